@@ -40,6 +40,47 @@ static void note_first(lanyard_tls_socket *socket, const char *bytes, size_t cou
     socket->first_count += (unsigned char)count;
 }
 
+/* Takes the part of a record that belongs to one message or to its header. Returns its size. */
+static size_t inspect_message(lanyard_tls_hello *hello, const unsigned char *bytes, size_t count) {
+    if (hello->message_rest > 0) {
+        if (count > hello->message_rest) count = hello->message_rest;
+        hello->message_rest -= (unsigned)count;
+        return count;
+    }
+    hello->message[hello->message_count++] = bytes[0];
+    if (hello->message_count == sizeof hello->message) {
+        hello->message_count = 0;
+        hello->message_rest =
+            (unsigned)hello->message[1] << 16 | (unsigned)hello->message[2] << 8 | (unsigned)hello->message[3];
+        if (hello->message[0] == SSL3_MT_CLIENT_HELLO && hello->message_rest > LANYARD_HELLO_BYTES_MAX)
+            hello->is_too_long = 1;
+    }
+    return 1;
+}
+
+/* Bytes that are no records of TLS are counted as if they were: OpenSSL refuses them. */
+static void inspect(lanyard_tls_hello *hello, const unsigned char *bytes, size_t count) {
+    while (count > 0 && !hello->is_too_long) {
+        size_t used = 1;
+        if (hello->record_rest == 0) {
+            hello->record[hello->record_count++] = bytes[0];
+            if (hello->record_count == sizeof hello->record) {
+                hello->record_count = 0;
+                hello->record_rest = (unsigned)hello->record[3] << 8 | hello->record[4];
+            }
+        } else {
+            used = count < hello->record_rest ? count : hello->record_rest;
+            if (hello->record[0] == SSL3_RT_HANDSHAKE) used = inspect_message(hello, bytes, used);
+            hello->record_rest -= (unsigned)used;
+        }
+        bytes += used;
+        count -= used;
+    }
+}
+
+/* A fatal alert, illegal_parameter, as OpenSSL sends it for a message that is too long. */
+static const unsigned char refusal[] = {SSL3_RT_ALERT, 3, 3, 0, 2, SSL3_AL_FATAL, SSL_AD_ILLEGAL_PARAMETER};
+
 static int read_socket(BIO *bio, char *room, size_t size, size_t *count) {
     lanyard_tls_socket *socket = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
@@ -52,6 +93,13 @@ static int read_socket(BIO *bio, char *room, size_t size, size_t *count) {
             if ((size_t)got < size && !socket->has_ended) socket->may_read = 0;
             note_first(socket, room, (size_t)got);
             socket->received += (size_t)got;
+            if (socket->hello.is_inspected) {
+                inspect(&socket->hello, (const unsigned char *)room, (size_t)got);
+                if (socket->hello.is_too_long) {
+                    append(socket->output, refusal, sizeof refusal);
+                    return 0;
+                }
+            }
             *count = (size_t)got;
             return 1;
         }

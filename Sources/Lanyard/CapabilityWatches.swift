@@ -8,17 +8,12 @@ import Logging
 /// A capability that cannot be read, or that is too short or too long to be sent in a field, admits no caller. The previous one is not
 /// kept: the operator may have replaced it after a leak. All state belongs to the loop's queue.
 final class CapabilityWatches: Sendable {
-    private struct Capability {
-        let path: String
-        let watch: FileWatch
-    }
-
     private let path: RequestPath
     private let files: FileReader
     private let loop: EventLoop
     private let log: Logger
     /// One for each listener; nil: it asks for none.
-    private let capabilities: Guarded<[Capability?]>
+    private let watches: Guarded<[FileWatch?]>
 
     /// Reads nothing and starts nothing yet.
     ///
@@ -29,15 +24,15 @@ final class CapabilityWatches: Sendable {
         self.files = files
         self.loop = loop
         self.log = log
-        capabilities = Guarded([])
-        let made = listeners.enumerated().map { makeCapability($1, $0) }
-        capabilities.withLock { $0 = made }
+        watches = Guarded([])
+        let made = listeners.enumerated().map { makeWatch($1, $0) }
+        watches.withLock { $0 = made }
     }
 
-    private func makeCapability(_ listener: ListenerSettings, _ index: Int) -> Capability? {
+    private func makeWatch(_ listener: ListenerSettings, _ index: Int) -> FileWatch? {
         guard let file = listener.capabilityFile else { return nil }
         let address = "\(listener.address)"
-        let watch = FileWatch(file, by: files, on: loop) { [path, log] outcome in
+        return FileWatch(file, by: files, on: loop) { [path, log] outcome in
             switch Self.check(outcome) {
             case .success(let secret): path.setCapability(secret, ofListener: index)
             case .failure(let error):
@@ -50,20 +45,21 @@ final class CapabilityWatches: Sendable {
                     ])
             }
         }
-        return Capability(path: file, watch: watch)
     }
 
     /// Watches the files of these listeners from here on. A new watch reports the present content first.
-    func apply(_ listeners: [ListenerSettings]) {
-        let former = capabilities.withLock { $0 }
-        let present = listeners.enumerated().map { index, listener -> Capability? in
-            if let kept = former[index], kept.path == listener.capabilityFile { return kept }
-            former[index]?.watch.stop()
-            let capability = makeCapability(listener, index)
-            capability?.watch.start()
-            return capability
+    ///
+    /// - Parameter changed: the capabilities of listeners that have another file than before. They are in use already.
+    func apply(_ listeners: [ListenerSettings], _ changed: [Int: Secret?]) {
+        var watches = watches.withLock { $0 }
+        for (index, secret) in changed {
+            watches[index]?.stop()
+            // The former watch may have had a change to report before it was stopped.
+            loop.post { [path] in path.setCapability(secret, ofListener: index) }
+            watches[index] = makeWatch(listeners[index], index)
+            watches[index]?.start()
         }
-        capabilities.withLock { $0 = present }
+        self.watches.withLock { [watches] in $0 = watches }
     }
 
     /// The capabilities of listeners that have another file than before, by listener; nil: it asks for none any more.
@@ -99,9 +95,9 @@ final class CapabilityWatches: Sendable {
         }
     }
 
-    func start() { for capability in capabilities.withLock({ $0 }) { capability?.watch.start() } }
+    func start() { for watch in watches.withLock({ $0 }) { watch?.start() } }
 
-    func stop() { for capability in capabilities.withLock({ $0 }) { capability?.watch.stop() } }
+    func stop() { for watch in watches.withLock({ $0 }) { watch?.stop() } }
 
     private static func check(_ outcome: FileWatch.Outcome) -> Result<Secret, SecretFile.ReadError> {
         outcome.flatMap { content in

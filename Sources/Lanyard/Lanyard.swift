@@ -55,7 +55,7 @@ package enum Lanyard {
         }
         store.announce(on: log)
         let upstreamTLS: UpstreamTLS
-        do throws(UpstreamTLSFiles.FileError) {
+        do throws(TLSFileContents.FileError) {
             upstreamTLS = try UpstreamTLS(configuration)
         } catch {
             log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "upstream_tls"])
@@ -68,7 +68,15 @@ package enum Lanyard {
             log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "listener_tls"])
             return 78
         }
+        let identityTLS: IdentityTLS
+        do throws(TLSFileContents.FileError) {
+            identityTLS = try IdentityTLS(configuration.identities)
+        } catch {
+            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "identity_tls"])
+            return 78
+        }
         for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
+        UpstreamTLSWatches.log(upstreamTLS.warnings, by: log)
         do throws(ConfigurationError) {
             try activation.check(configuration, addresses)
         } catch {
@@ -90,7 +98,7 @@ package enum Lanyard {
         do throws(SystemError) {
             let program = try Program(
                 configuration, store: store, upstreamTLS: upstreamTLS, listenerTLS: listenerTLS,
-                bindings: bindings,
+                identityTLS: identityTLS, bindings: bindings,
                 signals: Signals.openDescriptor(), pipe: pipe,
                 verbosity: verbosity,
                 reloads: ReloadCoordinator(

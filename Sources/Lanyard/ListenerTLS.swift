@@ -50,8 +50,6 @@ package struct ListenerTLS: Sendable {
 final class ListenerTLSWatches: Sendable {
     private struct State {
         var listeners: [ListenerSettings]
-        /// As they were read at the start or by the latest reload.
-        var contents: [TLSFileContents?]
         /// One for each listener; nil: its clients speak plain HTTP.
         var watches: [ListenerTLSWatch?]
     }
@@ -66,7 +64,7 @@ final class ListenerTLSWatches: Sendable {
     init(_ tls: ListenerTLS, _ listeners: [ListenerSettings], for path: RequestPath, on loop: EventLoop, log: Logger) {
         (self.path, self.loop, self.log) = (path, loop, log)
         let watches = listeners.indices.map { Self.watch(tls, listeners, $0, path, loop, log) }
-        state = Guarded(State(listeners: listeners, contents: tls.contents, watches: watches))
+        state = Guarded(State(listeners: listeners, watches: watches))
     }
 
     private static func watch(
@@ -86,7 +84,7 @@ final class ListenerTLSWatches: Sendable {
         for index in listeners.indices {
             guard
                 listeners[index].tls != former.listeners[index].tls
-                    || tls.contents[index]?.byPath != former.contents[index]?.byPath
+                    || tls.contents[index]?.byPath != former.watches[index]?.contentsInUse.byPath
             else { continue }
             changed[index] = tls.contexts[index]
         }
@@ -105,7 +103,7 @@ final class ListenerTLSWatches: Sendable {
             loop.post { [path] in path.setTLS(context, ofListener: index) }
             watches[index]?.start(by: files)
         }
-        state.withLock { $0 = State(listeners: listeners, contents: tls.contents, watches: watches) }
+        state.withLock { $0 = State(listeners: listeners, watches: watches) }
     }
 
     func stop() {
@@ -116,16 +114,16 @@ final class ListenerTLSWatches: Sendable {
 
 /// The files of one listener.
 private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
-    /// Longer than the interval of a file's watch with its second look: two files that change together are used together.
-    private static let delay = FileWatch.interval + .milliseconds(700)
-
     private let index: Int
     private let address: String
     private let files: ListenerTLSFiles
     private let path: RequestPath
     private let loop: EventLoop
     private let log: Logger
+    /// As the watches have reported them.
     private var contents: TLSFileContents
+    /// What the listener's present context was made of.
+    private let inUse: Guarded<TLSFileContents>
     private var watches: [FileWatch] = []
     private var deadline: Deadline?
 
@@ -137,11 +135,15 @@ private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
         self.address = address
         self.files = files
         self.contents = contents
+        inUse = Guarded(contents)
         self.path = path
         self.loop = loop
         self.log = log
         super.init()
     }
+
+    /// What the listener's present context was made of. From any thread.
+    var contentsInUse: TLSFileContents { inUse.withLock { $0 } }
 
     func start(by reader: FileReader) {
         loop.post { [self] in
@@ -167,7 +169,7 @@ private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
         switch outcome {
         case .success(let content):
             guard contents.replace(path, by: content.secret), let deadline else { return }
-            loop.set(deadline, at: loop.now + Self.delay)
+            loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
         case .failure(let error): logFailure(error.message(path: path))
         }
     }
@@ -176,6 +178,7 @@ private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
         do throws(TLSFileContents.FileError) {
             let context = try files.context(from: contents)
             path.setTLS(context, ofListener: index)
+            inUse.withLock { $0 = contents }
             log.notice(
                 "a listener uses its changed TLS files from now on",
                 metadata: ["event": "listener.tls.reloaded", "address": .string(address)])

@@ -26,12 +26,14 @@ package struct OnlineCheck: Sendable {
 
     private let configuration: Configuration
     private let tls: UpstreamTLS
+    private let identityTLS: IdentityTLS
     private let log = Logger(label: "lanyard.check") { _ in SwiftLogNoOpLogHandler() }
 
-    /// - Parameter upstreamTLS: of this configuration.
-    package init(_ configuration: Configuration, upstreamTLS: UpstreamTLS) {
+    /// - Parameter upstreamTLS, identityTLS: of this configuration.
+    package init(_ configuration: Configuration, upstreamTLS: UpstreamTLS, identityTLS: IdentityTLS) {
         self.configuration = configuration
         tls = upstreamTLS
+        self.identityTLS = identityTLS
     }
 
     /// Blocks until every attempt has ended: by default 5 s for a name and 10 s for a connection. Once in a process.
@@ -61,7 +63,9 @@ package struct OnlineCheck: Sendable {
     private func identityAttempts(on loop: EventLoop) -> [Attempt] {
         configuration.identities.compactMap { identity -> Attempt? in
             guard case .appServices(let app) = identity.kind else { return nil }
-            let service = AppServicesIdentity(identity, app: app, version: BuildVersion.number, on: loop, logger: log)
+            let service = AppServicesIdentity(
+                identity, app: app, tls: identityTLS.contents(of: identity), version: BuildVersion.number, on: loop,
+                logger: log)
             let place = "identity \(identity.name) \(app.baseURL)"
             return { reply in
                 service.connect { result in

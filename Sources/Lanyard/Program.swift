@@ -19,10 +19,12 @@ final class Program: Sendable {
     private let identities: EventLoop
     private let memory: MemoryTrimmer
     private let files = FileReader.ofCredentials()
+    /// Reads capabilities and no other file, so that credentials that hang do not delay them.
+    private let capabilityFiles = FileReader()
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
-    private let identityCertificates: IdentityCertificateWatches
+    private let identityTLS: IdentityTLSWatches
     private let stop: ShutdownCoordinator
     /// Health and admin.
     private let operatorLoop: EventLoop
@@ -44,7 +46,7 @@ final class Program: Sendable {
     /// - Throws: descriptors cannot be created.
     init(
         _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS, listenerTLS: ListenerTLS,
-        bindings: consuming Bindings,
+        identityTLS: IdentityTLS, bindings: consuming Bindings,
         signals: consuming OwnedDescriptor, pipe: LogPipe,
         verbosity: LogVerbosity, reloads: ReloadCoordinator, manager: ServiceManager?, commit: String, log: Logger
     ) throws(SystemError) {
@@ -61,16 +63,15 @@ final class Program: Sendable {
             names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(configuration.log.access), log: log)
         identities = try EventLoop(label: "lanyard.identities")
-        capabilities = CapabilityWatches(configuration.listeners, for: path, by: files, on: identities, log: log)
+        capabilities = CapabilityWatches(configuration.listeners, for: path, by: capabilityFiles, on: identities, log: log)
         self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: identities, log: log)
         self.listenerTLS = ListenerTLSWatches(
             listenerTLS, configuration.listeners, for: path, on: identities, log: log)
-        let identityCertificates = IdentityCertificateWatches(configuration.identities, on: identities)
-        self.identityCertificates = identityCertificates
         memory = MemoryTrimmer(of: path.buffers, on: identities)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        let sources = SessionSources(by: files, on: identities, warning)
-        let made = sources.make(configuration)
+        self.identityTLS = IdentityTLSWatches(on: identities, log: log)
+        let sources = SessionSources(by: files, on: identities, warning, self.identityTLS)
+        let made = sources.make(configuration, identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
         sessions = try SessionService(
@@ -86,7 +87,7 @@ final class Program: Sendable {
         let refused = AdminRefusalCounters()
         let healthSources = Self.healthSources(
             sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused,
-            reloads: reloads, identityCertificates)
+            reloads: reloads, self.identityTLS)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -98,7 +99,7 @@ final class Program: Sendable {
         stop.onHangUp = { reloads.reload() }
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
-        reloads.applySessions = { [sessions] in sources.reload($0, apply: sessions.reload) }
+        reloads.applySessions = { [sessions] in sources.reload($0, $1, apply: sessions.reload) }
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
@@ -106,7 +107,6 @@ final class Program: Sendable {
             // Before the shards get their access log, which has the format of the pipe.
             pipe.setFormat(configuration.log.format)
             requests.apply(configuration, files)
-            identityCertificates.apply(configuration.identities)
             unverified.withLock { $0 = configuration.unverifiedRoutes }
             stop.apply(configuration.shutdown)
             // A level that was set at run time stays if the configured one is the same.
@@ -132,7 +132,7 @@ final class Program: Sendable {
     private static func healthSources(
         sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
         refused: AdminRefusalCounters, reloads: ReloadCoordinator,
-        _ identityCertificates: IdentityCertificateWatches
+        _ identityTLS: IdentityTLSWatches
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -147,7 +147,7 @@ final class Program: Sendable {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
                 return path.samples + sessions.report.samples + refused.samples + reloads.samples
-                    + identityCertificates.samples + [dropped]
+                    + identityTLS.samples + [dropped]
             },
             controlPlane: { sessions.loop.post($0) })
     }
@@ -162,7 +162,7 @@ final class Program: Sendable {
         capabilities.start()
         upstreamTLS.start()
         listenerTLS.start()
-        identityCertificates.start()
+        identityTLS.start()
         sessions.start()
         admin?.start()
         announce()
@@ -172,9 +172,10 @@ final class Program: Sendable {
         capabilities.stop()
         upstreamTLS.stop()
         listenerTLS.stop()
-        identityCertificates.stop()
+        identityTLS.stop()
         // Logins that wait for a file end here. A thread that is blocked in a file call is left running.
         files.stop()
+        capabilityFiles.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // The supervisor of the process often allows no more time than `drain_max`.
             sessions.drain(within: .seconds(5), operators: min(stop.drainEnd - .now, .seconds(10)))

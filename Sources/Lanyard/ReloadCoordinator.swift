@@ -44,7 +44,7 @@ final class ReloadCoordinator: Sendable {
     private let auditLog: Logger
     /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
     /// nothing has changed. On the queue, before `apply`. Set before the first request.
-    nonisolated(unsafe) var applySessions: @Sendable (Configuration) -> [String] = { _ in [] }
+    nonisolated(unsafe) var applySessions: @Sendable (Configuration, IdentityTLS) -> [String] = { _, _ in [] }
     /// Applies a new configuration, of which these live keys differ. On the queue. Set before the first request.
     nonisolated(unsafe) var apply: @Sendable (Configuration, RequestPathFiles, _ keys: [String]) -> Void = { _, _, _ in
     }
@@ -116,8 +116,8 @@ final class ReloadCoordinator: Sendable {
 
     private func perform() -> ReloadOutcome {
         let loaded = load()
-        let (files, errors) = read(loaded)
-        guard let files, let configuration = loaded.configuration else { return failed(errors) }
+        let (files, identityTLS, errors) = read(loaded)
+        guard let files, let identityTLS, let configuration = loaded.configuration else { return failed(errors) }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
             auditLog.error(
@@ -127,7 +127,7 @@ final class ReloadCoordinator: Sendable {
                 ])
             return .restartNeeded(changes.restartOnly)
         }
-        let obstacles = applySessions(configuration)
+        let obstacles = applySessions(configuration, identityTLS)
         guard obstacles.isEmpty else { return failed(obstacles) }
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
@@ -151,24 +151,30 @@ final class ReloadCoordinator: Sendable {
     }
 
     /// The files of this configuration, or the errors that `lanyard check` would print for it.
-    private func read(_ loaded: LoadedConfiguration) -> (RequestPathFiles?, errors: [String]) {
+    private func read(_ loaded: LoadedConfiguration) -> (RequestPathFiles?, IdentityTLS?, errors: [String]) {
         guard let configuration = loaded.configuration else {
-            return (nil, loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" })
+            return (nil, nil, loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" })
         }
         do throws(ConfigurationError) {
             try activation.check(configuration, loaded.addresses)
         } catch {
-            return (nil, ["\(error)"])
+            return (nil, nil, ["\(error)"])
         }
         do throws(RequestPathFiles.ReadError) {
             let files = try RequestPathFiles(
                 configuration, running: state.withLock { $0.running.configuration })
+            let identityTLS: IdentityTLS
+            do throws(TLSFileContents.FileError) {
+                identityTLS = try IdentityTLS(configuration.identities)
+            } catch {
+                return (nil, nil, [error.message])
+            }
             switch OpenedStore.inspect(at: configuration.store) {
-            case .forThisUser(let error), .forEveryUser(let error): return (nil, [error.message])
-            case nil: return (files, [])
+            case .forThisUser(let error), .forEveryUser(let error): return (nil, nil, [error.message])
+            case nil: return (files, identityTLS, [])
             }
         } catch {
-            return (nil, [error.message])
+            return (nil, nil, [error.message])
         }
     }
 }

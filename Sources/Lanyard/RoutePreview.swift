@@ -53,7 +53,7 @@ package struct RoutePreview: Sendable {
         }
         let table = RouteTable(routes)
         let text = "\(method) \(target) HTTP/1.1\r\nHost: \(shownHost)\r\n\(callerFields(of: listener))\r\n"
-        return Array(text.utf8).withUnsafeBufferPointer { decide($0, table, listener, index) }
+        return Array(text.utf8).withUnsafeBufferPointer { decide($0, table, listener, index, shownHost) }
     }
 
     /// The request passes the listener's checks of callers: these are about a client and not about a route.
@@ -62,7 +62,8 @@ package struct RoutePreview: Sendable {
     }
 
     private func decide(
-        _ bytes: UnsafeBufferPointer<UInt8>, _ routes: RouteTable, _ listener: ListenerSettings, _ index: Int
+        _ bytes: UnsafeBufferPointer<UInt8>, _ routes: RouteTable, _ listener: ListenerSettings, _ index: Int,
+        _ host: String
     ) -> Outcome {
         let table = FieldTable(capacity: configuration.limits.headerFieldsMax)
         var reader = RequestReader()
@@ -71,7 +72,7 @@ package struct RoutePreview: Sendable {
             guard let head else { return refusal(.malformed("it is incomplete"), nil) }
             var open = listener
             open.capabilityFile = nil
-            let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener), index: index)
+            let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener, for: host), index: index)
             let admission = RequestAdmission(head, in: bytes, table, routes, viaName: [])
             switch admission.decide(rules, capabilities: []) {
             case .forward(let route, let target): return forwarding(route, target, head, bytes)
@@ -122,12 +123,20 @@ package struct RoutePreview: Sendable {
     }
 
     private static func defaultHost(of listener: ListenerSettings) -> String {
-        listener.allowedHosts?.first ?? (boundAddress(of: listener).port == nil ? "localhost" : "\(listener.address)")
+        if let host = listener.allowedHosts?.first { return host }
+        if case .tcp = listener.address { return "\(listener.address)" }
+        return "localhost"
     }
 
-    /// The address as if it were bound: port 0 stays 0.
-    private static func boundAddress(of listener: ListenerSettings) -> (text: String, port: UInt16?) {
-        if case .tcp(_, let port) = listener.address { return ("\(listener.address)", port) }
-        return ("\(listener.address)", nil)
+    /// The address as if it were bound: port 0 stays 0. A socket of the service manager with `allowed_hosts` is a TCP socket, whose port
+    /// only the manager knows. Its port is taken from the request.
+    private static func boundAddress(of listener: ListenerSettings, for host: String) -> (text: String, port: UInt16?) {
+        let text = "\(listener.address)"
+        switch listener.address {
+        case .tcp(_, let port): return (text, port)
+        case .activated where listener.allowedHosts != nil:
+            return (text, AddressText.hostAndPort(host)?.port ?? (listener.tls == nil ? 80 : 443))
+        case .activated, .unix: return (text, nil)
+        }
     }
 }

@@ -12,9 +12,19 @@ final class SessionSources: Sendable {
         fileprivate var identities: [(settings: IdentitySettings, made: ConfiguredIdentity)] = []
         fileprivate var users: [(settings: UserSettings, identity: IdentitySettings, made: ManagedUser)] = []
         fileprivate var settings = SessionSettings()
+        fileprivate var tls = IdentityTLS()
 
         var configuration: SessionConfiguration {
             SessionConfiguration(users: users.map(\.made), identities: identities.map(\.made), settings: settings)
+        }
+
+        /// By the name of the identity.
+        fileprivate var services: [String: AppServicesIdentity] {
+            Dictionary(
+                uniqueKeysWithValues: identities.compactMap { settings, made in
+                    guard case .service(let service as AppServicesIdentity, _) = made.kind else { return nil }
+                    return (settings.name, service)
+                })
         }
 
         /// Whether both come from the same settings.
@@ -27,39 +37,52 @@ final class SessionSources: Sendable {
     private let files: FileReader
     private let loop: EventLoop
     private let warning: SecretFileWarning
+    private let tlsWatches: IdentityTLSWatches
     /// The running configuration.
     private let running = Guarded(Made())
 
-    init(by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning) {
+    /// - Parameter tlsWatches: follow the TLS files of the running configuration.
+    init(by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning, _ tlsWatches: IdentityTLSWatches) {
         self.files = files
         self.loop = loop
         self.warning = warning
+        self.tlsWatches = tlsWatches
     }
 
     /// Applies the users and identities of a new configuration.
     ///
-    /// - Parameter apply: see `SessionService.reload`. Not called if nothing differs.
+    /// - Parameters:
+    ///   - tls: of its identities.
+    ///   - apply: see `SessionService.reload`. Not called if nothing differs.
     /// - Returns: why nothing was changed; empty: the configuration is in force.
-    func reload(_ configuration: Configuration, apply: (SessionConfiguration) -> [String]) -> [String] {
-        let made = make(configuration)
-        guard !made.isSame(as: running.withLock { $0 }) else { return [] }
-        let obstacles = apply(made.configuration)
-        if obstacles.isEmpty { use(made) }
-        return obstacles
+    func reload(
+        _ configuration: Configuration, _ tls: IdentityTLS, apply: (SessionConfiguration) -> [String]
+    ) -> [String] {
+        let made = make(configuration, tls)
+        if !made.isSame(as: running.withLock { $0 }) {
+            let obstacles = apply(made.configuration)
+            guard obstacles.isEmpty else { return obstacles }
+        }
+        use(made)
+        return []
     }
 
     /// This configuration is the running one from now on.
-    func use(_ made: Made) { running.withLock { $0 = made } }
+    func use(_ made: Made) {
+        running.withLock { $0 = made }
+        tlsWatches.follow(made.tls, of: made.services)
+    }
 
     /// Makes what the running configuration does not have. Nothing of it does I/O yet.
-    func make(_ configuration: Configuration) -> Made {
+    func make(_ configuration: Configuration, _ tls: IdentityTLS) -> Made {
         let running = running.withLock { $0 }
         var made = Made()
+        made.tls = tls
         made.settings = SessionSettings(
             refresh: configuration.refresh, login: configuration.login, activeUser: configuration.configuredActiveUser,
             activatesNextOnLogout: configuration.activatesNextOnLogout)
         made.identities = configuration.identities.map { settings in
-            (settings, running.identities.first { $0.settings == settings }?.made ?? identity(settings))
+            (settings, running.identities.first { $0.settings == settings }?.made ?? identity(settings, tls))
         }
         made.users = configuration.users.compactMap { settings in
             guard let identity = made.identities.first(where: { $0.settings.name == settings.identity }) else {
@@ -71,12 +94,13 @@ final class SessionSources: Sendable {
         return made
     }
 
-    private func identity(_ settings: IdentitySettings) -> ConfiguredIdentity {
+    private func identity(_ settings: IdentitySettings, _ tls: IdentityTLS) -> ConfiguredIdentity {
         switch settings.kind {
         case .fixed: return ConfiguredIdentity(settings.name, .fixed)
         case .appServices(let app):
             let service = AppServicesIdentity(
-                settings, app: app, version: BuildVersion.number, by: files, on: loop, warning: warning)
+                settings, app: app, tls: tls.contents(of: settings), version: BuildVersion.number, by: files, on: loop,
+                warning: warning)
             return ConfiguredIdentity(settings.name, .service(service, app.rotation))
         }
     }

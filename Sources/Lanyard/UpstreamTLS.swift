@@ -11,27 +11,33 @@ package struct UpstreamTLS: Sendable {
     /// Names of the routes.
     let names: [String]
     let contexts: [TLSClientContext?]
-    /// By path.
-    let contents: [String: Secret]
+    /// Of all files.
+    let contents: TLSFileContents
+    /// Client certificates that upstreams will refuse. An expired one does not prevent the start: other routes go on.
+    package let warnings: [String]
 
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Throws: the first finding, with its route.
-    package init(_ configuration: Configuration) throws(UpstreamTLSFiles.FileError) {
-        var (files, contexts, contents) = ([UpstreamTLSFiles?](), [TLSClientContext?](), [String: Secret]())
+    package init(_ configuration: Configuration) throws(TLSFileContents.FileError) {
+        var (files, contexts, contents) = ([UpstreamTLSFiles?](), [TLSClientContext?](), TLSFileContents())
+        var warnings: [String] = []
         var authorities: [String: TLSAuthorities] = [:]
         for route in configuration.routes {
             let own = UpstreamTLSFiles(route.upstream)
             files.append(own)
-            do {
-                let read = try own?.read() ?? [:]
-                contents.merge(read) { first, _ in first }
-                contexts.append(try own?.context(from: read, sharing: &authorities))
+            do throws(TLSFileContents.FileError) {
+                try contents.read(own?.paths ?? [])
+                let context = try own?.context(from: contents, sharing: &authorities)
+                contexts.append(context)
+                if let own, let context, let warning = own.warning(about: context) {
+                    warnings.append("route \(route.route.name): \(warning)")
+                }
             } catch {
-                throw UpstreamTLSFiles.FileError(message: "route \(route.route.name): \(error.message)")
+                throw .init("route \(route.route.name): \(error.message)")
             }
         }
-        (self.files, self.contexts, self.contents) = (files, contexts, contents)
+        (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)
         names = configuration.routes.map(\.route.name)
     }
 }
@@ -41,16 +47,18 @@ package struct UpstreamTLS: Sendable {
 /// A certificate and its key are two files. So a change is used when no file has changed for a moment. A file that cannot be used is
 /// logged, and the previous one goes on. All state belongs to the loop's queue.
 final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
-    /// A little longer than the interval of a watch: two files that change together are used together.
-    private static let delay = FileWatch.interval + .milliseconds(700)
+    private struct Route {
+        /// nil: its upstream does not speak TLS.
+        let files: UpstreamTLSFiles?
+        let name: String
+        let target: UpstreamTarget
+    }
 
-    private var tls: UpstreamTLS
-    /// One for each route.
-    private var targets: [UpstreamTarget]
-    private let files = FileReader.ofWholeFiles(bytesMax: UpstreamTLSFiles.bytesMax)
+    private var routes: [Route]
+    private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
     private let loop: EventLoop
     private let log: Logger
-    private var contents: [String: Secret]
+    private var contents: TLSFileContents
     private var changed: Set<String> = []
     /// By path.
     private var watches: [String: FileWatch] = [:]
@@ -58,12 +66,16 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
 
     /// - Parameter targets: get the new contexts, one for each route.
     init(_ tls: UpstreamTLS, of targets: [UpstreamTarget], on loop: EventLoop, log: Logger) {
-        self.tls = tls
-        self.targets = targets
+        routes = Self.routes(tls, targets)
         self.loop = loop
         self.log = log
         contents = tls.contents
         super.init()
+    }
+
+    /// Without the contexts, which hold private keys and the sessions of the start.
+    private static func routes(_ tls: UpstreamTLS, _ targets: [UpstreamTarget]) -> [Route] {
+        zip(zip(tls.files, tls.names), targets).map { Route(files: $0.0, name: $0.1, target: $1) }
     }
 
     func start() {
@@ -71,7 +83,7 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     }
 
     private func startWatches() {
-        for path in contents.keys.sorted() where watches[path] == nil {
+        for path in contents.byPath.keys.sorted() where watches[path] == nil {
             let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.receive($0, of: path) }
             watches[path] = watch
             watch.start()
@@ -85,17 +97,17 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     ///   - targets: of its routes. A target that was followed before gets its context only if a file has changed.
     func apply(_ tls: UpstreamTLS, of targets: [UpstreamTarget]) {
         loop.post { [self] in
-            let (former, formerTargets) = (contents, self.targets)
-            (self.tls, self.targets, contents) = (tls, targets, tls.contents)
+            let (former, formerRoutes) = (contents.byPath, routes)
+            (routes, contents) = (Self.routes(tls, targets), tls.contents)
             // A new watch reports the present content first, so that a change since the read is not lost.
-            for (path, watch) in watches where contents[path] != former[path] {
+            for (path, watch) in watches where contents.byPath[path] != former[path] {
                 watch.stop()
                 watches[path] = nil
             }
             startWatches()
-            for (index, target) in targets.enumerated() where formerTargets.contains(where: { $0 === target }) {
+            for (index, target) in targets.enumerated() where formerRoutes.contains(where: { $0.target === target }) {
                 guard let context = tls.contexts[index], let paths = tls.files[index]?.paths,
-                    paths.contains(where: { former[$0] != contents[$0] })
+                    paths.contains(where: { former[$0] != contents.byPath[$0] })
                 else { continue }
                 target.replaceTLS(context)
             }
@@ -114,10 +126,9 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
     private func receive(_ outcome: FileWatch.Outcome, of path: String) {
         switch outcome {
         case .success(let content):
-            guard contents[path] != content.secret else { return }
-            contents[path] = content.secret
+            guard contents.replace(path, by: content.secret) else { return }
             changed.insert(path)
-            loop.set(deadline, at: loop.now + Self.delay)
+            loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
         case .failure(let error): logFailure(error.message(path: path))
         }
     }
@@ -126,16 +137,29 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
         let paths = changed
         changed = []
         var authorities: [String: TLSAuthorities] = [:]
-        for (index, files) in tls.files.enumerated() {
-            guard let files, !paths.isDisjoint(with: files.paths) else { continue }
-            do {
-                targets[index].replaceTLS(try files.context(from: contents, sharing: &authorities))
+        for route in routes {
+            guard let files = route.files, !paths.isDisjoint(with: files.paths) else { continue }
+            do throws(TLSFileContents.FileError) {
+                let context = try files.context(from: contents, sharing: &authorities)
+                route.target.replaceTLS(context)
                 log.notice(
                     "the TLS of an upstream uses changed files",
-                    metadata: ["event": "upstream.tls.reloaded", "route": .string(tls.names[index])])
+                    metadata: ["event": "upstream.tls.reloaded", "route": .string(route.name)])
+                if let warning = files.warning(about: context) {
+                    Self.log(["route \(route.name): \(warning)"], by: log)
+                }
             } catch {
-                logFailure("route \(tls.names[index]): \(error.message)")
+                logFailure("route \(route.name): \(error.message)")
             }
+        }
+    }
+
+    /// Logs warnings about client certificates.
+    static func log(_ warnings: [String], by log: Logger) {
+        for warning in warnings {
+            log.warning(
+                "an upstream will refuse a client certificate",
+                metadata: ["event": "upstream.tls.warning", "reason": .string(warning)])
         }
     }
 

@@ -168,7 +168,7 @@ struct ServeCommand: AsyncParsableCommand {
     private static func log(_ members: [String: String]) {
         let options: JSONSerialization.WritingOptions = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? JSONSerialization.data(withJSONObject: members, options: options) else { return }
-        FileHandle.standardError.write(data + Data([10]))
+        CommandOutput.log(String(decoding: data, as: UTF8.self))
     }
 }
 

@@ -1,18 +1,36 @@
 import ArgumentParser
 import CLinux
 import Dispatch
-import Foundation
 
 /// The program's entry point. It is synchronous, because an asynchronous one has threads and descriptors before its first line.
 @main
 enum EmulatorProgram {
     static func main() {
         // Otherwise the next file or socket could take the number of a closed standard descriptor.
-        guard lanyard_open_standard_descriptors() == 0 else { exit(1) }
-        Task {
-            await EmulatorCommand.main()
-            exit(0)
-        }
+        guard lanyard_open_standard_descriptors() == 0 else { CommandOutput.exit(1) }
+        Task { await run() }
         dispatchMain()
+    }
+
+    /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
+    private static func run() async -> Never {
+        do {
+            var command = try EmulatorCommand.parseAsRoot()
+            if var command = command as? any AsyncParsableCommand {
+                try await command.run()
+            } else {
+                try command.run()
+            }
+            CommandOutput.exit(0)
+        } catch {
+            let (message, status) = (
+                EmulatorCommand.fullMessage(for: error), EmulatorCommand.exitCode(for: error).rawValue
+            )
+            if !message.isEmpty {
+                // Requested help is output, not an error.
+                if status == 0 { CommandOutput.print(message) } else { CommandOutput.log(message) }
+            }
+            CommandOutput.exit(status)
+        }
     }
 }

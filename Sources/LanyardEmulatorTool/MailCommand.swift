@@ -7,7 +7,10 @@ struct MailCommand: ParsableCommand {
         commandName: "mail",
         abstract: "Prints the tokens of the newest mail that a running emulator has sent to EMAIL.",
         discussion:
-            "Confirmation and reset need both tokens. Exit status: 0, 1 without a mail, 69 if no emulator answers."
+            """
+            Confirmation and reset need both tokens. Exit status: 0, 1 without a mail, 69 if no emulator answers, 74 if \
+            the output cannot be written.
+            """
     )
 
     @Argument(help: "The address as it was registered.")
@@ -40,7 +43,7 @@ struct MailCommand: ParsableCommand {
             Self.report("there is no mail to \(email)")
             throw ExitCode(1)
         }
-        print(json ? Self.json(mail) : Self.lines(mail))
+        CommandOutput.print(json ? Self.json(mail) : Self.lines(mail))
     }
 
     private func newest() throws -> Mail? {
@@ -76,6 +79,6 @@ struct MailCommand: ParsableCommand {
     }
 
     private static func report(_ sentence: String) {
-        FileHandle.standardError.write(Data("lanyard-emulator: \(sentence)\n".utf8))
+        CommandOutput.log("lanyard-emulator: \(sentence)")
     }
 }

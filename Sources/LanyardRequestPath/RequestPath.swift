@@ -18,7 +18,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     let served: Guarded<[ShardRoutes]>
     private let draining = Atomic<Bool>(false)
     private let log: Logger
-    private let shortageLogThrottle = LogThrottle(.seconds(10))
+    private let shortageLogThrottle = SharedLogThrottle(linesMax: 1, per: .seconds(10))
     /// The bound addresses; no port: a unix socket.
     let addresses: [(text: String, port: UInt16?)]
     /// When the certificate of each listener ends; nil: it has none.
@@ -226,7 +226,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// - Parameter closed: idle connections that were closed because no descriptor was left; nil: the limit of a shard
     ///   closed some.
     private func logShortage(closed: Int?) {
-        guard let leftOut = shortageLogThrottle.take(at: .now) else { return }
+        guard let leftOut = shortageLogThrottle.admitLine(at: .now) else { return }
         var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
         guard let closed else {

@@ -44,8 +44,10 @@ struct CheckCommand: ParsableCommand {
         if let code = loaded.exitCode { throw ExitCode(code) }
         let upstreamTLS = try checkUpstreams(loaded.configuration)
         let tlsWarnings = try checkListeners(loaded.configuration)
+        let identityTLS = try checkIdentities(loaded.configuration)
         let hasStoreWarning = try checkStore(loaded.configuration)
-        let warningCount = loaded.warnings.count + tlsWarnings + (hasStoreWarning ? 1 : 0)
+        let warningCount =
+            loaded.warnings.count + (upstreamTLS?.warnings.count ?? 0) + tlsWarnings + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
             Report.error(
                 "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
@@ -57,8 +59,8 @@ struct CheckCommand: ParsableCommand {
         } else {
             Report.output("The configuration is valid.")
         }
-        if online, let configuration = loaded.configuration, let upstreamTLS {
-            try connect(OnlineCheck(configuration, upstreamTLS: upstreamTLS))
+        if online, let configuration = loaded.configuration, let upstreamTLS, let identityTLS {
+            try connect(OnlineCheck(configuration, upstreamTLS: upstreamTLS, identityTLS: identityTLS))
         }
     }
 
@@ -82,10 +84,11 @@ struct CheckCommand: ParsableCommand {
 
     /// Checks the files of the upstreams' TLS as `run` would.
     private func checkUpstreams(_ configuration: Configuration?) throws -> UpstreamTLS? {
-        do throws(UpstreamTLSFiles.FileError) {
-            return try configuration.map { configuration throws(UpstreamTLSFiles.FileError) in
-                try UpstreamTLS(configuration)
-            }
+        do throws(TLSFileContents.FileError) {
+            guard let configuration else { return nil }
+            let tls = try UpstreamTLS(configuration)
+            for warning in tls.warnings { Report.error("warning: \(warning)") }
+            return tls
         } catch {
             Report.error("error: \(error.message)")
             throw ExitCode(78)
@@ -101,6 +104,18 @@ struct CheckCommand: ParsableCommand {
             let tls = try ListenerTLS(configuration.listeners)
             for warning in tls.warnings { Report.error("warning: \(warning)") }
             return tls.warnings.count
+        } catch {
+            Report.error("error: \(error.message)")
+            throw ExitCode(78)
+        }
+    }
+
+    /// Checks the files of the identities' TLS as `run` would.
+    private func checkIdentities(_ configuration: Configuration?) throws -> IdentityTLS? {
+        do throws(TLSFileContents.FileError) {
+            return try configuration.map { configuration throws(TLSFileContents.FileError) in
+                try IdentityTLS(configuration.identities)
+            }
         } catch {
             Report.error("error: \(error.message)")
             throw ExitCode(78)

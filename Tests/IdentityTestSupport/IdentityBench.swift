@@ -21,9 +21,10 @@ package final class IdentityBench: Sendable {
 
     /// - Parameters:
     ///   - baseURL: the scripted server's own address unless given.
+    ///   - tls: what the identity's TLS files hold.
     ///   - change: changes the identity's settings before its client is made.
     package init(
-        baseURL: String? = nil, limits: CurlLimits = CurlLimits(),
+        baseURL: String? = nil, limits: CurlLimits = CurlLimits(), tls: IdentityTLSContents = IdentityTLSContents(),
         script: @escaping Script = { _, _ in nil },
         settings change: (inout IdentitySettings) -> Void = { _ in }
     ) throws {
@@ -41,7 +42,7 @@ package final class IdentityBench: Sendable {
         var settings = IdentitySettings(name: "demo", kind: .appServices(app))
         change(&settings)
         identity = AppServicesIdentity(
-            settings, app: app, version: "1.2.3", on: loop, limits: limits, logger: log.logger)
+            settings, app: app, tls: tls, version: "1.2.3", on: loop, limits: limits, logger: log.logger)
     }
 
     deinit {

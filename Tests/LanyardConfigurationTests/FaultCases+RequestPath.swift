@@ -114,8 +114,8 @@ extension FaultCases {
             both + "routes:\n  - {upstream: 'http://169.254.169.254', unsafe_plain: true}\n",
             [
                 """
-                lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is a link-local address, which metadata \
-                services use; add allow_link_local: true if that is intended
+                lanyard.yaml:7:16: routes[0].upstream: 169.254.169.254 is an address of metadata services, \
+                such as link-local ones; add allow_link_local: true if that is intended
                 """
             ]
         ),

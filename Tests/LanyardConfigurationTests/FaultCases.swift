@@ -242,6 +242,19 @@ enum FaultCases {
             ]
         ),
         (
+            """
+            identities:\n  demo:\n    app_services: {app_id: a, base_url: 'https://169.254.169.254'}\n\
+            users: {alice: {identity: demo, login: {anonymous: {}}}}\n
+            """
+                + upstream,
+            [
+                """
+                lanyard.yaml:3:41: identities.demo.app_services.base_url: 169.254.169.254 is an address of metadata \
+                services, such as link-local ones; name the identity service; no identity call goes there
+                """
+            ]
+        ),
+        (
             identities + "users: {alice: {identity: dmo}}\n" + upstream,
             [
                 "lanyard.yaml:4:27: users.alice.identity: no identity \"dmo\"; did you mean \"demo\"?"

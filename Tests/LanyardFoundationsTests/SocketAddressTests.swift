@@ -32,12 +32,16 @@ import Testing
             ("::ffff:127.0.0.1", true, false, false), ("169.254.169.254", false, true, false),
             ("169.255.0.1", false, false, false),
             ("fe80::1", false, true, false), ("febf::1", false, true, false), ("fec0::1", false, false, false),
-            ("::ffff:169.254.1.1", false, true, false), ("0.0.0.0", false, false, true), ("::", false, false, true),
+            ("::ffff:169.254.1.1", false, true, false), ("100.100.100.200", false, true, false),
+            ("100.100.100.201", false, false, false), ("168.63.129.16", false, true, false),
+            ("::ffff:168.63.129.16", false, true, false), ("fd00:ec2::254", false, true, false),
+            ("fd20:ce::254", false, true, false), ("fd20:ce::255", false, false, false),
+            ("0.0.0.0", false, false, true), ("::", false, false, true),
         ])
-    func kinds(_ host: String, _ loopback: Bool, _ linkLocal: Bool, _ wildcard: Bool) throws {
+    func kinds(_ host: String, _ loopback: Bool, _ isMetadataService: Bool, _ wildcard: Bool) throws {
         let address = try #require(SocketAddress(host: host, port: 1))
         #expect(address.isLoopback == loopback)
-        #expect(address.isLinkLocal == linkLocal)
+        #expect(address.isMetadataService == isMetadataService)
         #expect(address.isWildcard == wildcard)
     }
 

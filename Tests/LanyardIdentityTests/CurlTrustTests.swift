@@ -1,4 +1,5 @@
 import IdentityTestSupport
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -41,22 +42,20 @@ private struct TLSService {
         port = Int(process.output.split(separator: ":").last?.prefix { $0.isNumber } ?? "") ?? 0
     }
 
-    func file(_ name: String) -> String { folder.file(name) }
+    func content(_ name: String) throws -> Secret { try SecretFile.readWhole(folder.file(name)).secret }
 }
 
 @Suite("Identity calls: whom to trust")
 struct CurlTrustTests {
     private static let downgrade = "leads from https to http"
 
-    private func error(_ port: Int, _ trust: CurlTrust, host: String = "127.0.0.1") async throws -> IdentityError {
-        let bench = try IdentityBench(baseURL: "https://\(host):\(port)", tls: trust)
+    private func error(
+        _ port: Int, _ tls: IdentityTLSContents = IdentityTLSContents(), host: String = "127.0.0.1"
+    ) async throws -> IdentityError {
+        let bench = try IdentityBench(baseURL: "https://\(host):\(port)", tls: tls)
         let error = try #require(await bench.refresh().failure)
         #expect(error.verdict == .transient(retryAfter: nil))
         return error
-    }
-
-    private func message(_ port: Int, _ trust: CurlTrust) async throws -> String {
-        try await error(port, trust).message
     }
 
     private func isAlarm(_ error: IdentityError) -> Bool {
@@ -68,20 +67,21 @@ struct CurlTrustTests {
     )
     func authority() async throws {
         let service = try await TLSService()
-        let own = CurlTrust(caFile: service.file("ca.pem"), proxy: .none)
-        #expect(isAlarm(try await error(service.port, CurlTrust(proxy: .none))))
+        let own = IdentityTLSContents(authorities: try service.content("ca.pem"))
+        #expect(isAlarm(try await error(service.port)))
         #expect(isAlarm(try await error(service.port, own, host: "localhost")))
         let trusted = try await error(service.port, own)
         #expect(trusted.message.contains(Self.downgrade) && !trusted.isAlarming)
-        // A file of authorities replaces the system's: this one holds none that signed the server's.
-        let other = CurlTrust(caFile: service.file("client.pem"), proxy: .none)
+        // These authorities replace the system's: none of them has signed the server's certificate.
+        let other = IdentityTLSContents(authorities: try service.content("client.pem"))
         #expect(isAlarm(try await error(service.port, other)))
     }
 
     @Test("a certificate that has ended is not trusted, and that alarms as well")
     func expired() async throws {
         let service = try await TLSService(days: -1)
-        #expect(isAlarm(try await error(service.port, CurlTrust(caFile: service.file("ca.pem"), proxy: .none))))
+        let tls = IdentityTLSContents(authorities: try service.content("ca.pem"))
+        #expect(isAlarm(try await error(service.port, tls)))
     }
 
     @Test(
@@ -92,50 +92,78 @@ struct CurlTrustTests {
         ])
     func handshake(_ mode: FaultGate.Mode) async throws {
         let gate = try FaultGate(before: .tcp(1), mode: mode)
-        let error = try await error(Int(gate.endpoint.port), CurlTrust(proxy: .none))
+        let error = try await error(Int(gate.endpoint.port))
         #expect(!error.isAlarming)
         #expect(error.message.hasPrefix("TLS could not be agreed with the identity service ("))
         #expect(error.message.contains("does it speak https at that port"))
     }
 
-    @Test("a file of authorities that is not there is said to be missing")
-    func missingAuthority() async throws {
+    @Test(
+        "contents that are no authorities, and a key of another certificate: the call fails, and none goes without them"
+    )
+    func unfit() async throws {
         let service = try await TLSService()
-        #expect(
-            try await message(service.port, CurlTrust(caFile: "/nowhere/ca.pem", proxy: .none)).contains(
-                "/nowhere/ca.pem"))
+        let authorities = try service.content("ca.pem")
+        let cases = [
+            IdentityTLSContents(authorities: Tokens.secret("none")),
+            IdentityTLSContents(
+                authorities: authorities, certificate: try service.content("client.pem"),
+                key: try service.content("server.key")),
+        ]
+        for tls in cases {
+            let message = try await error(service.port, tls).message
+            #expect(message.hasPrefix("the location request was not made ("), "\(message)")
+        }
     }
 
-    @Test("a client certificate is shown to the service that demands one")
+    @Test("a key with a password is refused at once: nothing asks for the password")
+    func encryptedKey() async throws {
+        let service = try await TLSService()
+        let issued = TestAuthority().issue(password: "hunter2")
+        let tls = IdentityTLSContents(
+            authorities: try service.content("ca.pem"), certificate: Tokens.secret(issued.certificate),
+            key: Tokens.secret(issued.key))
+        let message = try await error(service.port, tls).message
+        #expect(message.hasPrefix("the location request was not made ("), "\(message)")
+    }
+
+    @Test("a client certificate is shown to the service that demands one, and a later one in its place")
     func clientCertificate() async throws {
         let service = try await TLSService(demandsClientCertificate: true)
-        var trust = CurlTrust(caFile: service.file("ca.pem"), proxy: .none)
-        #expect(try await message(service.port, trust).contains(Self.downgrade) == false)
-        trust.certificateFile = service.file("client.pem")
-        trust.keyFile = service.file("client.key")
-        #expect(try await message(service.port, trust).contains(Self.downgrade))
+        let authorities = try service.content("ca.pem")
+        let bench = try IdentityBench(
+            baseURL: "https://127.0.0.1:\(service.port)", tls: IdentityTLSContents(authorities: authorities))
+        let without = try #require(await bench.refresh().failure).message
+        #expect(!without.contains(Self.downgrade), "\(without)")
+        bench.identity.replaceTLS(
+            IdentityTLSContents(
+                authorities: authorities, certificate: try service.content("client.pem"),
+                key: try service.content("client.key")))
+        let with = try #require(await bench.refresh().failure).message
+        #expect(with.contains(Self.downgrade), "\(with)")
     }
 
     @Test("a configured proxy is asked for http, and none is used unless configured")
     func proxy() async throws {
         let proxy = try RawServer { _ in .response(502, "No", body: "") }
-        let bench = try IdentityBench(tls: CurlTrust(proxy: .url("http://\(proxy.endpoint)")))
+        let bench = try IdentityBench(settings: { $0.proxy = .url("http://\(proxy.endpoint)") })
         #expect(await bench.refresh().failure?.status == 502)
         #expect(proxy.requests.map(\.target) == ["\(bench.origin)\(IdentityBench.appPath)/location"])
         #expect(bench.server.connectionCount == 0)
     }
-}
 
-extension IdentityBench {
-    /// With this trust and proxy.
-    fileprivate convenience init(baseURL: String? = nil, tls: CurlTrust) throws {
-        try self.init(
-            baseURL: baseURL,
-            settings: { settings in
-                settings.caFile = tls.caFile
-                settings.certificateFile = tls.certificateFile
-                settings.keyFile = tls.keyFile
-                settings.proxy = tls.proxy
-            })
+    @Test(
+        "an address of a metadata service is not called, whatever leads there",
+        arguments: ["http://169.254.169.254", "https://169.254.1.1", "http://[fe80::1]", "http://100.100.100.200"])
+    func metadataService(_ origin: String) async throws {
+        let configured = try IdentityBench(baseURL: origin)
+        let named = try IdentityBench(script: { _, path in
+            path.hasSuffix("/location") ? IdentityBench.location(origin) : nil
+        })
+        let proxied = try IdentityBench(settings: { $0.proxy = .url(origin) })
+        for bench in [configured, named, proxied] {
+            let error = try #require(await bench.refresh().failure)
+            #expect(error.isAlarming && error.message.contains("an address of a metadata service"), "\(error.message)")
+        }
     }
 }

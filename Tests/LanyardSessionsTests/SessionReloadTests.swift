@@ -81,6 +81,22 @@ import Testing
         #expect(driver.calls.count == 1 && driver.refusal == .loginRequired)
     }
 
+    @Test("a credential that comes during a login is tried after the refusal; without one an operator must log in")
+    func refusedLogin() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        reconfigure(driver, credential: Self.other)
+        try driver.fail(.credentialRefused)
+        #expect(driver.state == .loggingIn && driver.calls.count == 2 && driver.credentials.last?.provider == "api_key")
+        try driver.fail(.credentialRefused)
+        #expect(driver.state == .refused && driver.calls.count == 2)
+        let without = CoordinatorDriver()
+        without.begin()
+        reconfigure(without, credential: nil)
+        try without.fail(.credentialRefused)
+        #expect(without.state == .loggedOut && without.refusal == .loginRequired && without.calls.count == 1)
+    }
+
     @Test("a user without a credential logs in with the first one, unless an operator has logged it out")
     func firstCredential() throws {
         let driver = CoordinatorDriver(hasCredential: false)

@@ -119,7 +119,7 @@ struct DescriptorShortageTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
-    @Test("a store finds a descriptor for its locks and files in place of an idle connection; its refresh token is stored")
+    @Test("a store finds descriptors for its locks and files in place of idle connections; refresh tokens are stored")
     func storedRefresh() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "8s", arguments: ["--rotation", "one_use"])
         let upstream = try RawServer()

@@ -56,6 +56,28 @@ import Testing
         #expect(silent.exit == .code(74))
     }
 
+    @Test("lanyard-emulator says so too, for its help and for a mail")
+    func emulator() async throws {
+        let seed = try folder.write(
+            "seed.yaml", "apps: [{app_id: demo-abcde, providers: {local-userpass: {confirmation: email}}}]")
+        let service = try ServerProcess("lanyard-emulator", ["--listen", "127.0.0.1:0", "--seed", seed])
+        let address = try await service.event("listening")["address"].string ?? ""
+        let register = "/api/client/v2.0/app/demo-abcde/auth/providers/local-userpass/register"
+        let account = #"{"email":"bob@example.com","password":"123456"}"#
+        #expect(try await RawClient.ask(RawEndpoint(address), "POST", register, body: account).status == 201)
+        let program = try Products.path("lanyard-emulator")
+        for arguments in [["--help"], ["mail", "bob@example.com", "--emulator", "http://\(address)"]] {
+            let whole = try ServerProcess(program, arguments)
+            #expect(try await whole.waitForExit() == .code(0))
+            #expect(!whole.output.isEmpty && whole.log.isEmpty)
+            let command = Launcher.shell(redirections: ">/dev/full") + [program] + arguments
+            let failed = try ServerProcess(command[0], Array(command.dropFirst()))
+            #expect(try await failed.waitForExit() == .code(74), "\(arguments)")
+            #expect(failed.log == Self.words)
+        }
+        #expect(try await service.terminate() == .signal(Int(SIGTERM)))
+    }
+
     @Test("what was wrong before stays the exit code")
     func earlier() async throws {
         let launcher = Launcher.shell(redirections: ">/dev/full 2>/dev/full")

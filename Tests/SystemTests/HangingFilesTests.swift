@@ -216,6 +216,40 @@ struct HangingFilesTests {
         HangingFiles.release(store)
     }
 
+    @Test("a changed capability counts while the token files of 64 users hang")
+    func capability() async throws {
+        let folder = try TemporaryFolder()
+        let (former, changed) = (String(repeating: "c", count: 40), String(repeating: "d", count: 40))
+        let file = try folder.write("capability", former)
+        let names = (0..<64).map { "u\($0)" }
+        for name in names { try folder.write(name, "token-of-\(name)") }
+        let identities = names.map { "  \($0): {static: {token_file: \(folder.file($0))}}\n" }.joined()
+        let users = names.map { "  \($0): {identity: \($0)}\n" }.joined()
+        let upstream = try RawServer()
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities:
+            \(identities)users:
+            \(users)active_user: u0
+            routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
+            """, listener: "address: \"127.0.0.1:0\", capability_file: \(file)", launcher: HangingFiles.launcher())
+        try await lanyard.untilReady()
+        func status(_ capability: String) async throws -> Int {
+            let fields = [("Lanyard-Capability", capability)]
+            return try await RawClient.ask(lanyard.data, "GET", "/", fields: fields).status
+        }
+        try await eventually("the first capability counts") { try await status(former) == 200 }
+        for name in names { try HangingFiles.hang(folder.file(name)) }
+        try await eventually("each of the 64 files is being read", within: .seconds(20)) {
+            lanyard.process.lines.count { $0.event == "file.delayed" } == names.count
+        }
+        try folder.write("capability", changed)
+        try await eventually("the changed capability counts") { try await status(changed) == 200 }
+        #expect(try await status(former) == 403)
+        for name in names { HangingFiles.release(folder.file(name)) }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
     @Test("of a static token that is written in place and in pieces no piece is ever sent")
     func pieces() async throws {
         let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }

@@ -50,6 +50,20 @@ struct PlainAddressTests {
         #expect(Set(try network.visits().map(\.address)) == [PrivateNetwork.address])
     }
 
+    @Test(
+        "a name that resolves to a link-local address is not dialled unless the route allows it",
+        arguments: [false, true])
+    func metadataService(isAllowed: Bool) async throws {
+        let network = try PrivateNetwork(hosts: ["\(PrivateNetwork.linkLocalAddress) localhost"])
+        let lanyard = try await upstream(network, ", unsafe_plain: true, allow_link_local: \(isAllowed)")
+        let response = try await lanyard.get("/")
+        #expect(response.status == (isAllowed ? 200 : 502))
+        #expect(Set(try network.visits().map(\.address)) == (isAllowed ? [PrivateNetwork.linkLocalAddress] : []))
+        guard !isAllowed else { return }
+        #expect(response["Proxy-Status"]?.contains("destination_ip_prohibited") == true, "\(response.headText)")
+        #expect(try response.json["detail"].string?.contains("allow_link_local") == true, "\(response.bodyText)")
+    }
+
     struct Place: Sendable, CustomTestStringConvertible {
         let name: String
         var base = "http://127.0.0.1:\(PrivateNetwork.port)"

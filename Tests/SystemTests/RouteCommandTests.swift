@@ -18,13 +18,13 @@ import Testing
 
         """
 
-    private func route(_ arguments: String...) async throws -> (
+    private func route(_ arguments: String..., yaml: String = yaml) async throws -> (
         exit: ServerProcess.Exit, output: [String], errors: String
     ) {
         let folder = try TemporaryFolder()
         try folder.write("token", "t")
         try folder.write("capability", String(repeating: "c", count: 32))
-        let path = try folder.write("lanyard.yaml", Self.yaml)
+        let path = try folder.write("lanyard.yaml", yaml)
         let process = try ServerProcess("lanyard", ["route"] + arguments + ["--config", path])
         let exit = try await process.waitForExit()
         let lines = process.output.split(separator: "\n").map(String.init)
@@ -45,6 +45,20 @@ import Testing
         #expect(active.output[1] == "user:     the active user (alice, until another one is activated)")
         let named = try await route("GET", "/x", "--host", "named.internal:7400")
         #expect(named.output.contains("upstream: unix:/run/up.sock") && named.output.contains("target:   /x"))
+    }
+
+    @Test(
+        "the hosts of a socket of the service manager are those of allowed_hosts and of routes",
+        arguments: [
+            ("api.internal:8443", 0), ("named.internal:8443", 0), ("evil.test:8443", 1),
+        ])
+    func activatedSocket(_ host: String, _ code: Int) async throws {
+        let yaml = Self.yaml.replacing(
+            #"{address: "127.0.0.1:7400", allowed_origins: []}"#,
+            with: #"{address: "systemd:data", allowed_hosts: ["api.internal:8443"]}"#)
+        let process = try await route("GET", "/any", "--host", host, yaml: yaml)
+        #expect(process.exit == .code(code), "\(process.output) \(process.errors)")
+        #expect(process.output.contains("refused:  421 host-not-allowed") == (code == 1))
     }
 
     @Test("a refused request: status, problem and reason, the same that a client would get")

@@ -5,6 +5,9 @@ import LanyardFoundations
 ///
 /// Each connection has a thread. The script is called on it once per request, in the order of the requests. Stops on `deinit`.
 package final class RawServer: Sendable {
+    /// A client may stand still for this long, such as a reader that waits for a crowd of others.
+    private static let sendTimeout = Duration.seconds(60) * Sanitizer.stretch
+
     /// A request and its connection.
     package struct Request: Sendable {
         /// Counted from 0 over the server's life.
@@ -141,9 +144,9 @@ package final class RawServer: Sendable {
         func perform(_ response: RawResponse, on socket: RawSocket) throws {
             for step in response.steps {
                 switch step {
-                case .send(let bytes): try socket.send(bytes, within: .seconds(60))
+                case .send(let bytes): try socket.send(bytes, within: RawServer.sendTimeout)
                 case .repeated(let bytes, let times):
-                    for _ in 0..<times { try socket.send(bytes, within: .seconds(60)) }
+                    for _ in 0..<times { try socket.send(bytes, within: RawServer.sendTimeout) }
                 case .pause(let time): Thread.sleep(forTimeInterval: time / .seconds(1))
                 case .close: socket.close()
                 case .reset: socket.reset()

@@ -23,6 +23,12 @@ static inline CURLcode lanyard_curl_set_list(CURL *easy, CURLoption option, stru
     return curl_easy_setopt(easy, option, value);
 }
 
+/* libcurl copies the bytes, and wipes its copy when it frees it. */
+static inline CURLcode lanyard_curl_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count) {
+    struct curl_blob blob = {.data = (void *)bytes, .len = count, .flags = CURL_BLOB_COPY};
+    return curl_easy_setopt(easy, option, &blob);
+}
+
 typedef size_t (*lanyard_curl_data_callback)(char *bytes, size_t size, size_t count, void *context);
 static inline CURLcode lanyard_curl_set_data_callback(CURL *easy, CURLoption option, lanyard_curl_data_callback call) {
     return curl_easy_setopt(easy, option, call);

@@ -16,6 +16,23 @@ typedef struct {
 
 void lanyard_tls_release(lanyard_tls_bytes *bytes);
 
+/* Bytes of the largest ClientHello that a listener accepts, without its header of 4 bytes. OpenSSL accepts 131,396, and allocates and
+   clears as many as the header claims. Hellos with keys of post-quantum exchanges have less than 3 KiB. */
+enum { LANYARD_HELLO_BYTES_MAX = 16 << 10 };
+
+/* Reads along in the records of a client, up to the headers of its hellos. A record may hold any part of a message (RFC 8446 5.1). */
+typedef struct {
+    /* The session is a listener's, and a hello may come. */
+    _Bool is_inspected;
+    /* A header claims more than LANYARD_HELLO_BYTES_MAX. */
+    _Bool is_too_long;
+    /* Bytes of the record's header, and of the message's, that have come. */
+    unsigned char record_count, message_count;
+    unsigned char record[5], message[4];
+    /* Bytes that are left of the record, and of the message. */
+    unsigned record_rest, message_rest;
+} lanyard_tls_hello;
+
 /* What the BIO knows of one socket. OpenSSL reads from the socket into its own buffer. What it writes is collected in `output`. */
 typedef struct {
     /* Shared by all sockets of a queue: empty before and after each call into OpenSSL. */
@@ -40,6 +57,7 @@ typedef struct {
     /* The first bytes received: they show a peer that does not speak TLS. */
     unsigned char first_count;
     unsigned char first[8];
+    lanyard_tls_hello hello;
 } lanyard_tls_socket;
 
 /* A context with everything that both sides have in common: TLS 1.2 at least, no renegotiation, no compression, read-ahead. NULL: no

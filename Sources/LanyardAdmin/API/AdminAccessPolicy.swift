@@ -51,17 +51,18 @@ struct TokenGuessDelay {
     static let delayMax = Duration.seconds(1)
     /// One guess is forgotten after each interval.
     private static let forgetInterval = Duration.seconds(1)
-    /// More doublings than `delayMax` needs.
-    private static let doublingsMax = 6
+    /// More guesses than `delayMax` needs.
+    private static let countMax = 6
+    private static let backoff = Backoff(first: delayMin, max: delayMax, fixedShare: 1)
 
     private var count = 0
     private var latest = Instant.past
 
     /// The delay of one more wrong token.
     mutating func delay(at now: Instant) -> Duration {
-        let forgotten = Int(min((now - latest) / Self.forgetInterval, Double(Self.doublingsMax)))
-        count = min(max(count - forgotten, 0) + 1, Self.doublingsMax)
+        let forgotten = Int(min((now - latest) / Self.forgetInterval, Double(Self.countMax)))
+        count = min(max(count - forgotten, 0) + 1, Self.countMax)
         latest = now
-        return min(Self.delayMin * (1 << (count - 1)), Self.delayMax)
+        return Self.backoff.delay(after: count, chance: 0)
     }
 }

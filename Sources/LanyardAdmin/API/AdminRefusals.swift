@@ -6,7 +6,7 @@ import Logging
 /// Counts refused admin calls by reason. Counted on the operators' loop, read from any thread.
 package final class AdminRefusalCounters: Sendable {
     /// Names of problems. Any other name counts as the last one.
-    private static let reasons = [
+    static let reasons = [
         "admin-token-required", "caller-not-allowed", "host-not-allowed", "origin-not-allowed", "malformed-request",
     ]
 
@@ -14,10 +14,11 @@ package final class AdminRefusalCounters: Sendable {
 
     package init() {}
 
+    /// The place of a reason, for arrays with one element for each reason.
+    static func index(of reason: String) -> Int { reasons.firstIndex(of: reason) ?? reasons.count - 1 }
+
     /// On the loop.
-    func count(_ reason: String) {
-        counters[Self.reasons.firstIndex(of: reason) ?? Self.reasons.count - 1].add()
-    }
+    func count(_ reason: String) { counters[Self.index(of: reason)].add() }
 
     /// For `/metrics`.
     package var samples: [MetricSample] {
@@ -29,7 +30,7 @@ package final class AdminRefusalCounters: Sendable {
     }
 }
 
-/// Logs refused admin calls: a few lines in each interval, then one line with the number of further calls.
+/// Logs refused admin calls: of each reason a few lines in an interval, then one line with the number of further calls.
 ///
 /// Every Unix user of the machine can connect over TCP. A line for each call would let any of them fill the disk.
 /// Belongs to the operators' loop.
@@ -40,7 +41,8 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private let counters: AdminRefusalCounters
     private let auditLog: Logger
-    private var sample = RefusalLogThrottle(linesMax: linesMax, interval: interval)
+    /// One for each of `AdminRefusalCounters.reasons`: a flood of one reason does not hide another.
+    private var throttles = AdminRefusalCounters.reasons.map { _ in LogThrottle(linesMax: linesMax, per: interval) }
     private let summary = Deadline()
 
     init(_ counters: AdminRefusalCounters, on loop: EventLoop, log: Logger) {
@@ -55,7 +57,9 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     func record(_ refusal: OperatorResponse, _ peer: PeerCredentials) {
         let reason = refusal.problemName ?? "malformed-request"
         counters.count(reason)
-        guard let leftOut = sample.admitLine(at: loop.now) else { return loop.set(summary, at: sample.end) }
+        guard let leftOut = throttles[AdminRefusalCounters.index(of: reason)].admitLine(at: loop.now) else {
+            return scheduleSummary()
+        }
         var metadata: Logger.Metadata = ["event": "admin.refused", "reason": .string(reason)]
         if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
@@ -63,19 +67,32 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
         auditLog.warning("an admin call was refused", metadata: metadata)
     }
 
-    override func due(_ deadline: Deadline) { summarize() }
+    override func due(_ deadline: Deadline) {
+        summarize(at: loop.now)
+        scheduleSummary()
+    }
 
     /// Logs what is left. No call is recorded after this.
     func stop() {
         loop.drop(summary)
-        summarize()
+        summarize(at: .never)
     }
 
-    private func summarize() {
-        let leftOut = sample.takeSuppressedCount()
-        guard leftOut > 0 else { return }
-        auditLog.warning(
-            "further admin calls were refused",
-            metadata: ["event": "admin.refused", "reason": "several", "left_out": .stringConvertible(leftOut)])
+    private func scheduleSummary() {
+        let ends = throttles.lazy.filter(\.hasSuppressedLines).map(\.end)
+        loop.set(summary, at: ends.min() ?? .never)
+    }
+
+    /// Logs the counts of the intervals that are over.
+    private func summarize(at now: Instant) {
+        for (index, reason) in AdminRefusalCounters.reasons.enumerated() where throttles[index].end <= now {
+            let leftOut = throttles[index].takeSuppressedCount()
+            guard leftOut > 0 else { continue }
+            auditLog.warning(
+                "further admin calls were refused",
+                metadata: [
+                    "event": "admin.refused", "reason": .string(reason), "left_out": .stringConvertible(leftOut),
+                ])
+        }
     }
 }

@@ -21,8 +21,6 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         let reserveCount: Int
     }
 
-    /// Between two log lines about the connection limit.
-    private static let overloadLogInterval = Duration.seconds(10)
     /// Delayed responses at once.
     private static let delayedMax = 16
     /// After an accept that failed because descriptors or memory were missing.
@@ -43,8 +41,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// Connections accepted so far.
     private var acceptedCount = 0
     private var reserve: DescriptorReserve
-    /// Until then the connection limit is not logged again.
-    private var nextOverloadLogAt = Instant.past
+    /// Limits log lines about the connection limit.
+    private var overloadLog = LogThrottle(linesMax: 1, per: .seconds(10))
 
     /// No thread and no event before `start`.
     ///
@@ -167,13 +165,13 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     }
 
     private func logOverload() {
-        guard loop.now >= nextOverloadLogAt else { return }
-        nextOverloadLogAt = loop.now + Self.overloadLogInterval
+        guard let leftOut = overloadLog.admitLine(at: loop.now) else { return }
+        var metadata: Logger.Metadata = [
+            "event": "\(profile.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
+        ]
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
         log.warning(
-            "every connection has a running call; further connections are refused until one ends",
-            metadata: [
-                "event": "\(profile.name).overloaded", "connections": .stringConvertible(limits.connectionsMax),
-            ])
+            "every connection has a running call; further connections are refused until one ends", metadata: metadata)
     }
 
     /// Forgets a connection. `release` closes its descriptor, and the reserve takes the descriptor if it is not full.

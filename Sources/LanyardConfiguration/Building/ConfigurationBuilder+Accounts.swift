@@ -41,7 +41,7 @@ extension ConfigurationBuilder {
             guard let appID = inner.text("app_id"), let base = inner.text("base_url").flatMap({ try? URLText.base($0) })
             else { return nil }
             var settings = IdentitySettings.AppServices(appID: appID, baseURL: base)
-            warnOfPlainHTTP(inner, shown: shown)
+            checkReach(inner, shown: shown)
             inner.fill(&settings.rotation, "rotation")
             identity = IdentitySettings(name: name, kind: .appServices(settings))
         case "static":
@@ -59,11 +59,18 @@ extension ConfigurationBuilder {
         return identity
     }
 
-    /// A warning only: inside one pod or compose network plain http may be intended.
-    private mutating func warnOfPlainHTTP(_ section: ConfigurationSection, shown: String) {
-        guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"]),
-            parts.scheme == "http", AddressText.reach(parts.host) != .loopback
+    /// Refuses metadata services, and warns of plain http to other machines: inside one pod or compose network it may be intended.
+    private mutating func checkReach(_ section: ConfigurationSection, shown: String) {
+        guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"])
         else { return }
+        let reach = AddressText.reach(parts.host)
+        guard reach != .linkLocal else {
+            return reportError(
+                section.place("base_url"),
+                "\(shown).app_services.base_url: \(parts.host) is an address of metadata services, such as link-local ones",
+                remedy: "name the identity service; no identity call goes there")
+        }
+        guard parts.scheme == "http", reach != .loopback else { return }
         reportWarning(
             section.place("base_url"),
             "\(shown).app_services.base_url: plain http shows passwords and tokens on the network path to \(parts.host)",

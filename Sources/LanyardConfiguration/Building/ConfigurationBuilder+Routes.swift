@@ -208,7 +208,7 @@ extension ConfigurationBuilder {
         }
         if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
             reportError(
-                place, "\(shown).upstream: \(host) is a link-local address, which metadata services use",
+                place, "\(shown).upstream: \(host) is an address of metadata services, such as link-local ones",
                 remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")
         }
     }

@@ -7,6 +7,7 @@ package enum AddressText {
     /// The range of clients that can reach an address or name.
     package enum Reach: Equatable, Sendable {
         case loopback
+        /// Link-local, or another fixed address of a metadata service.
         case linkLocal
         /// `0.0.0.0`, `::`: every address of the machine.
         case wildcard
@@ -19,7 +20,7 @@ package enum AddressText {
     package static func reach(_ host: String) -> Reach {
         guard let address = literal(host) else { return host == "localhost" ? .loopback : .name }
         if address.isLoopback { return .loopback }
-        if address.isLinkLocal { return .linkLocal }
+        if address.isMetadataService { return .linkLocal }
         return address.isWildcard ? .wildcard : .elsewhere
     }
 

@@ -2,8 +2,8 @@
 ///
 /// A writer in place leaves the file empty at first and incomplete after that. So a change counts only when a second read, `pause` later,
 /// finds the same stamp and the same bytes. A writer that pauses longer than that within a file is not detected: only a rename is safe.
-/// The first read of a file needs no second one if the file is at rest. For a watch it needs none either if no process had the file open for
-/// writing. A login has no such exception: a writer may open a file twice, and a wrong password has consequences.
+/// The first read of a file needs no second one if the file is at rest. For a watch it needs none either if no process had the file open
+/// for writing. A login has no such exception: a writer may open a file twice, and a wrong password has consequences.
 struct FileSettling {
     /// What a read has found, without the secret itself.
     struct Finding: Equatable {

@@ -111,15 +111,25 @@ package struct SocketAddress: Sendable, Equatable {
         }
     }
 
-    /// 169.254.0.0/16 or fe80::/10, where metadata services live.
-    package var isLinkLocal: Bool {
-        switch family {
-        case AF_INET: octets[0] == 169 && octets[1] == 254
-        case AF_INET6:
-            octets[0] == 0xfe && octets[1] & 0xc0 == 0x80 || mappedV4.map { $0[0] == 169 && $0[1] == 254 } ?? false
-        default: false
-        }
+    /// Where clouds have their metadata services, which give credentials to every process that asks: the link-local ranges
+    /// 169.254.0.0/16 and fe80::/10, and the fixed addresses outside them.
+    package var isMetadataService: Bool {
+        let octets = mappedV4 ?? octets
+        let isLinkLocal =
+            switch octets.count {
+            case 4: octets[0] == 169 && octets[1] == 254
+            case 16: octets[0] == 0xfe && octets[1] & 0xc0 == 0x80
+            default: false
+            }
+        return isLinkLocal || Self.metadataServices.contains(octets)
     }
+
+    /// Outside the link-local ranges: Alibaba 100.100.100.200, Azure 168.63.129.16, Amazon fd00:ec2::254, Google fd20:ce::254.
+    private static let metadataServices: [[UInt8]] = [
+        [100, 100, 100, 200], [168, 63, 129, 16],
+        [0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54],
+        [0xfd, 0x20, 0x00, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x02, 0x54],
+    ]
 
     /// 0.0.0.0 or ::.
     package var isWildcard: Bool { family != AF_UNIX && (mappedV4 ?? octets).allSatisfy { $0 == 0 } }

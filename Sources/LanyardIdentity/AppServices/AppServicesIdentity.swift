@@ -43,11 +43,13 @@ package final class AppServicesIdentity: IdentityService {
     /// Does nothing yet.
     ///
     /// - Parameters:
+    ///   - tls: what the files of `settings` hold.
     ///   - version: Lanyard's version, for `options.device`.
     ///   - loop: the loop of identity calls; several identities may share one.
     ///   - limits: time limits; shorter ones are for tests.
     package init(
-        _ settings: IdentitySettings, app: IdentitySettings.AppServices, version: String,
+        _ settings: IdentitySettings, app: IdentitySettings.AppServices,
+        tls: IdentityTLSContents = IdentityTLSContents(), version: String,
         by files: FileReader = .ofCredentials(), on loop: EventLoop,
         limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
         logger: Logger = Logger(label: "lanyard.identity")
@@ -67,8 +69,7 @@ package final class AppServicesIdentity: IdentityService {
         http = CurlMulti(
             on: loop,
             trust: CurlTrust(
-                caFile: settings.caFile, certificateFile: settings.certificateFile, keyFile: settings.keyFile,
-                proxy: settings.proxy,
+                tls: tls, proxy: settings.proxy,
                 // The configuration check warns of another host over plain http, so such a host is intended.
                 restrictsPlainHTTPToLoopback: ServiceOrigin(base: app.baseURL)?.isPlainLoopback ?? false),
             limits: limits)
@@ -77,6 +78,11 @@ package final class AppServicesIdentity: IdentityService {
     deinit {
         let http = self.http
         loop.post { http.stop() }
+    }
+
+    /// The TLS files hold something else. Calls that start from now on use it.
+    package func replaceTLS(_ tls: IdentityTLSContents) {
+        loop.post { [self] in http.replaceTLS(tls) }
     }
 
     /// Ends all calls in flight. Every open call and every later one fails at once. Permanent.

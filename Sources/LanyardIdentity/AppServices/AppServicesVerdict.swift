@@ -38,11 +38,14 @@ enum AppServicesVerdict {
         return error
     }
 
-    /// The error that a missing response stands for.
+    /// The error that a missing or incomplete response stands for. The part that has arrived may have made a session.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
         let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
         var error = error(of: "the \(call.rawValue)", failure)
         if call == .refresh, failure.requestSent, maybeHeard.contains(failure.kind) { error.verdict = .unknownOutcome }
+        if let body = failure.partialBody {
+            note(body.withBytes { TokenReader.readUsable($0).response }, of: call, in: &error)
+        }
         return error
     }
 
@@ -78,10 +81,14 @@ enum AppServicesVerdict {
         var error = IdentityError(
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
-        error.unusedRefreshToken = decoded.refreshToken
-        error.hasMadeSession =
-            call == .login && (decoded.accessToken != nil || decoded.refreshToken != nil || decoded.userID != nil)
+        note(decoded, of: call, in: &error)
         return error
+    }
+
+    /// Records what an unusable response of success has left behind at the service.
+    private static func note(_ decoded: TokenResponse, of call: Call, in error: inout IdentityError) {
+        error.unusedRefreshToken = decoded.refreshToken
+        error.hasMadeSession = call == .login && decoded.mayBelongToSession
     }
 
     private static func verdict(

@@ -29,10 +29,12 @@ package enum TokenReader {
     /// - Returns: the readable part, and the first error.
     static func readUsable(_ bytes: UnsafeRawBufferPointer) -> (response: TokenResponse, error: ReadError?) {
         var response = TokenResponse()
+        response.hasOtherContent = !bytes.isEmpty
         var first: ReadError?
         do {
             var reader = JSONReader(bytes)
             guard try reader.next() == .objectStart else { throw ReadError.notAnObject }
+            response.hasOtherContent = false
             while case .name(let name) = try reader.next() {
                 guard let member = Member.all.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
                     try reader.skipValue()
@@ -163,12 +165,19 @@ package struct TokenResponse: Sendable {
     package var expiresIn: Int64?
     /// The service's origin, in the response to a location request.
     package var hostname: String?
+    /// The body is not empty and not an object: a gateway's page, for example.
+    var hasOtherContent = false
     /// There is an `error` that is text, or an `error_code`. The text itself is not kept, because it may quote the request.
     package var hasError = false
     /// The `error` says that no such app exists. Only this text must be recognised, because it comes without a code.
     package var isUnknownApp = false
     /// Scrubbed: `[A-Za-z0-9_]{1,64}`. Only `errorCode(without:)` may be shown.
     package var errorCode: String?
+
+    /// Whether the service has made a session, if this is what arrived of a login's response with a status of success.
+    var mayBelongToSession: Bool {
+        accessToken != nil || refreshToken != nil || userID != nil || (!hasError && !hasOtherContent)
+    }
 
     /// The code if it may be shown: without a digit, as the service's codes are, and no piece of a secret. A service that
     /// quotes another secret quotes a random one, which rarely has letters alone.

@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// Why there is no complete response. A type of its own, because the call decides what it means: `AppServicesVerdict`
 /// makes an `IdentityError` of both.
 struct CurlError: Error, Equatable, Sendable {
@@ -10,7 +12,8 @@ struct CurlError: Error, Equatable, Sendable {
         /// The TLS handshake failed: no TLS at that port, no version or cipher in common, a missing client certificate, or a broken
         /// handshake.
         case handshake
-        /// Plain http would have left this machine, but the identity is configured on loopback. No connection was made.
+        /// The address is one that is never called: one of metadata services, or a remote one over plain http although the identity
+        /// is configured on loopback. No connection was made.
         case prohibited
         /// The response exceeded Lanyard's size limit.
         case tooLarge
@@ -32,6 +35,8 @@ struct CurlError: Error, Equatable, Sendable {
     var requestSent: Bool
     /// The status, if a head arrived before the failure.
     var status: Int?
+    /// What arrived of the body of a response with a status of success. It may hold the tokens of a new session.
+    var partialBody: Secret?
     /// A message in plain words, without a secret or a byte of a response.
     var message: String
 }

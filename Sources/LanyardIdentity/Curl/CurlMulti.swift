@@ -30,7 +30,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private static let initialised = lanyard_curl_global_init()
 
     private let loop: EventLoop
-    private let trust: CurlTrust
+    private var trust: CurlTrust
     private let limits: CurlLimits
     private var multi: UnsafeMutableRawPointer?
     private var sockets: [CInt: CurlSocket] = [:]
@@ -68,6 +68,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         if request.isLogin { waiting.logins.append(transfer) } else { waiting.calls.append(transfer) }
         // Deferred, because a transfer that cannot start fails at once.
         loop.set(housekeeping, at: .past)
+    }
+
+    /// Transfers that start from now on use these contents.
+    func replaceTLS(_ tls: IdentityTLSContents) {
+        loop.assertOnQueue()
+        trust.tls = tls
     }
 
     /// Ends every transfer as `stopped` and frees libcurl's objects. Permanent.

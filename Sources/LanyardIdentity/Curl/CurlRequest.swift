@@ -68,12 +68,26 @@ package struct IdentityConnection: Equatable, Sendable {
     package let certificateEnd: WallTime?
 }
 
+/// What the files of an identity's `tls` hold, in PEM. nil: no such file is configured.
+///
+/// libcurl gets the contents, never a path: it would open the file on the loop of all identities, where a file that hangs
+/// stops every call.
+package struct IdentityTLSContents: Equatable, Sendable {
+    /// Replaces the system's certificate authorities.
+    var authorities: Secret?
+    var certificate: Secret?
+    var key: Secret?
+
+    package init(authorities: Secret? = nil, certificate: Secret? = nil, key: Secret? = nil) {
+        self.authorities = authorities
+        self.certificate = certificate
+        self.key = key
+    }
+}
+
 /// TLS trust, client certificate and proxy of an identity's connections.
 struct CurlTrust: Equatable, Sendable {
-    /// Replaces the system's certificate authorities.
-    var caFile: String?
-    var certificateFile: String?
-    var keyFile: String?
+    var tls: IdentityTLSContents
     var proxy: IdentitySettings.Proxy
     /// Restricts plain http to loopback addresses, also those of a proxy.
     var restrictsPlainHTTPToLoopback = false

@@ -16,6 +16,25 @@ final class CurlTransfer {
     /// Of a line in libcurl's description of a certificate (`CURLOPT_CERTINFO`).
     private static let certificateEndLabel = "Expire date:"
 
+    /// An address to which no connection is made, and why.
+    private enum ProhibitedAddress {
+        case metadataService(String)
+        case remoteByPlainHTTP(String)
+        case unknown
+
+        var message: String {
+            switch self {
+            case .metadataService(let host):
+                "\(host) is link-local or an address of a metadata service, at which no identity service is called; check base_url, "
+                    + "the hosts file, the name server, the service's location and the proxy"
+            case .remoteByPlainHTTP(let host):
+                "plain http to \(host), which is not a loopback address, would show passwords and tokens; check the "
+                    + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
+            case .unknown: "libcurl gave an address of an unknown kind"
+            }
+        }
+    }
+
     let request: CurlRequest
     let easy: UnsafeMutableRawPointer
     private var reply: Reply?
@@ -26,8 +45,9 @@ final class CurlTransfer {
     private var headIsComplete = false
     private var fields = CurlResponse.Fields()
     private var isTooLarge = false
+    private var restrictedToLoopback = false
     /// An address to which a connection was refused.
-    private var prohibited: String?
+    private var prohibited: ProhibitedAddress?
     /// A connection to some address was allowed.
     private var hasAllowedConnection = false
     private var isRetry = false
@@ -61,16 +81,12 @@ final class CurlTransfer {
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         guard code == CURLE_OK else {
             if let prohibited, !hasAllowedConnection {
-                let message =
-                    "plain http to \(prohibited), which is not a loopback address, would show passwords and tokens; check the "
-                    + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
-                return .failure(CurlError(kind: .prohibited, requestSent: false, message: message))
+                return .failure(CurlError(kind: .prohibited, requestSent: false, message: prohibited.message))
             }
             return .failure(
                 CurlError(
-                    kind: kind(code), requestSent: requestSent,
-                    status: status > 0 ? status : nil,
-                    message: message(code)))
+                    kind: kind(code), requestSent: requestSent, status: status > 0 ? status : nil,
+                    partialBody: 200..<300 ~= status ? sealedBody() : nil, message: message(code)))
         }
         if request.onlyConnects {
             let nothing = SecretBuffer(capacity: 1).seal()
@@ -79,11 +95,19 @@ final class CurlTransfer {
         // libcurl treats the end of the connection as the end of the head.
         guard headIsComplete else {
             let message = "the connection ended inside the head of the response"
-            return .failure(CurlError(kind: .broken, requestSent: true, status: status, message: message))
+            return .failure(
+                CurlError(
+                    kind: .broken, requestSent: true, status: status,
+                    partialBody: 200..<300 ~= status ? sealedBody() : nil, message: message))
         }
+        return .success(CurlResponse(status: status, fields: fields, body: sealedBody()))
+    }
+
+    /// Leaves the body empty.
+    private func sealedBody() -> Secret {
         var taken = SecretBuffer(capacity: 1)
         swap(&taken, &body)
-        return .success(CurlResponse(status: status, fields: fields, body: taken.seal()))
+        return taken.seal()
     }
 
     /// A second attempt of the same exchange, after this one failed for lack of a descriptor. This one then never replies. nil for another
@@ -170,8 +194,6 @@ final class CurlTransfer {
             && set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
             && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
             && set(CURLOPT_HTTP09_ALLOWED, 0)
-            && lanyard_curl_set_offset(easy, CURLOPT_MAXFILESIZE_LARGE, curl_off_t(request.responseBytesMax))
-                == CURLE_OK
             // Calls are many minutes apart. A connection that is kept that long may be dead. libcurl would then resend the request by
             // itself, which would use a one-use refresh token twice.
             && set(CURLOPT_FRESH_CONNECT, 1)
@@ -182,18 +204,21 @@ final class CurlTransfer {
         guard set(CURLOPT_SSL_VERIFYPEER, 1), set(CURLOPT_SSL_VERIFYHOST, 2),
             set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
         else { return false }
-        if let file = trust.caFile {
+        if let authorities = trust.tls.authorities {
             // Otherwise Debian's folder of authorities would be trusted too.
-            guard set(CURLOPT_CAINFO, file), set(CURLOPT_CAPATH, nil) else { return false }
+            guard set(CURLOPT_CAINFO_BLOB, authorities), set(CURLOPT_CAPATH, nil) else { return false }
         }
-        if let file = trust.certificateFile { guard set(CURLOPT_SSLCERT, file) else { return false } }
-        if let file = trust.keyFile { guard set(CURLOPT_SSLKEY, file) else { return false } }
-        if trust.restrictsPlainHTTPToLoopback, request.url.hasPrefix("http://") {
-            let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
-            guard set(CURLOPT_OPENSOCKETDATA, own: own),
-                lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
-            else { return false }
+        if let certificate = trust.tls.certificate {
+            guard set(CURLOPT_SSLCERT_BLOB, certificate) else { return false }
         }
+        if let key = trust.tls.key {
+            // With a password, even an empty one, OpenSSL never asks for one on the terminal.
+            guard set(CURLOPT_SSLKEY_BLOB, key), set(CURLOPT_KEYPASSWD, "") else { return false }
+        }
+        restrictedToLoopback = trust.restrictsPlainHTTPToLoopback && request.url.hasPrefix("http://")
+        let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
+        guard set(CURLOPT_OPENSOCKETDATA, own: own), lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
+        else { return false }
         switch trust.proxy {
         case .environment: return true
         case .none: return set(CURLOPT_PROXY, "")
@@ -251,6 +276,10 @@ final class CurlTransfer {
         lanyard_curl_set_string(easy, option, value) == CURLE_OK
     }
 
+    private func set(_ option: CURLoption, _ value: Secret) -> Bool {
+        value.withBytes { lanyard_curl_set_blob(easy, option, $0.baseAddress, $0.count) } == CURLE_OK
+    }
+
     private func set(_ option: CURLoption, own value: UnsafeMutableRawPointer) -> Bool {
         lanyard_curl_set_pointer(easy, option, value) == CURLE_OK
     }
@@ -272,12 +301,19 @@ final class CurlTransfer {
             memcpy(room, bytes, Int(length.pointee))
             return true
         }
-        guard let address, address.isLoopback else {
-            prohibited = address?.host ?? "an unknown address"
+        guard let address else {
+            prohibited = .unknown
             return false
         }
-        hasAllowedConnection = true
-        return true
+        if address.isMetadataService {
+            prohibited = .metadataService(address.host)
+        } else if restrictedToLoopback, !address.isLoopback {
+            prohibited = .remoteByPlainHTTP(address.host)
+        } else {
+            hasAllowedConnection = true
+            return true
+        }
+        return false
     }
 
     // MARK: Received bytes
@@ -351,7 +387,6 @@ final class CurlTransfer {
         // Unknown authority, wrong name, expired: libcurl has one code for all of them.
         case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_ISSUER_ERROR: .untrusted
         case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CIPHER, CURLE_SSL_CLIENTCERT: .handshake
-        case CURLE_FILESIZE_EXCEEDED: .tooLarge
         case CURLE_OUT_OF_MEMORY, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE, CURLE_URL_MALFORMAT: .local
         default: .broken
         }

@@ -21,9 +21,9 @@ package final class ExchangeContext: Sendable {
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
     /// Which problem responses are logged.
-    let refusals = RefusalLogLimit()
+    let refusals = RefusalLog.throttles(of: Problem.names)
     /// Which failed TLS handshakes of clients are logged.
-    let handshakeLog = RefusalLogLimit(of: HandshakeResult.allCases.map(\.rawValue))
+    let handshakeLog = RefusalLog.throttles(of: HandshakeResult.allCases.map(\.rawValue))
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
 

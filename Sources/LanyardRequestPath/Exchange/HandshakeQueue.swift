@@ -1,18 +1,23 @@
 import LanyardFoundations
 
-/// The clients of one shard whose TLS handshake can go on, in the order in which something has come from them.
+/// The TLS handshakes of one shard's clients: how many are in progress, and whose turn it is.
 ///
 /// A step of a handshake may sign with the listener's key, which costs as much as ten requests or more. So few steps are made in one turn
-/// of the loop: thousands of handshakes delay the requests of other clients by a few steps, and one another by their number
-/// (http-rules.md 20.5). Belongs to the shard's queue.
+/// of the loop: thousands of handshakes delay the requests of other clients by a few steps, and one another by their number. A session
+/// has about 50 KiB while its handshake is in progress, so their number has a limit (http-rules.md 20.5). Belongs to the shard's queue.
 final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// Steps in one turn of the loop.
     private static let stepsMax = 2
+    /// Sessions whose handshake is in progress, of one shard. An eighth of the default of `limits.connections_max`.
+    static let sessionsMax = 512
 
     private let loop: EventLoop
-    private var clients: [ClientConnection] = []
-    /// The place of the first client in `clients`.
-    private var first = 0
+    /// Clients from which something has come and that have no session yet, in that order.
+    private var beginning = Turns()
+    /// Clients with a session from which something more has come, in that order.
+    private var continuing = Turns()
+    /// Clients with a session, in the order in which their handshakes have begun.
+    private var inProgress: [ClientConnection] = []
     private var isDeferred = false
 
     init(loop: EventLoop) {
@@ -24,36 +29,74 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     func add(_ client: ClientConnection) {
         guard !client.isQueuedForHandshake else { return }
         client.isQueuedForHandshake = true
-        clients.append(client)
+        if client.stream.isSecured { continuing.append(client) } else { beginning.append(client) }
         deferSteps()
     }
 
+    /// The client's handshake is over, or the client is closed.
+    func remove(_ client: ClientConnection) {
+        if let place = inProgress.firstIndex(where: { $0 === client }) { inProgress.remove(at: place) }
+    }
+
+    /// Handshakes that go on and handshakes that begin have their turns alternately. In one queue, each of thousands of clients would begin
+    /// before the first one is complete.
     override func resume() {
         isDeferred = false
         var steps = 0
-        while first < clients.count, steps < Self.stepsMax {
-            let client = clients[first]
-            first += 1
+        while steps < Self.stepsMax {
+            let begins = (steps > 0 && !beginning.isEmpty || continuing.isEmpty) && hasRoom
+            guard let client = begins ? nextBeginning() : continuing.next() else { break }
             client.isQueuedForHandshake = false
             guard client.phase == .handshake else { continue }
             steps += 1
             client.continueHandshake()
         }
-        if first == clients.count {
-            clients.removeAll(keepingCapacity: clients.count <= 256)
-            first = 0
-        } else {
-            if first >= 256, first * 2 >= clients.count {
-                clients.removeFirst(first)
-                first = 0
-            }
-            deferSteps()
-        }
+        if !beginning.isEmpty || !continuing.isEmpty { deferSteps() }
+    }
+
+    /// Another handshake may begin. At the limit this needs a client that Lanyard waits for. A client that waits for Lanyard is not closed.
+    private var hasRoom: Bool { inProgress.count < Self.sessionsMax || oldestSilent != nil }
+
+    /// The client whose handshake has begun first, of those from which nothing more has come.
+    private var oldestSilent: ClientConnection? { inProgress.first { !$0.isQueuedForHandshake } }
+
+    /// The next client that begins. At the limit another one is closed for it.
+    private func nextBeginning() -> ClientConnection? {
+        guard let client = beginning.next() else { return nil }
+        guard client.phase == .handshake else { return client }
+        if inProgress.count >= Self.sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
+        inProgress.append(client)
+        return client
     }
 
     private func deferSteps() {
         guard !isDeferred else { return }
         isDeferred = true
         loop.resumeLater(self)
+    }
+}
+
+/// Clients in the order in which they have their turn.
+private struct Turns {
+    private var clients: [ClientConnection] = []
+    /// The place of the first client in `clients`.
+    private var first = 0
+
+    var isEmpty: Bool { first == clients.count }
+
+    mutating func append(_ client: ClientConnection) { clients.append(client) }
+
+    mutating func next() -> ClientConnection? {
+        guard !isEmpty else { return nil }
+        let client = clients[first]
+        first += 1
+        if isEmpty {
+            clients.removeAll(keepingCapacity: clients.count <= 256)
+            first = 0
+        } else if first >= 256, first * 2 >= clients.count {
+            clients.removeFirst(first)
+            first = 0
+        }
+        return client
     }
 }

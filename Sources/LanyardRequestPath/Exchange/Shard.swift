@@ -28,7 +28,9 @@ package final class Shard: @unchecked Sendable {
     private(set) var accessLog: AccessLog?
     let log: Logger
     /// Which problem responses are logged at debug level.
-    var debugRefusals = RefusalLogThrottle()
+    let debugRefusals = RefusalLog.debugThrottle()
+    /// Counts of log lines that were left out.
+    let suppressed: SuppressedLines
     /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.
     private(set) var capabilities: [Secret?]
     /// The TLS of each listener; nil: its clients speak plain HTTP.
@@ -80,6 +82,7 @@ package final class Shard: @unchecked Sendable {
         self.capabilities = capabilities
         self.listenerTLS = listenerTLS
         handshakes = HandshakeQueue(loop: loop)
+        suppressed = SuppressedLines(loop: loop)
         retired = RetiredRoutes(loop: loop)
         tokens = TokenCache(source: source)
         idleConnections = IdleConnections()
@@ -214,6 +217,7 @@ package final class Shard: @unchecked Sendable {
             pool.finish()
         }
         retired.end()
+        suppressed.stop()
     }
 
     private func reportEmpty() {

@@ -185,6 +185,8 @@ enum HandshakeResult: String, CaseIterable {
     case reset
     case timedOut = "timed_out"
     case tooManyMessages = "too_many_messages"
+    case helloTooLong = "hello_too_long"
+    case tooManyHandshakes = "too_many_handshakes"
     case alert
     case protocolViolation = "protocol_violation"
 

@@ -31,8 +31,8 @@ final class ConnectedStream {
     }
 }
 
-/// Establishes one connection: tries the addresses in order, the next one after 250 ms or a failure (RFC 8305). The
-/// first connection is used. With TLS it counts when its handshake is complete and the upstream is verified.
+/// Establishes one connection: tries the addresses in order, IPv6 and IPv4 in turn, the next one after 250 ms or a failure (RFC 8305
+/// §4 and §5). The first connection is used. With TLS it counts when its handshake is complete and the upstream is verified.
 ///
 /// Belongs to the shard's queue. Completes exactly once, unless it is cancelled.
 package final class Connector: Watcher, @unchecked Sendable {
@@ -52,21 +52,37 @@ package final class Connector: Watcher, @unchecked Sendable {
     private var nextAttemptAt = Instant.never
     private lazy var deadline = Deadline(of: self)
 
-    /// - Parameter resources: of the shard.
+    /// - Parameters:
+    ///   - resources: of the shard.
+    ///   - overallDeadline: the end of `timeouts.connect_all`.
     init(
-        _ addresses: [SocketAddress], of target: UpstreamTarget, _ resources: UpstreamPool.Resources, loop: EventLoop,
+        _ addresses: [SocketAddress], of target: UpstreamTarget, _ resources: UpstreamPool.Resources,
+        until overallDeadline: Instant, loop: EventLoop,
         completion: @escaping Completion
     ) {
         settings = target.settings
         trust = target.trust
         self.resources = resources
         let settings = target.settings
-        self.addresses = addresses.filter { settings.prohibition(of: $0) == nil }[...]
+        self.addresses = Self.alternating(addresses.filter { settings.prohibition(of: $0) == nil })[...]
         if self.addresses.isEmpty, let first = addresses.first { failure = settings.prohibition(of: first) ?? failure }
         self.loop = loop
         self.completion = completion
-        overallDeadline = loop.now + settings.timeouts.connectAll
+        self.overallDeadline = overallDeadline
         super.init()
+    }
+
+    /// The two families in turn, each in its given order. The first address stays the first one. Otherwise several silent addresses of one
+    /// family would delay the other family by 250 ms each.
+    static func alternating(_ addresses: [SocketAddress]) -> [SocketAddress] {
+        guard addresses.count > 2, let family = addresses.first?.family else { return addresses }
+        var others = addresses.filter { $0.family != family }[...]
+        var result: [SocketAddress] = []
+        for address in addresses where address.family == family {
+            result.append(address)
+            if let other = others.popFirst() { result.append(other) }
+        }
+        return result + others
     }
 
     /// May complete before it returns.

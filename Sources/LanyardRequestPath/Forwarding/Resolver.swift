@@ -54,7 +54,7 @@ package final class Resolver: Sendable {
     package convenience init() { self.init { Self.lookUpBlocking($0) } }
 
     /// - Parameter lookUp: blocks until the addresses of a name are known.
-    init(lookUp: @escaping Lookup, start: @escaping Start = { Resolver.startThread($0) }) {
+    init(lookUp: @escaping Lookup, start: @escaping Start = { resolver in DetachedThread.start { resolver.run() } }) {
         self.lookUp = lookUp
         self.start = start
     }
@@ -77,19 +77,6 @@ package final class Resolver: Sendable {
         }
         let code = start(self)
         if code != 0 { threadUnavailable(code) }
-    }
-
-    private static func startThread(_ resolver: Resolver) -> CInt {
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(resolver)
-        let code = pthread_create(
-            &thread, nil,
-            { raw in
-                Unmanaged<Resolver>.fromOpaque(raw!).takeRetainedValue().run()
-                return nil
-            }, context.toOpaque())
-        if code == 0 { pthread_detach(thread) } else { context.release() }
-        return code
     }
 
     /// No thread could be started for a name: the next free one takes it. If there is no thread at all, all lookups

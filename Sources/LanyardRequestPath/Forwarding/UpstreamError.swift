@@ -15,7 +15,7 @@ package enum UpstreamError: Error, Equatable, Sendable {
     case tls(TLSError, at: SocketAddress? = nil)
     /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
     case connectionLimit
-    /// All of the route's addresses are link-local, which the route does not allow.
+    /// All of the route's addresses are link-local or of metadata services, which the route does not allow.
     case forbiddenAddress(SocketAddress? = nil)
     /// None of the addresses is loopback, and the route does not allow plain http to others.
     case plainBeyondLoopback(SocketAddress? = nil)
@@ -40,7 +40,7 @@ extension UpstreamSettings {
     /// Why this address must not be connected to; nil: it may be. The check needs the address: a name, even
     /// `localhost`, says nothing about it.
     func prohibition(of address: SocketAddress) -> UpstreamError? {
-        if address.isLinkLocal, !allowLinkLocal { return .forbiddenAddress(address) }
+        if address.isMetadataService, !allowLinkLocal { return .forbiddenAddress(address) }
         if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback {
             return .plainBeyondLoopback(address)
         }

@@ -16,6 +16,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         fileprivate var connector: Connector?
         fileprivate var completion: Completion?
         fileprivate var deadlineAt = Instant.never
+        /// The end of `timeouts.connect_all`, from the first attempt on; nil: none was made.
+        fileprivate var connectDeadlineAt: Instant?
         /// It waits for a slot and is counted as a waiter of its upstream.
         fileprivate var isWaiting = false
         /// It counts as one of the process's parked requests.
@@ -159,9 +161,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// The upstream was verified by the present files.
-    func isTrusted(_ connection: UpstreamConnection) -> Bool {
-        connection.trustEpoch == target.trust?.epoch.load(ordering: .relaxed) ?? 0
-    }
+    package func isTrusted(_ connection: UpstreamConnection) -> Bool { connection.trustEpoch == trustEpoch }
+
+    /// Of the present files.
+    private var trustEpoch: Int { target.trust?.epoch.load(ordering: .relaxed) ?? 0 }
 
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
@@ -350,12 +353,18 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     private func connect(_ request: Acquisition, to addresses: [SocketAddress]) {
         let beganAt = loop.now
-        let connector = Connector(addresses, of: target, resources, loop: loop) { [self] result in
+        let deadlineAt = request.connectDeadlineAt ?? beganAt + target.settings.timeouts.connectAll
+        request.connectDeadlineAt = deadlineAt
+        let connector = Connector(addresses, of: target, resources, until: deadlineAt, loop: loop) { [self] result in
             request.connector = nil
             switch result {
             case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):
                 connectAfterRelease(request, addresses)
             case .failure(let error): fail(request, error)
+            case .success(let connected) where connected.trustEpoch != trustEpoch:
+                // The files of the upstream's TLS have changed since the handshake began.
+                connected.stream.close(on: loop)
+                connect(request, to: addresses)
             case .success(let connected):
                 counters.connectDuration.observe(from: beganAt, to: loop.now)
                 adopt(connected, for: request)

@@ -63,7 +63,8 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
     }
 
     private func connect(_ addresses: [SocketAddress]) {
-        let connector = Connector(addresses, of: target, resources, loop: loop) { [self] result in
+        let deadlineAt = loop.now + target.settings.timeouts.connectAll
+        let connector = Connector(addresses, of: target, resources, until: deadlineAt, loop: loop) { [self] result in
             switch result {
             case .success(let connected): awaitVerdict(connected)
             case .failure(let error): finish(.failure(error))

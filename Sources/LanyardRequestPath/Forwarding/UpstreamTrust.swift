@@ -13,12 +13,9 @@ package final class UpstreamTrust: Sendable {
     let epoch = Atomic<Int>(0)
     private struct Failures {
         var counts: [String: Int] = [:]
-        var logAgainAt = Instant.past
-        var leftOut = 0
+        /// By reason.
+        var throttles: [String: LogThrottle] = [:]
     }
-
-    /// Between two lines of the log.
-    private static let logInterval = Duration.seconds(10)
 
     private let failures = Guarded(Failures())
     private let log: Logger
@@ -37,7 +34,7 @@ package final class UpstreamTrust: Sendable {
     }
 
     /// When the client certificate ends; nil: there is none. From any thread.
-    var certificateExpiresAt: WallTime? { current.withLock { $0.certificateExpiresAt } }
+    var certificateExpiresAt: WallTime? { current.withLock { $0.validity?.until } }
 
     func replace(_ context: TLSClientContext) {
         current.withLock {
@@ -46,17 +43,13 @@ package final class UpstreamTrust: Sendable {
         }
     }
 
-    /// Counts a connection that TLS has prevented or ended, and logs it, one line in 10 s.
+    /// Counts a connection that TLS has prevented or ended, and logs it: of each reason one line in 10 s.
     func record(_ error: TLSError) {
         let now = Instant.now
-        let leftOut = failures.withLock { failures -> Int? in
+        let leftOut = failures.withLock { failures in
             failures.counts[error.label, default: 0] += 1
-            guard now >= failures.logAgainAt else {
-                failures.leftOut += 1
-                return nil
-            }
-            defer { (failures.logAgainAt, failures.leftOut) = (now + Self.logInterval, 0) }
-            return failures.leftOut
+            return failures.throttles[error.label, default: LogThrottle(linesMax: 1, per: .seconds(10))]
+                .admitLine(at: now)
         }
         guard let leftOut else { return }
         var metadata: Logger.Metadata = [

@@ -10,7 +10,6 @@ import Logging
 package final class Acceptor: Watcher, @unchecked Sendable {
     /// The pause after a lasting error, such as no descriptors (http-rules.md 20.4).
     private static let pauseDelay = Duration.milliseconds(100)
-    private static let logInterval = Duration.seconds(10)
     /// More failures in a row than connections can be queued are not caused by clients.
     private static let failuresMax = ListeningSocket.backlog
 
@@ -25,7 +24,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private var socket: ListeningSocket?
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
-    private var loggedAt = Instant.past
+    private var pauseLog = LogThrottle(linesMax: 1, per: .seconds(10))
     /// Failures since the last connection, or since the queue was last empty.
     private var failures: CInt = 0
 
@@ -127,12 +126,11 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     }
 
     private func logPause(_ code: CInt) {
-        guard loggedAt + Self.logInterval < shard.loop.now else { return }
-        loggedAt = shard.loop.now
+        guard let leftOut = pauseLog.admitLine(at: shard.loop.now) else { return }
         let remedy = DescriptorShortage.isCause(of: code) ? ": raise the limit of descriptors (ulimit -n)" : ""
-        log.error(
-            "accepting pauses\(remedy)",
-            metadata: ["event": "listener.paused", "reason": "\(Errno.text(of: code))"])
+        var metadata: Logger.Metadata = ["event": "listener.paused", "reason": "\(Errno.text(of: code))"]
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
+        log.error("accepting pauses\(remedy)", metadata: metadata)
     }
 
     private func unwatch() {

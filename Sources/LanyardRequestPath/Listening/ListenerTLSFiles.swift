@@ -29,15 +29,8 @@ package struct ListenerTLSFiles: Sendable {
     }
 
     /// What clients will object to, although the listener works; nil: nothing.
-    package func warning(about context: TLSServerContext, at now: WallTime = .now) -> String? {
-        if context.expiresAt <= now {
-            return
-                "\(settings.certificateFile) has expired at \(Timestamp.text(context.expiresAt)); renew it, it is read again by itself"
-        }
-        if context.validFrom > now {
-            return
-                "\(settings.certificateFile) is not valid before \(Timestamp.text(context.validFrom)); check the clock"
-        }
-        return nil
+    package func warning(about context: TLSServerContext) -> String? {
+        TLSFileContents.warning(
+            about: settings.certificateFile, validFrom: context.validFrom, expiresAt: context.expiresAt)
     }
 }

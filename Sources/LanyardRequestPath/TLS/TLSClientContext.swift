@@ -9,23 +9,29 @@ package final class TLSClientContext: Sendable {
     nonisolated(unsafe) let raw: OpaquePointer
     /// The name for SNI; nil: an address.
     let sentName: String?
-    /// When the client certificate ends; nil: there is none.
-    let certificateExpiresAt: WallTime?
-    var hasKeyPair: Bool { certificateExpiresAt != nil }
-    let sessions = TLSSessionCache()
+    let hasKeyPair: Bool
+    /// From when on all certificates of the client's chain are valid, and when the first of them ends; nil: there is no chain.
+    let validity: (from: WallTime, until: WallTime)?
+    /// False: every certificate is accepted.
+    let verifiesCertificates: Bool
+    let sessions: TLSSessionCache
 
     /// - Parameters:
     ///   - name: the name that the upstream's certificate must have.
     ///   - authorities: nil: no certificate is trusted, unless `skipsVerification`.
     ///   - keyPair: the client certificate.
     ///   - skipsVerification: every certificate is accepted (`unsafe_skip_verify`).
+    ///   - clock: gives the age of sessions.
     package init(
         verifying name: TLSServerName, authorities: TLSAuthorities?, keyPair: TLSKeyPair? = nil,
-        skipsVerification: Bool = false
+        skipsVerification: Bool = false, clock: @escaping @Sendable () -> Instant = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
         self.raw = raw
-        certificateExpiresAt = keyPair?.chain.expiresAt
+        hasKeyPair = keyPair != nil
+        validity = keyPair.map { ($0.chain.validFrom, $0.chain.expiresAt) }
+        verifiesCertificates = !skipsVerification
+        sessions = TLSSessionCache(refusesEndedCertificates: !skipsVerification, clock: clock)
         sentName = if case .dns(let text) = name { text } else { nil }
         try name.install(in: raw)
         if let authorities { SSL_CTX_set1_cert_store(raw, authorities.store) }
@@ -53,48 +59,65 @@ package final class TLSClientContext: Sendable {
 /// A session that a later connection resumes. Corresponds to an `SSL_SESSION *`, with one reference. OpenSSL guards what it changes in it.
 final class TLSResumption: @unchecked Sendable {
     let raw: OpaquePointer
+    /// When the upstream was last verified in a full handshake. A session that came over a resumed connection has the instant of the
+    /// session that was resumed.
+    let verifiedAt: Instant
 
     /// Takes over the caller's reference.
-    init(taking raw: OpaquePointer) { self.raw = raw }
+    init(taking raw: OpaquePointer, verifiedAt: Instant) {
+        self.raw = raw
+        self.verifiedAt = verifiedAt
+    }
 
     deinit { SSL_SESSION_free(raw) }
 
     /// Sessions of TLS 1.3 are used once (RFC 8446 C.4).
     var isUsedOnce: Bool { SSL_SESSION_get_protocol_version(raw) >= TLS1_3_VERSION }
+
+    /// The upstream's certificate has ended since.
+    var hasEndedCertificate: Bool {
+        SSL_SESSION_get0_peer(raw).map { X509_cmp_current_time(X509_get0_notAfter($0)) <= 0 } ?? false
+    }
 }
 
 /// Sessions of one upstream, of all shards. The lock is taken when a connection begins and when a ticket arrives, not for a request.
 final class TLSSessionCache: Sendable {
     /// More than that many connections seldom begin at once.
     static let sessionsMax = 32
-    /// A resumed session is not verified again. So a certificate that ends, or is replaced, is noticed within this time.
+    /// A resumed session is not verified again. So a certificate that is replaced or no longer trusted is noticed within this time of
+    /// the last full handshake. Each resumed connection of TLS 1.3 brings new sessions, so the time of their arrival has no end.
     private static let ageMax = Duration.seconds(3600)
 
-    private struct Entry {
-        let session: TLSResumption
-        let since: Instant
+    private let sessions = Guarded<[TLSResumption]>([])
+    private let refusesEndedCertificates: Bool
+    let clock: @Sendable () -> Instant
+
+    init(refusesEndedCertificates: Bool, clock: @escaping @Sendable () -> Instant) {
+        self.refusesEndedCertificates = refusesEndedCertificates
+        self.clock = clock
     }
 
-    private let entries = Guarded<[Entry]>([])
+    var count: Int { sessions.withLock { $0.count } }
 
-    var count: Int { entries.withLock { $0.count } }
-
-    func add(_ session: TLSResumption, at now: Instant = .now) {
-        entries.withLock { entries in
-            if entries.count == Self.sessionsMax { entries.removeFirst() }
-            entries.append(Entry(session: session, since: now))
+    func add(_ session: TLSResumption) {
+        sessions.withLock { sessions in
+            if sessions.count == Self.sessionsMax { sessions.removeFirst() }
+            sessions.append(session)
         }
     }
 
-    /// The newest session.
-    func take(at now: Instant = .now) -> TLSResumption? {
-        entries.withLock { entries in
-            guard let newest = entries.last, newest.since + Self.ageMax > now else {
-                entries = []
-                return nil
+    /// The newest session that may be resumed. A session whose certificate has ended is not offered: the upstream may have a new
+    /// certificate, which only a full handshake shows.
+    func take() -> TLSResumption? {
+        let now = clock()
+        return sessions.withLock { sessions in
+            while let newest = sessions.last {
+                let isUsable =
+                    newest.verifiedAt + Self.ageMax > now && !(refusesEndedCertificates && newest.hasEndedCertificate)
+                if newest.isUsedOnce || !isUsable { sessions.removeLast() }
+                if isUsable { return newest }
             }
-            if newest.session.isUsedOnce { entries.removeLast() }
-            return newest.session
+            return nil
         }
     }
 }

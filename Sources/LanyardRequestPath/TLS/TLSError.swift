@@ -50,6 +50,10 @@ package enum TLSError: Error, Equatable, Sendable {
     case timedOut
     /// The peer sends messages that carry no data, more than a connection needs: key updates, renegotiations, alerts.
     case tooManyMessages
+    /// The client's first message claims more bytes than any client needs.
+    case helloTooLong
+    /// The client is closed in its handshake, because a shard has as many handshakes as it may have.
+    case tooManyHandshakes
     /// Another fatal alert of the peer (RFC 8446 6).
     case alert(UInt8)
     /// Bytes that are not TLS, or break its rules; the value is OpenSSL's error code.
@@ -76,6 +80,8 @@ package enum TLSError: Error, Equatable, Sendable {
         case .reset: "reset"
         case .timedOut: "timed_out"
         case .tooManyMessages: "too_many_messages"
+        case .helloTooLong: "hello_too_long"
+        case .tooManyHandshakes: "too_many_handshakes"
         case .alert: "alert"
         case .protocolViolation: "protocol_violation"
         }
@@ -121,6 +127,8 @@ package enum TLSError: Error, Equatable, Sendable {
         case .reset(let code): "\(it) has broken the TLS connection (errno \(code))"
         case .timedOut: "\(it) has not completed the TLS handshake in time"
         case .tooManyMessages: "\(it) sends too many TLS messages without data"
+        case .helloTooLong: "\(it) announces a TLS hello of more than 16 KiB"
+        case .tooManyHandshakes: "\(it) has been closed in its TLS handshake: too many handshakes are in progress"
         case .alert(let alert): "\(it) has ended the TLS connection (\(Self.text(ofAlert: alert)))"
         case .protocolViolation(let code): "\(it) breaks the rules of TLS (\(Self.text(ofError: code)))"
         }

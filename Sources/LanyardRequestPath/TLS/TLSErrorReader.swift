@@ -15,6 +15,7 @@ struct TLSErrorReader {
     /// - Parameter outcome: what `SSL_get_error` has returned.
     func cause(_ outcome: CInt, _ socket: lanyard_tls_socket) -> TLSError? {
         if outcome == SSL_ERROR_ZERO_RETURN { return isEstablished ? nil : .closedInHandshake }
+        if socket.hello.is_too_long { return .helloTooLong }
         let code = ERR_peek_last_error()
         let reason = ERR_GET_REASON(code)
         let isTLS = code != 0 && ERR_GET_LIB(code) == ERR_LIB_SSL

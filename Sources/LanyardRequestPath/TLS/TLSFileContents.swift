@@ -1,3 +1,4 @@
+import COpenSSL
 import LanyardFoundations
 
 /// What the files of one side's TLS hold, by path, and what is made of them.
@@ -15,10 +16,20 @@ package struct TLSFileContents: Sendable {
     /// Bytes of the largest file. Debian's file of all authorities has 220 KiB.
     package static let bytesMax = 4 << 20
 
+    /// Changed files are used when none of them has changed for this time. It is a little longer than the interval of a
+    /// watch: a certificate and a key that change together are used together.
+    package static let changeDelay = FileWatch.interval + .milliseconds(700)
+
     package private(set) var byPath: [String: Secret] = [:]
 
+    /// Of no file.
+    package init() {}
+
     /// Reads the files. Blocks as long as the disk does.
-    package init(reading paths: [String]) throws(FileError) {
+    package init(reading paths: [String]) throws(FileError) { try read(paths) }
+
+    /// Reads the files that were not read yet. Blocks as long as the disk does.
+    package mutating func read(_ paths: [String]) throws(FileError) {
         for path in paths where byPath[path] == nil {
             do {
                 byPath[path] = try SecretFile.readWhole(path, bytesMax: Self.bytesMax).secret
@@ -33,6 +44,22 @@ package struct TLSFileContents: Sendable {
         guard byPath[path] != content else { return false }
         byPath[path] = content
         return true
+    }
+
+    /// Checks the files of a client's side that is not of the request path. Its findings are those of listeners and upstreams.
+    package func checkClientFiles(
+        caFile: String?, certificateFile: String?, keyFile: String?
+    ) throws(FileError) {
+        if let caFile { _ = try authorities(caFile) }
+        guard let certificateFile, let keyFile else { return }
+        let pair = try keyPair(certificateFile, keyFile)
+        do throws(TLSFileError) {
+            guard let context = lanyard_tls_new_context(0) else { throw .noMemory }
+            defer { SSL_CTX_free(context) }
+            try pair.install(in: context)
+        } catch {
+            throw FileError("\(certificateFile) \(error.message)")
+        }
     }
 
     func keyPair(_ certificateFile: String, _ keyFile: String) throws(FileError) -> TLSKeyPair {
@@ -55,6 +82,22 @@ package struct TLSFileContents: Sendable {
         } catch {
             throw FileError("\(path) \(error.message)")
         }
+    }
+
+    /// What the peers will object to in a chain that can be used; nil: nothing.
+    ///
+    /// - Parameter path: of the chain's file.
+    static func warning(
+        about path: String, validFrom: WallTime, expiresAt: WallTime, at now: WallTime = .now
+    ) -> String? {
+        if expiresAt <= now {
+            return
+                "a certificate of \(path) has expired at \(Timestamp.text(expiresAt)); renew it, it is read again by itself"
+        }
+        if validFrom > now {
+            return "a certificate of \(path) is not valid before \(Timestamp.text(validFrom)); check the clock"
+        }
+        return nil
     }
 
     private func bytes<Value>(_ path: String, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {

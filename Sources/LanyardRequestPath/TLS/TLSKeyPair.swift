@@ -20,11 +20,11 @@ package final class TLSCertificates: @unchecked Sendable {
 
     package var count: Int { all.count }
 
-    /// When the first certificate ends.
-    package var expiresAt: WallTime { Self.time(X509_get0_notAfter(all[0])) }
+    /// When the first of them ends: the peer verifies all of a chain.
+    package var expiresAt: WallTime { all.map { Self.time(X509_get0_notAfter($0)) }.min()! }
 
-    /// From when on the first certificate is valid.
-    package var validFrom: WallTime { Self.time(X509_get0_notBefore(all[0])) }
+    /// From when on all of them are valid.
+    package var validFrom: WallTime { all.map { Self.time(X509_get0_notBefore($0)) }.max()! }
 
     /// A time that cannot be read counts as past.
     private static func time(_ time: UnsafePointer<ASN1_TIME>?) -> WallTime {

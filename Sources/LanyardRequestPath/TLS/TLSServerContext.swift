@@ -10,10 +10,13 @@ package final class TLSServerContext: Sendable {
     let clientNames: TLSClientNames
     let tickets: TLSTicketKeys
     let demandsCertificates: Bool
-    /// When the listener's own certificate ends.
+    /// When the first certificate of the listener's chain ends.
     package let expiresAt: WallTime
-    /// From when on it is valid.
+    /// From when on all of them are valid.
     package let validFrom: WallTime
+
+    /// Bytes of a client's chain of certificates. OpenSSL accepts 100 KiB, and allocates as many as the message claims.
+    private static let clientChainBytesMax = 32 << 10
 
     /// - Parameters:
     ///   - clientAuthorities: clients must have a certificate of one of them; nil: none is asked for.
@@ -33,6 +36,9 @@ package final class TLSServerContext: Sendable {
         validFrom = keyPair.chain.validFrom
         try keyPair.install(in: raw)
         lanyard_tls_select_http(raw)
+        // A client that was not asked for certificates sends none.
+        let chainBytesMax = clientAuthorities == nil ? 0 : Self.clientChainBytesMax
+        SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, chainBytesMax, nil)
         if let clientAuthorities {
             SSL_CTX_set1_cert_store(raw, clientAuthorities.store)
             SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)

@@ -51,6 +51,10 @@ package final class TLSSession {
     private var messagesWithoutData = 0
     private var replies = 0
     private(set) var wasAskedForCertificate = false
+    /// Of a client's end: when this handshake began. It verifies the upstream, unless it resumes a session.
+    private var beganAt = Instant.never
+    /// Of a client's end: when the upstream was verified for the session that this handshake offers; nil: it offers none.
+    private var offeredVerifiedAt: Instant?
     /// The end of the peer's direction, or the error that ended the session.
     private var ending: Received?
 
@@ -69,7 +73,11 @@ package final class TLSSession {
         try self.init(descriptor, context.raw, .client(context), workspace)
         SSL_set_connect_state(ssl)
         if let name = context.sentName { _ = lanyard_tls_set_server_name(ssl, name) }
-        if let session = context.sessions.take() { SSL_set_session(ssl, session.raw) }
+        beganAt = context.sessions.clock()
+        if let session = context.sessions.take() {
+            offeredVerifiedAt = session.verifiedAt
+            SSL_set_session(ssl, session.raw)
+        }
     }
 
     /// A listener's end of a connection.
@@ -77,6 +85,7 @@ package final class TLSSession {
         _ descriptor: CInt, of context: TLSServerContext, workspace: TLSWorkspace
     ) throws(TLSError) {
         try self.init(descriptor, context.raw, .server(context), workspace)
+        socket.pointee.hello.is_inspected = true
         SSL_set_accept_state(ssl)
     }
 
@@ -155,6 +164,8 @@ package final class TLSSession {
         repeat {
             socket.pointee.is_starved = false
             outcome = lanyard_tls_handshake(ssl)
+            // With TLS 1.2 no further hello comes, and later messages of a handshake are encrypted in records of the same type.
+            if SSL_version(ssl) < TLS1_3_VERSION { socket.pointee.hello.is_inspected = false }
         } while outcome == SSL_ERROR_WANT_READ && !socket.pointee.is_starved && countsMessage()
         if outcome != SSL_ERROR_NONE, outcome != SSL_ERROR_WANT_READ, ending == nil { end(outcome) }
         let broken = deliver(&queue, &canWrite)
@@ -164,13 +175,15 @@ package final class TLSSession {
         if let error = objection() { return fail(error) }
         messagesWithoutData = 0
         isEstablished = true
+        socket.pointee.hello.is_inspected = false
         return .done
     }
 
     /// What OpenSSL does not verify itself.
     private func objection() -> TLSError? {
         switch role {
-        case .client:
+        case .client(let context):
+            if context.verifiesCertificates, isResumed, let error = objectionToResumedPeer() { return error }
             var name: UnsafePointer<UInt8>?
             var length: CUnsignedInt = 0
             SSL_get0_alpn_selected(ssl, &name, &length)
@@ -178,11 +191,15 @@ package final class TLSSession {
             return selected.isEmpty || selected.elementsEqual("http/1.1".utf8) ? nil : .noSharedProtocol
         case .server(let context):
             guard context.demandsCertificates, isResumed else { return nil }
-            guard let certificate = SSL_get1_peer_certificate(ssl) else { return .certificateMissing }
-            defer { X509_free(certificate) }
-            // A resumed session is not verified again.
-            return X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0 ? .expired : nil
+            return objectionToResumedPeer()
         }
+    }
+
+    /// OpenSSL does not verify the peer of a resumed session again.
+    private func objectionToResumedPeer() -> TLSError? {
+        guard let certificate = SSL_get1_peer_certificate(ssl) else { return .certificateMissing }
+        defer { X509_free(certificate) }
+        return X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0 ? .expired : nil
     }
 
     private func fail(_ error: TLSError) -> Progress {
@@ -268,6 +285,8 @@ package final class TLSSession {
     /// Reads the messages that have arrived on an idle connection. Session tickets leave it usable (http-rules.md 16.2).
     package func processIdleInput(queue: inout ByteQueue, canWrite: inout Bool) -> IdleState {
         guard isEstablished, ending == nil else { return .ended }
+        // OpenSSL allocates a buffer for the read if the session has lost its own.
+        workspace.noteUse(of: self)
         var byte: UInt8 = 0
         let count = read(&byte, 1, lanyard_tls_peek)
         if workspace.output.pointee.count > 0 { sendReplies(&queue, &canWrite) }
@@ -381,7 +400,8 @@ package final class TLSSession {
 
     /// The upstream has given a session that can be resumed. Takes over the reference.
     func keep(_ session: OpaquePointer) {
-        let session = TLSResumption(taking: session)
+        let verifiedAt = isResumed ? offeredVerifiedAt ?? .past : beganAt
+        let session = TLSResumption(taking: session, verifiedAt: verifiedAt)
         if case .client(let context) = role { context.sessions.add(session) }
     }
 

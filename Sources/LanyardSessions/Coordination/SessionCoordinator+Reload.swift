@@ -9,6 +9,8 @@ extension SessionCoordinator {
         context.settings = setup.refresh
         context.hasCredential = setup.credential != nil
         guard isCredentialNew else { return }
+        // A login under way has the former credential: its refusal says nothing of the new one.
+        if session.call?.kind == .login { context.credentialChanged() }
         switch session {
         case .refused, .loginRequired: applyToSession(.credentialChanged)
         case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.loginRequested)

@@ -30,12 +30,12 @@ enum TLSBench {
     /// An upstream's context. It trusts `authority` and demands `localhost`.
     static func client(
         _ host: String = "localhost", trusting pem: String = authority.pem, showing issued: TestAuthority.Issued? = nil,
-        skipsVerification: Bool = false, version: CInt = 0
+        skipsVerification: Bool = false, version: CInt = 0, clock: @escaping @Sendable () -> Instant = { .now }
     ) throws -> TLSClientContext {
         let context = try TLSClientContext(
             verifying: TLSServerName(host: host)!, authorities: authorities(pem),
             keyPair: issued.map { try keyPair($0) },
-            skipsVerification: skipsVerification)
+            skipsVerification: skipsVerification, clock: clock)
         limit(context.raw, to: version)
         return context
     }
@@ -58,6 +58,12 @@ enum TLSBench {
         guard version != 0 else { return }
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, Int(version), nil)
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
+    }
+
+    /// Waits until a certificate has ended.
+    static func waitForEnd(of issued: TestAuthority.Issued) throws {
+        let end = try bytes(issued.certificate) { try TLSCertificates.read($0) }.expiresAt
+        try blockUntil("the certificate has ended", within: .seconds(30)) { WallTime.now.seconds > end.seconds }
     }
 
     /// Both versions that are spoken.

@@ -155,7 +155,7 @@ import Testing
             }
         }
         // One byte more than a record may hold.
-        let tooLong: [UInt8] = [0x16, 3, 1, 0x40, 1] + [UInt8](repeating: 1, count: 16_385)
+        let tooLong: [UInt8] = [0x16, 3, 1, 0x40, 1] + [UInt8](repeating: 2, count: 16_385)
         guard case .failed(.protocolViolation) = try outcome(tooLong, isServer: isServer) else {
             Issue.record("a record of 16 KiB and one byte is read")
             return
@@ -165,6 +165,72 @@ import Testing
         let warning: [UInt8] = [0x15, 3, 3, 0, 2, 1, 90]
         let flood = Array(repeatElement(warning, count: 40).joined())
         #expect(try outcome(flood, isServer: false) == .failed(.tooManyMessages))
+    }
+
+    /// A record with the header of a ClientHello that claims `count` bytes, and the first of them.
+    private func hello(claiming count: Int) -> [UInt8] {
+        record([1, UInt8(count >> 16), UInt8(count >> 8 & 0xff), UInt8(count & 0xff), 3, 3])
+    }
+
+    private func record(_ payload: [UInt8]) -> [UInt8] { [0x16, 3, 1, 0, UInt8(payload.count)] + payload }
+
+    @Test("a hello of more than 16 KiB is refused by its header, whole or split over records")
+    func longHello() throws {
+        let largest = hello(claiming: 131_396)
+        let split = largest.dropFirst(5).flatMap { record([$0]) }
+        let behindWarning: [UInt8] = [0x15, 3, 1, 0, 2, 1, 90] + record([]) + largest
+        for bytes in [largest, split, behindWarning, hello(claiming: 16_385)] {
+            #expect(try outcome(bytes, isServer: true, thenCloses: false) == .failed(.helloTooLong), "\(bytes)")
+        }
+        #expect(try outcome(hello(claiming: 16_384), isServer: true, thenCloses: false) == .wouldBlock)
+        // In pieces.
+        let pair = try TLSPair(TLSBench.client(), TLSBench.server())
+        for (index, byte) in largest[..<9].enumerated() {
+            #expect(Glibc.send(pair.client.socket.raw, [byte], 1, 0) == 1)
+            #expect(pair.server.handshake() == (index == 8 ? .failed(.helloTooLong) : .wouldBlock), "\(index)")
+        }
+        // The client reads why.
+        #expect(pair.client.handshake() == .failed(.alert(47)))
+    }
+
+    @Test("the second hello of TLS 1.3 has the same limit, and so has one that comes with the first")
+    func longSecondHello() throws {
+        for comesWithFirst in [false, true] {
+            let pair = try retryingPair()
+            _ = pair.client.handshake()
+            if !comesWithFirst { #expect(pair.server.handshake() == .wouldBlock) }
+            let bytes = hello(claiming: 131_396)
+            #expect(Glibc.send(pair.client.socket.raw, bytes, bytes.count, 0) == bytes.count)
+            #expect(pair.server.handshake() == .failed(.helloTooLong))
+        }
+        try retryingPair().establish()
+    }
+
+    /// The client's first hello has a key of another group than the server's: it gets a HelloRetryRequest (RFC 8446 4.1.4).
+    private func retryingPair() throws -> TLSPair {
+        let (client, server) = (try TLSBench.client(version: TLS1_3_VERSION), try TLSBench.server())
+        for (context, groups) in [(client.raw, "P-256:X25519"), (server.raw, "X25519")] {
+            var text = Array(groups.utf8CString)
+            #expect(SSL_CTX_ctrl(context, SSL_CTRL_SET_GROUPS_LIST, 0, &text) == 1)
+        }
+        return try TLSPair(client, server)
+    }
+
+    @Test("a client's chain of more than 32 KiB is refused, and one of 24 KiB is not", arguments: TLSBench.versions)
+    func longClientChain(_ version: CInt) throws {
+        let issued = TLSBench.authority.issue(purpose: "clientAuth")
+        let bytes = TLSBench.authority.pem.utf8.count * 3 / 4
+        for (total, isFine) in [(24 << 10, true), (60 << 10, false)] {
+            let chain = issued.certificate + String(repeating: TLSBench.authority.pem, count: total / bytes)
+            let client = try TLSBench.client(
+                showing: .init(certificate: chain, key: issued.key), version: version)
+            let result = try TLSPair(client, TLSBench.server(demanding: TLSBench.authority.pem)).shake()
+            if case .failed(.protocolViolation) = result.server {
+                #expect(!isFine)
+            } else {
+                #expect(isFine && result.server == .done, "\(result)")
+            }
+        }
     }
 
     @Test("a peer that ends in the middle of the handshake", arguments: [true, false])
@@ -298,7 +364,8 @@ import Testing
             .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed(23),
             .certificateMissing, .certificateRefused(alert: 48), .certificateRequired,
             .noSharedVersion, .noSharedCipher, .noSharedProtocol, .plainHTTP, .closedInHandshake, .truncated,
-            .reset(104), .timedOut, .tooManyMessages, .alert(80), .protocolViolation(0),
+            .reset(104), .timedOut, .tooManyMessages, .helloTooLong, .tooManyHandshakes,
+            .alert(80), .protocolViolation(0),
         ]
         #expect(Set(all.map(\.label)).count == all.count)
         for peer in [TLSError.Peer.upstream, .client] {

@@ -100,6 +100,15 @@ import Testing
         #expect(abs(pair.chain.validFrom.seconds - WallTime.now.seconds + 100) < 60)
     }
 
+    @Test("a chain is valid while all of its certificates are")
+    func chainTimes() throws {
+        let leaf = TLSBench.authority.issue(from: -500, to: 5000)
+        let other = TLSBench.authority.issue(from: -100, to: 1000)
+        let chain = try TLSBench.keyPair(leaf.certificate + other.certificate, leaf.key).chain
+        #expect(abs(chain.expiresAt.seconds - WallTime.now.seconds - 1000) < 60)
+        #expect(abs(chain.validFrom.seconds - WallTime.now.seconds + 100) < 60)
+    }
+
     @Test(
         "a host is a name or an address",
         arguments: [

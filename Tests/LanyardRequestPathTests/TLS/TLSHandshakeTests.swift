@@ -54,14 +54,108 @@ import Testing
 
     @Test("sessions are bounded, and an old one is not used")
     func sessionLimits() throws {
-        let (client, server) = (try TLSBench.client(), try TLSBench.server())
+        let time = Guarded(Instant.now)
+        let client = try TLSBench.client(clock: { time.withLock { $0 } })
+        let server = try TLSBench.server()
         for pair in try (0..<40).map({ _ in try TLSPair(client, server) }) {
             try pair.establish()
             #expect(pair.client.idle() == .quiet)
         }
         #expect(client.sessions.count == TLSSessionCache.sessionsMax)
-        #expect(client.sessions.take(at: .now + .seconds(3601)) == nil)
+        time.withLock { $0 = $0 + .seconds(3601) }
+        #expect(client.sessions.take() == nil)
         #expect(client.sessions.count == 0)
+    }
+
+    @Test(
+        "a chain of resumed connections ends one hour after the handshake that verified the upstream",
+        arguments: TLSBench.versions)
+    func chainOfResumptions(_ version: CInt) throws {
+        let time = Guarded(Instant.now)
+        let client = try TLSBench.client(version: version, clock: { time.withLock { $0 } })
+        let server = try TLSBench.server()
+        var resumed: [Bool] = []
+        for _ in 0..<6 {
+            let pair = try TLSPair(client, server)
+            try pair.establish()
+            // With TLS 1.3 each connection brings a new session.
+            _ = try pair.transfer([1], from: pair.server, to: pair.client)
+            resumed.append(pair.client.session.isResumed)
+            time.withLock { $0 = $0 + .seconds(25 * 60) }
+        }
+        #expect(resumed == [false, true, true, false, true, true])
+    }
+
+    @Test("a session is not resumed when the upstream's certificate has ended", arguments: TLSBench.versions)
+    func endedUpstreamCertificate(_ version: CInt) throws {
+        let tickets = TLSTicketKeys()
+        let issued = TLSBench.authority.issue(to: 8)
+        let server = try TLSBench.server(issued, tickets: tickets)
+        let client = try TLSBench.client(version: version)
+        let skipping = try TLSBench.client(skipsVerification: true, version: version)
+        for context in [client, skipping] {
+            for pair in try (0..<3).map({ _ in try TLSPair(context, server) }) {
+                try pair.establish()
+                _ = try pair.transfer([1], from: pair.server, to: pair.client)
+            }
+            #expect(context.sessions.count == 3)
+        }
+        // It offers a session before the end.
+        let late = try TLSPair(client, server)
+        try TLSBench.waitForEnd(of: issued)
+        #expect(late.shake().client == .failed(.expired))
+        #expect(late.client.session.isResumed)
+        // The upstream has a new certificate meanwhile.
+        let renewed = try TLSPair(client, TLSBench.server(tickets: tickets))
+        try renewed.establish()
+        #expect(!renewed.client.session.isResumed)
+        let unverified = try TLSPair(skipping, server)
+        try unverified.establish()
+        #expect(unverified.client.session.isResumed)
+    }
+
+    @Test("a listener does not resume a session whose client certificate has ended", arguments: TLSBench.versions)
+    func endedClientCertificate(_ version: CInt) throws {
+        let issued = TLSBench.authority.issue(purpose: "clientAuth", to: 8)
+        let server = try TLSBench.server(demanding: TLSBench.authority.pem)
+        let client = try TLSBench.client(showing: issued, version: version)
+        for isResumed in [false, true] {
+            let pair = try TLSPair(client, server)
+            try pair.establish()
+            #expect(pair.server.session.isResumed == isResumed)
+            _ = try pair.transfer([1], from: pair.server, to: pair.client)
+        }
+        try TLSBench.waitForEnd(of: issued)
+        let pair = try TLSPair(client, server)
+        #expect(pair.shake().server == .failed(.expired))
+        #expect(pair.server.session.isResumed)
+    }
+
+    @Test("a session is not resumed under other authorities of clients, or other names", arguments: TLSBench.versions)
+    func sessionsOfOtherClients(_ version: CInt) throws {
+        let (own, tickets) = (TLSBench.authority.pem, TLSTicketKeys())
+        let issued = TLSBench.authority.issue("DNS:orders", purpose: "clientAuth")
+        let both = own + TestAuthority("Another authority of clients").pem
+        for (pem, names, isResumed) in [(own, ["orders"], true), (both, ["orders"], false), (own, ["other"], false)] {
+            let client = try TLSBench.client(showing: issued, version: version)
+            let first = try TLSPair(client, TLSBench.server(demanding: own, names: ["orders"], tickets: tickets))
+            try first.establish()
+            _ = try first.transfer([1], from: first.server, to: first.client)
+            let second = try TLSPair(client, TLSBench.server(demanding: pem, names: names, tickets: tickets))
+            try second.establish()
+            #expect(second.server.session.isResumed == isResumed)
+        }
+    }
+
+    @Test("an idle session that lost its buffers and reads is one of those that have buffers")
+    func buffersOfIdleSessions() throws {
+        let pair = try TLSPair(TLSBench.client(), TLSBench.server())
+        try pair.establish()
+        #expect(pair.client.idle() == .quiet)
+        pair.workspace.releaseAll()
+        #expect(pair.workspace.bufferCount == 0)
+        #expect(pair.client.idle() == .quiet)
+        #expect(pair.workspace.bufferCount == 1)
     }
 
     @Test("session tickets on an idle connection are not data")

@@ -208,6 +208,37 @@ import Testing
         #expect(try unknown.faults(of: response) == [])
     }
 
+    @Test(
+        "16.4 An address that stays silent is followed by the next one after 250 ms",
+        .enabled(if: MountNamespace.isPossible, "needs root and a mount namespace of its own"))
+    func silentAddress() async throws {
+        let folder = try TemporaryFolder(shared: true)
+        try folder.write("hosts", "127.0.0.7 two.test\n127.0.0.1 two.test\n", mode: 0o644)
+        try folder.write("nsswitch.conf", "hosts: files\n", mode: 0o644)
+        let upstream = try RawServer(at: .loopback(7, 0))
+        // The resolver puts this one first, because it shares more bits with the source address (RFC 6724 §6, rule 9).
+        let silent = RawEndpoint.tcp(upstream.endpoint.port)
+        // The kernel drops what comes behind a full backlog.
+        let listener = try RawSocket.listen(at: silent, backlog: 0)
+        var clients: [RawSocket] = []
+        while clients.count < 20, let client = try? RawSocket.connect(to: silent, within: .milliseconds(500)) {
+            clients.append(client)
+        }
+        #expect((1..<20).contains(clients.count))
+        let own = try await HTTPBench.start {
+            $0.launcher = MountNamespace.launcher(
+                ["hosts", "nsswitch.conf"].map { (folder.file($0), "/etc/" + $0) })
+            let address = "http://two.test:\(upstream.endpoint.port)"
+            $0.routes =
+                "{name: two, match: {path: /two}, upstream: \"\(address)\", unsafe_plain: true, timeouts: {connect: 1m}},"
+        }
+        let start = ContinuousClock.now
+        #expect(try await own.ask(HTTPBench.plain("/two")).status == 200)
+        let elapsed = ContinuousClock.now - start
+        #expect(elapsed >= .milliseconds(250) && elapsed < .seconds(30), "\(elapsed)")
+        withExtendedLifetime((listener, clients)) {}
+    }
+
     // MARK: 16.5, 16.6
 
     /// Lets a pooled connection end when `/stale` has come on it, without a response or behind `bytes`.

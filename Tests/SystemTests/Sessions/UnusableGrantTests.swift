@@ -45,7 +45,10 @@ import Testing
             }
         }
 
-        func configuration(_ folder: TemporaryFolder, login: String, rest: String = "") throws -> String {
+        /// - Parameter endpoint: where Lanyard finds the service, if not at its own address.
+        func configuration(
+            _ folder: TemporaryFolder, login: String, rest: String = "", at endpoint: RawEndpoint? = nil
+        ) throws -> String {
             try folder.write("password", "correct-horse\n")
             try folder.write("key", String(repeating: "k", count: 64))
             let kind =
@@ -54,7 +57,7 @@ import Testing
                 : "email_password: {email: a@example.com, password_file: \(folder.file("password"))}"
             return """
                 store: {path: \(folder.file("sessions")), key_file: \(folder.file("key"))}
-                identities: {demo: {app_services: {app_id: demo-abcde, base_url: "http://\(server.endpoint)"\(rest)}}}
+                identities: {demo: {app_services: {app_id: demo-abcde, base_url: "http://\(endpoint ?? server.endpoint)"\(rest)}}}
                 users: {alice: {identity: demo, login: {\(kind)}}}
                 routes: [{name: all, upstream: "http://127.0.0.1:9"}]
 
@@ -120,6 +123,53 @@ import Testing
         try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == ["refresh-1"] }
     }
 
+    @Test(
+        "a response that is cut off or reset behind the refresh token, or is too large: the same",
+        arguments: [FaultGate.Mode.tear(afterBytes: 1000, .close), .tear(afterBytes: 1000, .reset), .pass],
+        ["email_password", "anonymous"])
+    func torn(_ mode: FaultGate.Mode, _ kind: String) async throws {
+        // Only this response has more bytes than pass.
+        let isTooLarge = if case .pass = mode { true } else { false }
+        let filler = String(repeating: "x", count: isTooLarge ? 2 << 20 : 4000)
+        let service = try Service { number in
+            "{\"user_id\":\"u\",\"refresh_token\":\"refresh-\(number)\",\"access_token\":\"\(filler)\"}"
+        }
+        let gate = try FaultGate(before: service.server.endpoint, mode: mode)
+        let folder = try TemporaryFolder()
+        let lanyard = try await LanyardProcess.start(
+            try service.configuration(folder, login: kind, at: gate.endpoint))
+        let line = try await lanyard.process.event("session.login.failed")
+        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        #expect(pause > 10, "\(line)")
+        try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == ["refresh-1"] }
+        #expect(service.count("POST", "/login") == 1)
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test(
+        "a login's response that names no token, or ends before one: the next login comes at least 10 s later",
+        arguments: ["{}", "", #"{"access_tok"#])
+    func empty(_ body: String) async throws {
+        let service = try Service { _ in body }
+        let folder = try TemporaryFolder()
+        let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "anonymous"))
+        let line = try await lanyard.process.event("session.login.failed")
+        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        #expect(pause > 10, "\(line)")
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a page in place of the login's response has made no session: the next login comes soon")
+    func page() async throws {
+        let service = try Service { _ in "<html>sign in to this network</html>" }
+        let folder = try TemporaryFolder()
+        let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "anonymous"))
+        let line = try await lanyard.process.event("session.login.failed")
+        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        #expect(pause < 5, "\(line)")
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
     @Test("the end that could not be told is told by the next process")
     func outlivesRestart() async throws {
         let isUp = Tally()
@@ -137,6 +187,25 @@ import Testing
         let second = try await LanyardProcess.start(yaml)
         try await second.process.event("session.revoke.succeeded")
         #expect(service.ended.contains("refresh-1"))
+    }
+
+    @Test("a refresh whose response is cut off behind a new refresh token: its session is ended once another has come")
+    func tornRefresh() async throws {
+        let (short, long) = (Self.token(5), Self.token(1800))
+        let filler = String(repeating: "x", count: 8000)
+        let service = try Service(
+            login: { number in
+                "{\"access_token\":\"\(number == 1 ? short : long)\",\"refresh_token\":\"first-\(number)\",\"user_id\":\"u\"}"
+            },
+            refresh: { number in "{\"refresh_token\":\"rotated-\(number)\",\"access_token\":\"\(filler)\"}" })
+        let gate = try FaultGate(before: service.server.endpoint, mode: .tear(afterBytes: 4000, .close))
+        let folder = try TemporaryFolder()
+        let lanyard = try await LanyardProcess.start(
+            try service.configuration(
+                folder, login: "email_password", rest: ", rotation: one_use", at: gate.endpoint))
+        try await lanyard.process.event("session.refresh.outcome_unknown", within: .seconds(20))
+        try await eventually("the lost session is ended; \(lanyard.process.log)") { service.ended == ["rotated-1"] }
+        #expect(try await lanyard.process.terminate() == .code(143))
     }
 
     @Test(

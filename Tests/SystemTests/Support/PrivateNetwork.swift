@@ -18,6 +18,8 @@ final class PrivateNetwork: Sendable {
     }
 
     static let address = "10.98.76.54"
+    /// In the range where metadata services are.
+    static let linkLocalAddress = "169.254.76.54"
     /// The server's port at every address of the namespace.
     static let port = 9000
 
@@ -39,7 +41,8 @@ final class PrivateNetwork: Sendable {
     /// What to put before the program and its arguments. The server ends with the program.
     var launcher: [String] {
         let mounts = ["hosts", "nsswitch.conf"].map { "mount --bind \(folder.file($0)) /etc/\($0)" }
-        let network = "ip link set lo up && ip address add \(Self.address)/32 dev lo"
+        let addresses = [Self.address, Self.linkLocalAddress].map { "ip address add \($0)/32 dev lo" }
+        let network = (["ip link set lo up"] + addresses).joined(separator: " && ")
         let commands = ([network] + mounts).joined(separator: " && ")
         return [
             "/usr/bin/unshare", "-n", "-m", "/bin/sh", "-c",

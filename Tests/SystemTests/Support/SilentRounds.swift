@@ -8,6 +8,7 @@ import TestSupport
 ///
 /// Each pair has a route of its own with `connections_max: 1` and an upstream that closes after each response. Both clients of a pair send
 /// at once, and the next round begins when both have their responses. A request that misses its wake-up is therefore woken by nothing else.
+/// The clients of a pair are on different shards, because a wake-up within one shard is the simpler case.
 /// Plain system calls on threads of their own: the rounds must be many.
 final class SilentRounds: Sendable {
     struct Outcome: Sendable {
@@ -26,6 +27,8 @@ final class SilentRounds: Sendable {
     private let lanyard: LanyardProcess
     private let folder: TemporaryFolder
     private let upstreams: [RawSocket]
+    /// The upstream of `/shard`. Its responses are the numbers of their connections.
+    private let numbering: RawServer
 
     /// - Parameters:
     ///   - pairs: run at the same time, each against a route of its own.
@@ -42,15 +45,21 @@ final class SilentRounds: Sendable {
                   timeouts: {connect: \(connectTimeout.components.seconds)s}}
                 """
         }
+        let numbering = try RawServer { .response(body: "\($0.connection)") }
+        let shardRoute = "{name: shard, match: {path: /shard}, upstream: \"http://\(numbering.endpoint)\"}"
         for upstream in upstreams { Thread.detachNewThread { upstream.use(serve) } }
+        let list = (routes + [shardRoute]).joined(separator: ",\n  ")
         let lanyard = try await LanyardProcess.start(
-            "routes: [\(routes.joined(separator: ",\n  "))]\nshards: \(shards)\n", token: "round-token",
+            "routes: [\(list)]\nshards: \(shards)\n", token: "round-token",
             listener: "address: \"\(isUnix ? "unix:\(folder.file("in"))" : "127.0.0.1:0")\"", binary: binary)
         try await lanyard.untilReady()
-        return SilentRounds(lanyard, folder, upstreams)
+        return SilentRounds(lanyard, folder, upstreams, numbering)
     }
 
-    private init(_ lanyard: LanyardProcess, _ folder: TemporaryFolder, _ upstreams: [RawSocket]) {
+    private init(
+        _ lanyard: LanyardProcess, _ folder: TemporaryFolder, _ upstreams: [RawSocket], _ numbering: RawServer
+    ) {
+        self.numbering = numbering
         self.lanyard = lanyard
         self.folder = folder
         self.upstreams = upstreams
@@ -60,15 +69,14 @@ final class SilentRounds: Sendable {
 
     /// Runs all pairs to their end: `rounds` in all, or fewer when `limit` is over or one of the pair failed.
     func run(rounds: Int, within limit: Duration) async throws -> Outcome {
-        let data = lanyard.data
         let share = (rounds + upstreams.count - 1) / upstreams.count
-        let host = if case .unix = data { "localhost" } else { "\(data)" }
+        let host = if case .unix = lanyard.data { "localhost" } else { "\(lanyard.data)" }
+        let pairs = try await offPool { [self] in try connectPairs(at: host) }
         let end = ContinuousClock.now + limit
         return try await withThrowingTaskGroup(of: Outcome.self) { group in
-            for number in upstreams.indices {
+            for (number, clients) in pairs.enumerated() {
                 group.addTask {
-                    let clients = try (0..<2).map { _ in try RawSocket.connect(to: data) }
-                    return try await offPool {
+                    try await offPool {
                         Self.compete(clients, for: "/\(number)", at: host, rounds: share, until: end)
                     }
                 }
@@ -78,6 +86,25 @@ final class SilentRounds: Sendable {
                 all.slowest = max(all.slowest, one.slowest)
                 all.failures += one.failures
             }
+        }
+    }
+
+    /// Connects all clients and makes pairs of those on different shards.
+    private func connectPairs(at host: String) throws -> [[RawSocket]] {
+        let clients = try (0..<(2 * upstreams.count)).map { _ in try RawSocket.connect(to: lanyard.data) }
+        // A shard keeps the connection of its last request and uses it again, so its number stands for the shard.
+        let shards = try clients.map { client in
+            try client.send(Array("GET /shard HTTP/1.1\r\nHost: \(host)\r\n\r\n".utf8))
+            return try RawReader(client).readResponse(to: "GET", within: .seconds(10)).bodyText
+        }
+        // No shard has more than half of the clients, so two that are half the number apart are on different shards.
+        let order = clients.indices.sorted { (shards[$0], $0) < (shards[$1], $1) }
+        return try upstreams.indices.map { number in
+            let pair = [order[number], order[number + upstreams.count]]
+            guard shards[pair[0]] != shards[pair[1]] else {
+                throw TestFailure("both clients of a pair are on one shard: \(shards)")
+            }
+            return pair.map { clients[$0] }
         }
     }
 

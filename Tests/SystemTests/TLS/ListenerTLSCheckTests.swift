@@ -14,7 +14,7 @@ import Testing
     }
 
     private func lanyard(
-        _ command: [String], _ keys: String = ""
+        _ command: [String], _ keys: String = "", route: String = "upstream: \"http://127.0.0.1:9\""
     ) async throws -> (exit: ServerProcess.Exit, errors: [String]) {
         let path = try folder.write(
             "lanyard.yaml",
@@ -24,7 +24,7 @@ import Testing
             admin: off
             identities: {fixed: {static: {token_file: token}}}
             users: {alice: {identity: fixed}}
-            routes: [{upstream: "http://127.0.0.1:9"}]
+            routes: [{\(route)}]
 
             """)
         let process = try ServerProcess("lanyard", command + ["--config", path])
@@ -83,6 +83,29 @@ import Testing
             #expect(strict.exit == .code(78))
             #expect(strict.errors.last == "error: --strict: a warning counts as an error")
         }
+    }
+
+    @Test("a chain with a later certificate that has expired, and a route's client certificate: warnings with the date")
+    func chains() async throws {
+        let issued = authority.issue()
+        let chain = issued.certificate + authority.issue(to: -60).certificate
+        try ListenerTLSBench.write(.init(certificate: chain, key: issued.key), to: folder)
+        let (exit, errors) = try await lanyard(["check"])
+        #expect(exit == .code(0))
+        #expect(errors.count == 1 && errors[0].hasPrefix("warning: listeners[0].tls: "), "\(errors)")
+        #expect(errors.first?.contains("has expired at 20") == true, "\(errors)")
+        try ListenerTLSBench.write(issued, to: folder)
+        let client = authority.issue(purpose: "clientAuth", to: -60)
+        try folder.write("client.pem", client.certificate + client.key)
+        let route = """
+            name: orders, upstream: "https://127.0.0.1:9", tls: {certificate_file: client.pem, key_file: client.pem}
+            """
+        let ofRoute = try await lanyard(["check"], route: route)
+        #expect(ofRoute.exit == .code(0))
+        #expect(ofRoute.errors.count == 1, "\(ofRoute.errors)")
+        let line = try #require(ofRoute.errors.first)
+        #expect(line.hasPrefix("warning: route orders: ") && line.contains("client.pem has expired at 20"), "\(line)")
+        #expect(try await lanyard(["check", "--strict"], route: route).exit == .code(78))
     }
 
     @Test("a key that others can read is a warning; client names that are none are an error")

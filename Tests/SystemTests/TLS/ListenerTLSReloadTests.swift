@@ -59,6 +59,34 @@ struct ListenerTLSReloadTests {
         #expect(try await output == "True 2 {}\n")
     }
 
+    @Test("a reload of other keys after a certificate was renewed: sessions are still resumed")
+    func laterReload() async throws {
+        let bench = try await ListenerTLSBench.start()
+        try ListenerTLSBench.write(ListenerTLSBench.authority.issue("DNS:localhost"), to: bench.folder)
+        _ = try await bench.lanyard.process.event("listener.tls.reloaded", within: .seconds(20))
+        async let output = bench.python(
+            """
+            made = context()
+            with connect(made) as client:
+                client.sendall(request("/"))
+                print(response(client.makefile("rb"))[0])
+                session = client.session
+            open(folder + "/asked", "w").close()
+            while not os.path.exists(folder + "/reloaded"): time.sleep(0.02)
+            with connect(made, session=session) as client: print(client.session_reused)
+            """)
+        try await eventually("the client has a session") {
+            FileManager.default.fileExists(atPath: bench.folder.file("asked"))
+        }
+        let folder = bench.lanyard.folder
+        let text = try String(contentsOfFile: folder.file("lanyard.yaml"), encoding: .utf8)
+        try folder.write("lanyard.yaml", text.replacing("log: {", with: "log: {level: debug, "))
+        bench.lanyard.process.signal(SIGHUP)
+        _ = try await bench.lanyard.process.event("reload.applied") { $0["keys"].string == "log.level" }
+        try bench.folder.write("reloaded", "")
+        #expect(try await output == "200\nTrue\n")
+    }
+
     @Test(
         "a key without its certificate, a half-written file and a lost one: logged, and the old ones go on until all fit"
     )

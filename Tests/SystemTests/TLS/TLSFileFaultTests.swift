@@ -3,10 +3,10 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Every file of TLS in every bad state, on both sides, as `lanyard check` judges it; the start uses the same code.
+/// Every file of TLS in every bad state, of listeners, upstreams and identities, as `lanyard check` judges it; the start does the same.
 @Suite(.timeLimit(minutes: 3)) struct TLSFileFaultTests {
     /// Whose files they are.
-    enum Side: CaseIterable { case listener, upstream }
+    enum Side: CaseIterable { case listener, upstream, identity }
 
     private let folder: TemporaryFolder
     private static let authority = TestAuthority("Files")
@@ -21,13 +21,16 @@ import Testing
         let tls = "tls: {certificate_file: cert.pem, key_file: key.pem, \(authorities): ca.pem}"
         let listener = side == .listener ? ", \(tls)" : ""
         let route = side == .upstream ? ", \(tls)" : ""
+        let identity = side == .identity ? ", \(tls)" : ""
         let path = try folder.write(
             "lanyard.yaml",
             """
             listeners: [{address: "127.0.0.1:0"\(listener)}]
             health: off
             admin: off
-            identities: {fixed: {static: {token_file: token}}}
+            identities:
+              fixed: {static: {token_file: token}}
+              demo: {app_services: {app_id: demo-abcde, base_url: "https://127.0.0.1:9"}\(identity)}
             users: {alice: {identity: fixed}}
             routes: [{upstream: "https://127.0.0.1:9"\(route)}]
 

@@ -4,7 +4,7 @@ import Testing
 /// An `https` upstream in Python's `ssl`: it prints a line for each request that it reads, for each connection
 /// that ends in order and for each that fails.
 final class TLSUpstream: Sendable {
-    /// In its folder are `ca.pem`, `leaf.pem` and `leaf.key`.
+    /// In its folder are `ca.pem`, `leaf.pem` and `leaf.key`. While it has a file `hold`, handshakes that clients have begun wait.
     let folder: TemporaryFolder
     let process: ServerProcess
     let port: UInt16
@@ -44,7 +44,7 @@ final class TLSUpstream: Sendable {
     }
 
     private static let script = """
-        import hashlib, socket, ssl, sys, threading
+        import hashlib, os, socket, ssl, sys, threading, time
         folder, mode = sys.argv[1:3]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
@@ -89,6 +89,10 @@ final class TLSUpstream: Sendable {
                     raw.recv(65536)
                     raw.sendall(b"HTTP/1.1 400 Bad Request\\r\\nContent-Length: 0\\r\\n\\r\\n")
                     return raw.close()
+                if os.path.exists(folder + "/hold"):
+                    raw.recv(1, socket.MSG_PEEK)
+                    sys.stdout.write("held\\n")
+                    while os.path.exists(folder + "/hold"): time.sleep(0.02)
                 tls = context.wrap_socket(raw, server_side=True)
                 file = tls.makefile("rb")
                 while answer(tls, file, peer): pass

@@ -76,6 +76,22 @@ struct UpstreamTLSReloadTests {
         #expect(!lanyard.process.log.contains("upstream.tls.failed"))
     }
 
+    @Test("a connection whose handshake began before other authorities were read carries no request")
+    func handshakeUnderWay() async throws {
+        let upstream = try await TLSUpstream.start()
+        try upstream.folder.write("hold", "")
+        let lanyard = try await LanyardProcess.start(
+            before: upstream.url, route: "timeouts: {connect: 60s, connect_all: 60s}, \(upstream.trust)")
+        async let response = lanyard.get("/", within: .seconds(60))
+        try await eventually("the handshake has begun") { upstream.process.output.contains("held") }
+        try Self.replace("ca.pem", by: TestAuthority("Another authority").pem, in: upstream.folder)
+        _ = try await lanyard.process.event("upstream.tls.reloaded", within: .seconds(30))
+        unlink(upstream.folder.file("hold"))
+        #expect(try await response.status == 502)
+        #expect(upstream.requests == [])
+        _ = try await lanyard.process.event("upstream.tls.failed") { $0["reason"].string == "unknown_authority" }
+    }
+
     @Test("a certificate without its key, and a half-written one: logged, and the old pair goes on until both fit")
     func mismatch() async throws {
         let authority = TLSUpstream.authority

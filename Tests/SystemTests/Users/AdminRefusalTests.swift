@@ -73,6 +73,32 @@ import Testing
         #expect(told >= calls, "\(told) told of in \(all.count) lines")
     }
 
+    @Test("a flood of calls without a token keeps no other refusal out of the log")
+    func otherReasons() async throws {
+        let bench = try await Bench.start()
+        let admin = bench.admin
+        try await offPool {
+            let client = try RawClient(admin)
+            for _ in 0..<50 { #expect(try client.exchange("GET", "/v1/status", host: "\(admin)").status == 401) }
+            client.close()
+        }
+        let page = [("Origin", "http://evil.test"), ("Authorization", "Bearer \(Self.token)")]
+        #expect(try await RawClient.ask(admin, "GET", "/v1/status", fields: page).status == 403)
+        try await offPool {
+            let client = try RawClient(admin)
+            #expect(try client.exchange("GET", "/v1/status", host: "evil.test").status == 421)
+            client.close()
+        }
+        for reason in ["origin-not-allowed", "host-not-allowed"] {
+            try await bench.lanyard.process.event("admin.refused") { $0["reason"].string == reason }
+        }
+        #expect(try await bench.lanyard.process.terminate() == .code(143))
+        let lines = bench.lanyard.process.lines.filter { $0.event == "admin.refused" }.map(\.json)
+        let ofTokens = lines.filter { $0["reason"].string == "admin-token-required" }
+        #expect(ofTokens.count <= 7, "\(ofTokens)")
+        #expect(ofTokens.reduce(0) { $0 + ($1["left_out"].int ?? 0) } >= 44, "\(ofTokens)")
+    }
+
     @Test("a wrong token is answered later and later; the right one is not, whatever others guess")
     func guesses() async throws {
         let bench = try await Bench.start()

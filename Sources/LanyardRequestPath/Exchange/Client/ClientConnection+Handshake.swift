@@ -47,10 +47,19 @@ extension ClientConnection {
     }
 
     private func logHandshakeFailure(_ error: TLSError) {
-        guard shard.log.logLevel <= .info,
-            let leftOut = shard.context.handshakeLog.admit(
-                HandshakeResult(error).rawValue, at: shard.loop.now)
-        else { return }
+        guard shard.log.logLevel <= .info else { return }
+        let throttle = shard.context.handshakeLog[HandshakeResult(error).rawValue]
+        guard let leftOut = throttle.admitLine(at: shard.loop.now) else {
+            guard !shard.suppressed.isPending(throttle) else { return }
+            return shard.suppressed.add(throttle) { [log = shard.log] count in
+                log.info(
+                    "further TLS handshakes with clients have failed",
+                    metadata: [
+                        "event": "listener.tls.handshake_failed", "reason": .string(error.label),
+                        "left_out": .stringConvertible(count),
+                    ])
+            }
+        }
         var metadata: Logger.Metadata = [
             "event": "listener.tls.handshake_failed", "reason": .string(error.label),
             "cause": .string(error.message(.client)),

@@ -251,14 +251,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     /// During a drain: the time that a request may have been on its way.
-    private var currentIdleTimeout: Duration {
+    var currentIdleTimeout: Duration {
         shard.isDraining ? .milliseconds(500) : shard.limits.idleTimeout
     }
 
-    /// Closes after 500 ms without a request.
+    /// Closes after 500 ms without a request. A TLS handshake that has begun keeps its time, which its steps may need.
     func drain() {
-        guard phase == .handshake || phase == .waiting && stream.isFlushed else { return }
-        setInbound(currentIdleTimeout)
+        let isSilent = phase == .handshake ? !hasBegunHandshake : phase == .waiting && stream.isFlushed
+        if isSilent { setInbound(currentIdleTimeout) }
     }
 
     private func idleTimeoutExpired() {
@@ -286,6 +286,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Closes the connection. Later calls do nothing.
     func close() {
         guard phase != .closed else { return }
+        if phase == .handshake { shard.handshakes.remove(self) }
         phase = .closed
         shard.loop.drop(inboundDeadline)
         shard.loop.drop(outboundDeadline)

@@ -64,8 +64,8 @@ extension Problem {
         case .connectionLimit: overloaded("All connections to the upstream are in use.")
         case .forbiddenAddress:
             unreachable(
-                "Its address is link-local, which allow_link_local does not permit.", error: "destination_ip_prohibited"
-            )
+                "Its address is one of metadata services, such as a link-local one. allow_link_local permits it.",
+                error: "destination_ip_prohibited")
         case .plainBeyondLoopback:
             unreachable(
                 "Its name resolves to no loopback address, and plain http would expose tokens on the network: correct "

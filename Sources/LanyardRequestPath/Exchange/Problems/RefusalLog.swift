@@ -1,45 +1,22 @@
 import LanyardFoundations
 import Logging
-import Synchronization
 
-/// Decides which of Lanyard's own responses leave a line in the log (http-rules.md 20.5): of each problem a few in a second, so that an
-/// operator sees every kind of failure although one of them floods. The others are counted, and the next line says how many.
-///
-/// Used by all shards, without a lock.
-package final class RefusalLogLimit: Sendable {
-    /// Lines of one problem in a second, all shards together.
-    package static let linesPerSecondMax = 5
+/// How many lines of the log Lanyard's own responses and failed handshakes leave (http-rules.md 20.5): of each kind a few in a second, so
+/// that an operator sees every kind of failure although one of them floods. The others are counted, and a later line says how many.
+enum RefusalLog {
+    /// Lines of one kind in a second, all shards together.
+    private static let linesPerSecondMax = 5
+    /// Lines in a second at debug level, of one shard.
+    private static let debugLinesPerSecondMax = 1000
 
-    /// One problem's second and its lines, packed into one word: the lines in the last 16 bits.
-    private final class Window: Sendable {
-        let lines = Atomic<UInt64>(0)
-        let leftOut = Atomic<Int>(0)
+    /// A throttle for each of these kinds.
+    static func throttles(of names: [String]) -> LogThrottles {
+        LogThrottles(of: names, linesMax: linesPerSecondMax, per: .seconds(1))
     }
 
-    private let windows: [String: Window]
-
-    /// - Parameter names: what is told apart; each has its own limit.
-    package init(of names: [String] = Problem.names) {
-        windows = Dictionary(uniqueKeysWithValues: names.map { ($0, Window()) })
-    }
-
-    /// - Returns: how many lines of this problem were left out since the last one; nil if this one is left out, too.
-    package func admit(_ problem: String, at now: Instant) -> Int? {
-        guard let window = windows[problem] else { return 0 }
-        let second = UInt64(now.nanoseconds / 1_000_000_000) << 16
-        var seen = window.lines.load(ordering: .relaxed)
-        while true {
-            let isSame = seen & ~0xffff == second
-            let lines = isSame ? seen & 0xffff : 0
-            guard lines < Self.linesPerSecondMax else {
-                window.leftOut.add(1, ordering: .relaxed)
-                return nil
-            }
-            let exchange = window.lines.compareExchange(
-                expected: seen, desired: second | (lines + 1), ordering: .relaxed)
-            if exchange.exchanged { return window.leftOut.exchange(0, ordering: .relaxed) }
-            seen = exchange.original
-        }
+    /// The throttle of one shard at debug level.
+    static func debugThrottle() -> SharedLogThrottle {
+        SharedLogThrottle(linesMax: debugLinesPerSecondMax, per: .seconds(1))
     }
 }
 
@@ -66,11 +43,20 @@ extension Shard {
         let usual: Logger.Level = problem.status == 500 ? .error : problem.status > 500 ? .warning : .info
         let level: Logger.Level
         let leftOut: Int
+        let throttle = context.refusals[problem.name]
         if log.logLevel <= .debug {
-            guard let count = debugRefusals.admitLine(at: loop.now) else { return }
-            (level, leftOut) = (context.refusals.admit(problem.name, at: loop.now) == nil ? .debug : usual, count)
+            guard let count = debugRefusals.admitLine(at: loop.now) else {
+                return reportSuppressed(debugRefusals, "several", .debug)
+            }
+            let isAdmitted = throttle.admitLine(at: loop.now) != nil
+            // The line is written at debug level and not left out.
+            if !isAdmitted { throttle.takeSuppressedCount() }
+            (level, leftOut) = (isAdmitted ? usual : .debug, count)
         } else {
-            guard log.logLevel <= usual, let count = context.refusals.admit(problem.name, at: loop.now) else { return }
+            guard log.logLevel <= usual else { return }
+            guard let count = throttle.admitLine(at: loop.now) else {
+                return reportSuppressed(throttle, problem.name, usual)
+            }
             (level, leftOut) = (usual, count)
         }
         let request = request()
@@ -86,5 +72,17 @@ extension Shard {
         }
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
         log.log(level: level, "the request was refused with a problem response", metadata: metadata)
+    }
+
+    /// A line was left out: the count is logged when the flood has stopped.
+    private func reportSuppressed(_ throttle: SharedLogThrottle, _ reason: String, _ level: Logger.Level) {
+        guard !suppressed.isPending(throttle) else { return }
+        suppressed.add(throttle) { [log] count in
+            log.log(
+                level: level, "further requests were refused with a problem response",
+                metadata: [
+                    "event": "request.refused", "reason": .string(reason), "left_out": .stringConvertible(count),
+                ])
+        }
     }
 }

@@ -209,17 +209,18 @@ extension ClientConnection {
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
-        if isInStep, used == behind.count, !connection.stream.hasEnded {
+        let pool = served.pools[route.index]
+        if isInStep, used == behind.count, !connection.stream.hasEnded, pool.isTrusted(connection) {
             if rejected.isEnded, connection.staysIdle() {
                 connection.reuse()
                 return attach(connection)
             }
             if !rejected.isEnded {
-                _ = RejectedBodyReader(rejected, of: connection, in: served.pools[route.index], shard: shard)
+                _ = RejectedBodyReader(rejected, of: connection, in: pool, shard: shard)
                 return acquireUpstream(for: user, token)
             }
         }
-        served.pools[route.index].discard(connection)
+        pool.discard(connection)
         acquireUpstream(for: user, token)
     }
 

@@ -1,0 +1,221 @@
+import LanyardFoundations
+import LanyardIdentity
+import LanyardRequestPath
+import LanyardSettings
+import Logging
+
+/// The TLS of all identities at the start or at a reload: what their files hold.
+package struct IdentityTLS: Sendable {
+    fileprivate struct Entry {
+        let files: IdentityTLSFiles
+        let read: TLSFileContents
+        let contents: IdentityTLSContents
+    }
+
+    /// By the name of the identity. One without TLS files has no entry.
+    fileprivate var entries: [String: Entry] = [:]
+
+    /// Of no identity.
+    init() {}
+
+    /// Reads the files. Blocks as long as the disk does.
+    ///
+    /// - Throws: the first finding, with its identity.
+    package init(_ identities: [IdentitySettings]) throws(TLSFileContents.FileError) {
+        for identity in identities {
+            guard let files = IdentityTLSFiles(identity) else { continue }
+            do throws(TLSFileContents.FileError) {
+                let read = try TLSFileContents(reading: files.paths)
+                entries[identity.name] = Entry(files: files, read: read, contents: try files.contents(from: read))
+            } catch {
+                throw .init("identities.\(identity.name).tls: \(error.message)")
+            }
+        }
+    }
+
+    /// Empty for an identity without TLS files.
+    func contents(of identity: IdentitySettings) -> IdentityTLSContents {
+        entries[identity.name]?.contents ?? IdentityTLSContents()
+    }
+}
+
+/// The files behind the TLS of one identity, and how they are checked.
+private struct IdentityTLSFiles {
+    private let caFile: String?
+    private let certificateFile: String?
+    private let keyFile: String?
+
+    /// nil: the identity has no such file, or calls no service.
+    init?(_ settings: IdentitySettings) {
+        guard case .appServices = settings.kind else { return nil }
+        (caFile, certificateFile, keyFile) = (settings.caFile, settings.certificateFile, settings.keyFile)
+        if paths.isEmpty { return nil }
+    }
+
+    /// All files, which are to be watched.
+    var paths: [String] { [caFile, certificateFile, keyFile].compactMap(\.self) }
+
+    /// What calls use. Certificate and key are checked as a pair.
+    func contents(from read: TLSFileContents) throws(TLSFileContents.FileError) -> IdentityTLSContents {
+        try read.checkClientFiles(caFile: caFile, certificateFile: certificateFile, keyFile: keyFile)
+        let content = { (path: String?) in path.flatMap { read.byPath[$0] } }
+        return IdentityTLSContents(
+            authorities: content(caFile), certificate: content(certificateFile), key: content(keyFile))
+    }
+
+    /// When the first certificate of the client's chain ends; nil: there is no chain.
+    func certificateExpiresAt(in read: TLSFileContents) -> WallTime? {
+        guard let chain = certificateFile.flatMap({ read.byPath[$0] }) else { return nil }
+        let end = chain.withBytes { bytes in
+            Result { () throws(TLSFileError) in try TLSCertificates.read(bytes).expiresAt }
+        }
+        return try? end.get()
+    }
+}
+
+/// Has identity calls trust the authorities, and show the certificates, that their files hold now.
+///
+/// The rules are those of a listener's files (`ListenerTLSWatches`): a change is used when no file has changed for a moment. Files that
+/// do not fit are logged once, and the previous contents go on until they fit.
+final class IdentityTLSWatches: Sendable {
+    private struct State {
+        /// By the name of the identity.
+        var watches: [String: IdentityTLSWatch] = [:]
+        var isStarted = false
+    }
+
+    private let state = Guarded(State())
+    private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+    private let loop: EventLoop
+    private let log: Logger
+
+    init(on loop: EventLoop, log: Logger) { (self.loop, self.log) = (loop, log) }
+
+    func start() {
+        let watches = state.withLock { state in
+            state.isStarted = true
+            return state.watches
+        }
+        for watch in watches.values { watch.start(by: files) }
+    }
+
+    /// Follows these identities' files from here on. A service whose files hold something else than before gets it.
+    func follow(_ tls: IdentityTLS, of services: [String: AppServicesIdentity]) {
+        let former = state.withLock { $0 }
+        var watches: [String: IdentityTLSWatch] = [:]
+        for (name, service) in services {
+            guard let entry = tls.entries[name] else { continue }
+            if let watch = former.watches[name], watch.isCurrent(entry, service) {
+                watches[name] = watch
+            } else {
+                watches[name] = IdentityTLSWatch(name, entry, of: service, on: loop, log: log)
+            }
+        }
+        state.withLock { $0.watches = watches }
+        guard former.isStarted else { return }
+        for (name, watch) in former.watches where watches[name] !== watch { watch.stop() }
+        for (name, watch) in watches where former.watches[name] !== watch {
+            // After the former watch, which may have had a change to report before it was stopped.
+            watch.apply()
+            watch.start(by: files)
+        }
+    }
+
+    func stop() {
+        files.stop()
+        for watch in state.withLock(\.watches).values { watch.stop() }
+    }
+
+    /// When the client certificates in use end, for `/metrics`. From any thread.
+    var samples: [MetricSample] {
+        state.withLock(\.watches).sorted { $0.key < $1.key }.compactMap { name, watch in
+            watch.certificateExpiresAt.map { RequestPath.certificateSample("identity \(name)", $0) }
+        }
+    }
+}
+
+/// The files of one identity. All mutable state belongs to the loop's queue.
+private final class IdentityTLSWatch: Watcher, @unchecked Sendable {
+    private let name: String
+    /// As the files were read when this began.
+    private let entry: IdentityTLS.Entry
+    private let service: AppServicesIdentity
+    private let loop: EventLoop
+    private let log: Logger
+    /// As the watches have reported the files.
+    private var read: TLSFileContents
+    /// What the service's present contents were made of, and when the client's chain ends.
+    private let inUse: Guarded<(read: TLSFileContents, certificateExpiresAt: WallTime?)>
+    private var watches: [FileWatch] = []
+    private var deadline: Deadline?
+
+    init(_ name: String, _ entry: IdentityTLS.Entry, of service: AppServicesIdentity, on loop: EventLoop, log: Logger) {
+        self.name = name
+        self.entry = entry
+        self.service = service
+        self.loop = loop
+        self.log = log
+        read = entry.read
+        inUse = Guarded((entry.read, entry.files.certificateExpiresAt(in: entry.read)))
+        super.init()
+    }
+
+    /// Whether the same service uses what was read now. From any thread.
+    func isCurrent(_ entry: IdentityTLS.Entry, _ service: AppServicesIdentity) -> Bool {
+        self.service === service && inUse.withLock(\.read.byPath) == entry.read.byPath
+    }
+
+    /// When the client's chain in use ends; nil: there is none. From any thread.
+    var certificateExpiresAt: WallTime? { inUse.withLock(\.certificateExpiresAt) }
+
+    /// The service uses what the files held when this began.
+    func apply() { service.replaceTLS(entry.contents) }
+
+    func start(by reader: FileReader) {
+        loop.post { [self] in
+            guard deadline == nil else { return }
+            deadline = Deadline(of: self)
+            watches = Set(entry.files.paths).sorted().map { path in
+                FileWatch(path, by: reader, on: loop) { [weak self] in self?.receive($0, of: path) }
+            }
+            for watch in watches { watch.start() }
+        }
+    }
+
+    func stop() {
+        loop.post { [self] in
+            for watch in watches { watch.stop() }
+            watches = []
+            if let deadline { loop.drop(deadline) }
+            deadline = nil
+        }
+    }
+
+    private func receive(_ outcome: FileWatch.Outcome, of path: String) {
+        switch outcome {
+        case .success(let content):
+            guard read.replace(path, by: content.secret), let deadline else { return }
+            loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
+        case .failure(let error): logFailure(error.message(path: path))
+        }
+    }
+
+    override func due(_ deadline: Deadline) {
+        do throws(TLSFileContents.FileError) {
+            service.replaceTLS(try entry.files.contents(from: read))
+            let end = entry.files.certificateExpiresAt(in: read)
+            inUse.withLock { $0 = (read, end) }
+            log.notice(
+                "an identity uses its changed TLS files from now on",
+                metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])
+        } catch {
+            logFailure(error.message)
+        }
+    }
+
+    private func logFailure(_ reason: String) {
+        log.error(
+            "an identity's changed TLS files cannot be used: the previous ones go on",
+            metadata: ["event": "identity.tls.failed", "identity": .string(name), "reason": .string(reason)])
+    }
+}

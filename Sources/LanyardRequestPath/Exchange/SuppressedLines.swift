@@ -1,0 +1,47 @@
+import LanyardFoundations
+
+/// Reports how many lines log throttles have left out when a flood has stopped. While it goes on, its next line reports them.
+///
+/// Its deadline is set only while there may be something to report. Belongs to the shard's queue.
+final class SuppressedLines: Watcher, @unchecked Sendable {
+    /// The delay of a report, at least.
+    private static let interval = Duration.seconds(1)
+
+    private let loop: EventLoop
+    private var pending: [(throttle: SharedLogThrottle, report: (_ count: Int) -> Void)] = []
+    private lazy var deadline = Deadline(of: self)
+
+    init(loop: EventLoop) {
+        self.loop = loop
+        super.init()
+    }
+
+    /// Whether a report for this throttle is to come. The caller asks first: `report` would cost an allocation for each line.
+    func isPending(_ throttle: SharedLogThrottle) -> Bool { pending.contains { $0.throttle === throttle } }
+
+    /// Calls `report` after the throttle's interval, unless a line has reported the count.
+    func add(_ throttle: SharedLogThrottle, report: @escaping (_ count: Int) -> Void) {
+        if pending.isEmpty { loop.set(deadline, at: loop.now + Self.interval) }
+        pending.append((throttle, report))
+    }
+
+    override func due(_ deadline: Deadline) {
+        let now = loop.now
+        report { $0.end <= now }
+        if !pending.isEmpty { loop.set(deadline, at: now + Self.interval) }
+    }
+
+    /// Reports what is left.
+    func stop() {
+        loop.drop(deadline)
+        report { _ in true }
+    }
+
+    private func report(if isOver: (SharedLogThrottle) -> Bool) {
+        for (throttle, report) in pending where isOver(throttle) {
+            let count = throttle.takeSuppressedCount()
+            if count > 0 { report(count) }
+        }
+        pending.removeAll { isOver($0.throttle) }
+    }
+}
