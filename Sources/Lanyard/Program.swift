@@ -100,6 +100,7 @@ final class Program: Sendable {
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
         reloads.applySessions = { [sessions] in sources.reload($0, $1, apply: sessions.reload) }
+        reloads.retireRemovedUsers = { [sessions] in sessions.retireRemovedUsers() }
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)

@@ -45,6 +45,9 @@ final class ReloadCoordinator: Sendable {
     /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
     /// nothing has changed. On the queue, before `apply`. Set before the first request.
     nonisolated(unsafe) var applySessions: @Sendable (Configuration, IdentityTLS) -> [String] = { _, _ in [] }
+    /// Takes the removed users away. On the queue, after `apply`: no route names them any more. Set before the first
+    /// request.
+    nonisolated(unsafe) var retireRemovedUsers: @Sendable () -> Void = {}
     /// Applies a new configuration, of which these live keys differ. On the queue. Set before the first request.
     nonisolated(unsafe) var apply: @Sendable (Configuration, RequestPathFiles, _ keys: [String]) -> Void = { _, _, _ in
     }
@@ -133,6 +136,7 @@ final class ReloadCoordinator: Sendable {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
         apply(configuration, files, changes.live)
+        retireRemovedUsers()
         state.withLock { $0.running = loaded }
         auditLog.notice(
             changes.live.isEmpty

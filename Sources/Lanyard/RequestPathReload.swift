@@ -22,7 +22,7 @@ struct RequestPathFiles: Sendable {
     ///
     /// - Parameter running: the configuration in use.
     init(_ configuration: Configuration, running: Configuration?) throws(ReadError) {
-        do throws(UpstreamTLSFiles.FileError) {
+        do throws(TLSFileContents.FileError) {
             upstreamTLS = try UpstreamTLS(configuration)
         } catch {
             throw ReadError(message: error.message)
@@ -63,6 +63,7 @@ final class RequestPathReload: Sendable {
         for warning in files.listenerTLS.warnings {
             log.warning("\(warning)", metadata: ["event": "listener.tls.warning"])
         }
+        UpstreamTLSWatches.log(files.upstreamTLS.warnings, by: log)
         let targets = path.apply(
             RequestPath.Settings(fitted, files.upstreamTLS),
             capabilities: files.capabilities, listenerTLS: changedListeners,

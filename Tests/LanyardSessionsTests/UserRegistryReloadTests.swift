@@ -207,7 +207,11 @@ import Testing
             .requested(.login("alice", RegistryDriver.email()), UserRegistry.RequestID(1)))
         let other = origin(.apiKey(keyFile: "/k"))
         #expect(registry.obstacles(to: reload([("alice", other)], from: registry)).isEmpty)
-        let elsewhere = reload([("alice", origin(app: "other", source: moved))], from: registry, app: "other")
-        #expect(registry.obstacles(to: elsewhere).count == 1)
+        let elsewhere = origin(app: "other", source: moved)
+        let count = names.count
+        let refused = reload([("alice", elsewhere), ("carol", elsewhere)], from: registry, app: "other")
+        #expect(registry.obstacles(to: refused).count == 1)
+        // A route that pins carol is still refused, because no user of that name comes.
+        #expect(names.count == count)
     }
 }

@@ -9,7 +9,15 @@ final class KeptStore: SessionStore {
     private let kept = Guarded(StoreContents(fingerprintKey: KeyedHash.newKey()))
     private let isFailing = Guarded(false)
     private let delay = Guarded(Duration.zero)
+    private let heldRead = Guarded<HeldRead>(.none)
     private let queue = DispatchQueue(label: "test.store")
+
+    private enum HeldRead {
+        case none
+        /// The next read is held.
+        case expected
+        case held(@Sendable () -> Void)
+    }
 
     var contents: StoreContents { kept.withLock { $0 } }
     var isMemoryOnly: Bool { false }
@@ -25,8 +33,26 @@ final class KeptStore: SessionStore {
     /// Contents that an older release has left.
     func edit(_ body: (inout StoreContents) -> Void) { kept.withLock { body(&$0) } }
 
+    /// The next read gets no reply until `releaseRead`.
+    func holdNextRead() { heldRead.withLock { $0 = .expected } }
+
+    var holdsRead: Bool { heldRead.withLock { if case .held = $0 { true } else { false } } }
+
+    func releaseRead() {
+        let held = heldRead.withLock { read in
+            defer { read = .none }
+            return read
+        }
+        if case .held(let read) = held { read() }
+    }
+
     func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
-        reply(.success(kept.withLock { $0[user] }))
+        let isHeld = heldRead.withLock { read in
+            guard case .expected = read else { return false }
+            read = .held { [self] in reply(.success(kept.withLock { $0[user] })) }
+            return true
+        }
+        if !isHeld { reply(.success(kept.withLock { $0[user] })) }
     }
 
     func commit(

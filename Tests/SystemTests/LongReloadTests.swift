@@ -32,4 +32,17 @@ import Testing
         let tally = try await loop.stop()
         #expect(tally.failed == 0, "\(tally.failures)")
     }
+
+    @Test("60 reloads that each give the route another user and remove the one before: no failed request")
+    func users() async throws {
+        let lanyard = try await ReloadedLanyard()
+        let loop = ClosedLoop(clients: 50, lanyard.process.data, "/x", pause: .milliseconds(1))
+        for round in 0..<60 {
+            let user = ["bob", "alice"][round % 2]
+            try lanyard.configure(route: ", user: \(user)", user: user)
+            #expect(try await lanyard.reload().status == 200)
+        }
+        let tally = try await loop.stop()
+        #expect(tally.failed == 0 && tally.requests > 300, "\(tally.failures)")
+    }
 }

@@ -206,9 +206,10 @@ struct ReloadedLanyard: Sendable {
     ///   - to: the upstream of the route; nil: the one of the start.
     ///   - route: further keys of the route.
     ///   - more: further routes.
+    ///   - user: the name of the only user.
     func configure(
         _ rest: String = "log: {access: false}", listener: String = "", to other: RawServer? = nil, route: String = "",
-        more: [String] = []
+        more: [String] = [], user: String = "alice"
     ) throws {
         let routes = ["{name: all, upstream: \"http://\((other ?? upstream).endpoint)\"\(route)}"] + more
         try process.folder.write(
@@ -218,7 +219,7 @@ struct ReloadedLanyard: Sendable {
             health: {address: "127.0.0.1:0"}
             admin: {address: "\(admin)"}
             identities: {fixed: {static: {token_file: \(process.folder.file("token"))}}}
-            users: {alice: {identity: fixed}}
+            users: {\(user): {identity: fixed}}
             routes: [\(routes.joined(separator: ", "))]
             \(rest)
 

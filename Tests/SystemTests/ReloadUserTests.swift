@@ -103,6 +103,20 @@ import Testing
         try await expectSameAfterRestart(lanyard)
     }
 
+    @Test("a password file that a reload names during a login is tried after the refusal")
+    func passwordDuringLogin() async throws {
+        try bench.folder.write("wrong", "wrong-secret-word")
+        try await bench.first.control("POST", "/delays", #"{"route":"login","milliseconds":1500,"before":true}"#)
+        try bench.configure([bench.user("bob", password: "wrong")])
+        let lanyard = try await bench.start()
+        try await eventually("the login hangs") { try await bench.first.calls("login") == 1 }
+        try bench.configure([bench.user("bob")])
+        #expect(try await ReloadedUsers.applied(lanyard).count == 1)
+        try await eventually("bob serves") { try await lanyard.account(at: "/as/bob") != nil }
+        #expect(try await bench.first.calls("login") == 2)
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
     @Test("a login that is taken away, or given, changes a user without a session alone")
     func login() async throws {
         let lanyard = try await started([bench.user("alice"), bench.user("carol", password: nil)])
@@ -291,6 +305,123 @@ import Testing
         #expect(try await ReloadedUsers.calls(bench.second)["refresh"] == 0)
         #expect(lanyard.process.lines.allSatisfy { $0.event != "store.unsaved" })
         if !endsAtOnce { try await expectSameAfterRestart(lanyard) }
+    }
+
+    // MARK: Operators' requests to a user that waits for its former call
+
+    /// Alice's identity has moved during a refresh that hangs, so she waits, and an operator logs her out.
+    ///
+    /// - Returns: the response to the logout, when it comes.
+    private func logOutWaiting(_ lanyard: DeviceProcess, _ users: [String]) async throws -> Task<RawMessage, any Error>
+    {
+        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":6000,"before":true}"#)
+        let admin = lanyard.admin
+        _ = Task { try? await admin.ask("POST", "/v1/users/alice/refresh") }
+        try await eventually("the refresh hangs") { try await bench.first.calls("refresh") == 1 }
+        try bench.configure(users, identities: [bench.identity(at: bench.second)])
+        #expect(try await ReloadedUsers.applied(lanyard) == ["identities.demo.app_services.base_url"])
+        let logout = Task { try await admin.ask("POST", "/v1/users/alice/logout") }
+        try await eventually("the logout has come") { try await admin.status().active == nil }
+        return logout
+    }
+
+    @Test("a logout of a waiting user is carried out, or refused at the end", arguments: [false, true])
+    func logoutWhileWaiting(_ endsAtOnce: Bool) async throws {
+        let users = [bench.user("alice"), bench.user("bob")]
+        let lanyard = try await started(users)
+        let logout = try await logOutWaiting(lanyard, users)
+        if endsAtOnce {
+            #expect(try await lanyard.process.terminate() == .code(143))
+            let response = try await logout.value
+            #expect(response.status == 503 && UsersBench.problem(response) == "shutting-down", "\(response.bodyText)")
+        } else {
+            #expect(try await logout.value.status == 200)
+            #expect(try await lanyard.process.terminate() == .code(143))
+            let restarted = try await bench.start()
+            try await eventually("bob is logged in") { try await restarted.admin.status()["bob"]?.session == "valid" }
+            #expect(try await restarted.admin.status()["alice"]?.session == "logged_out")
+            #expect(try await bench.second.calls("login") == 1)
+            #expect(try await restarted.process.terminate() == .code(143))
+        }
+    }
+
+    @Test("a reload that would remove a waiting user before its logout is refused")
+    func removedBeforeLogout() async throws {
+        let users = [bench.user("alice"), bench.user("bob")], moved = [bench.identity(at: bench.second)]
+        let lanyard = try await started(users)
+        let logout = try await logOutWaiting(lanyard, users)
+        try bench.configure([users[1]], identities: moved)
+        let refused = try await ReloadedUsers.reload(lanyard)
+        #expect(refused.status == 422 && refused.bodyText.contains("users.alice: "), "\(refused.bodyText)")
+        #expect(try await logout.value.status == 200)
+        #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice"])
+        try bench.configure(users, identities: moved)
+        #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice"])
+        #expect(try await lanyard.admin.status()["alice"]?.session == "logged_out")
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("DELETE of a waiting user ends its session at the service, and the store forgets it")
+    func removedWhileWaiting() async throws {
+        let users = [bench.user("alice"), bench.user("bob")]
+        let lanyard = try await started(users)
+        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":6000,"before":true}"#)
+        let admin = lanyard.admin
+        let refresh = Task { try? await admin.ask("POST", "/v1/users/alice/refresh") }
+        try await eventually("the refresh hangs") { try await bench.first.calls("refresh") == 1 }
+        for remaining in [[users[1]], users] {
+            try bench.configure(remaining)
+            #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice"])
+        }
+        #expect(try await admin.ask("DELETE", "/v1/users/alice").status == 204)
+        _ = await refresh.value
+        #expect(try await bench.first.calls("logout") == 1)
+        #expect(try await lanyard.process.terminate() == .code(143))
+        try bench.configure([users[1]])
+        let restarted = try await bench.start()
+        try await ReloadedUsers.settle(restarted)
+        #expect(restarted.process.lines.allSatisfy { $0.event != "store.user.unknown" }, "\(restarted.process.log)")
+        #expect(try await restarted.process.terminate() == .code(143))
+    }
+
+    @Test("a refresh that ends after its user has left is not counted any more")
+    func refreshOfRemoved() async throws {
+        let carol = bench.user("carol", identity: "fixed", password: nil)
+        let fixed = "fixed: {static: {token_file: \(bench.folder.file("robot"))}}"
+        let lanyard = try await started(
+            [bench.user("alice"), carol], identities: [bench.identity(at: bench.first), fixed])
+        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":1500,"before":true}"#)
+        let admin = lanyard.admin
+        let refresh = Task { try? await admin.ask("POST", "/v1/users/alice/refresh") }
+        try await eventually("the refresh is counted") { try await lanyard.metric("lanyard_refresh_inflight") == 1 }
+        try bench.configure([carol], identities: [fixed])
+        #expect(try await ReloadedUsers.applied(lanyard) == ["identities.demo", "users.alice"])
+        _ = await refresh.value
+        try await eventually("no refresh is under way", within: .seconds(5)) {
+            try await lanyard.metric("lanyard_refresh_inflight") == 0
+        }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a revocation whose identity was not configured is made when a reload brings the identity back")
+    func revocation() async throws {
+        let carol = bench.user("carol", identity: "fixed", password: nil)
+        let fixed = "fixed: {static: {token_file: \(bench.folder.file("robot"))}}"
+        let identities = [bench.identity(at: bench.first), fixed]
+        let lanyard = try await started([bench.user("alice"), carol], identities: identities)
+        try await bench.first.control("POST", "/faults", #"{"route":"logout","fault":"unavailable"}"#)
+        #expect(try await lanyard.admin.ask("POST", "/v1/users/alice/logout").status == 200)
+        #expect(try await lanyard.process.terminate() == .code(143))
+        try await bench.first.control("DELETE", "/faults")
+        let logouts = try await bench.first.calls("logout")
+        try bench.configure([carol], identities: [fixed])
+        let restarted = try await bench.start()
+        try await restarted.process.event("session.revoke.given_up")
+        try bench.configure([carol], identities: identities)
+        #expect(try await ReloadedUsers.applied(restarted) == ["identities.demo"])
+        try await eventually("the service is told") { try await bench.first.calls("logout") == logouts + 1 }
+        try await restarted.process.event("session.revoke.succeeded")
+        #expect(try await restarted.process.terminate() == .code(143))
     }
 
     @Test("a user that the admin API is adding is named, nothing is changed, and the next reload takes it")

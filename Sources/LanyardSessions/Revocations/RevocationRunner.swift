@@ -21,6 +21,8 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     private var waiters: [Waiter] = []
     /// The revocations that the store could not take.
     private var unsaved: [StoredRevocation] = []
+    /// Those whose service was not configured, and for whom. A reload may bring it.
+    private var givenUp: [(revocation: StoredRevocation, user: String?, logger: Logger)] = []
     /// Exactly one for each pending revocation, by the identity of the token that the queue holds.
     private var loggers: [ObjectIdentifier: Logger] = [:]
     private lazy var timer = SessionTimer(on: environment.loop) { [unowned self] in due() }
@@ -34,7 +36,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         let isPending = queue.contains(revocation.refresh)
         if !isStored, !isPending { save(revocation) }
         guard environment.service(of: revocation) != nil else {
-            giveUp(revocation, logger)
+            giveUp(revocation, user, logger)
             return reply(false)
         }
         // The queue keeps the first object of a token. An entry for another object would never be removed.
@@ -77,9 +79,11 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
 
     /// No configured service may see the token. The revocation stays in the store for a day, because another start or
     /// process may know the service.
-    private func giveUp(_ revocation: StoredRevocation, _ logger: Logger) {
+    private func giveUp(_ revocation: StoredRevocation, _ user: String?, _ logger: Logger) {
         if .now - revocation.since >= RevocationQueue.retryPeriod {
             environment.commit(.removeRevocation(revocation.refresh)) { _ in }
+        } else if !givenUp.contains(where: { $0.revocation.refresh == revocation.refresh }) {
+            givenUp.append((revocation, user, logger))
         }
         logger.warning(
             "a session cannot be revoked, because its identity is not configured here",
@@ -87,6 +91,15 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
                 "event": "session.revoke.given_up", "identity": .string(revocation.identity),
                 "reason": "identity_not_configured",
             ])
+    }
+
+    /// A reload has changed the identities: the sessions whose service is configured now are revoked.
+    func retryGivenUp() {
+        let known = givenUp.filter { environment.service(of: $0.revocation) != nil }
+        givenUp.removeAll { entry in known.contains { $0.revocation.refresh == entry.revocation.refresh } }
+        for (revocation, user, logger) in known {
+            enqueue(revocation, of: user, isStored: false, logger) { _ in }
+        }
     }
 
     private func due() {

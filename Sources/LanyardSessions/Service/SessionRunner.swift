@@ -57,7 +57,11 @@ package final class SessionRunner: @unchecked Sendable {
         let isCredentialNew = former.settings.login != new.settings.login
         managedUser = new
         if !isCredentialNew { managedUser.credential = former.credential }
-        if isWaiting { return coordinator = SessionCoordinator(setup) }
+        if isWaiting {
+            var setup = setup
+            setup.generation = coordinator.context.generation
+            return coordinator = SessionCoordinator(setup)
+        }
         guard case .service = new.source else { return }
         if isCredentialNew {
             former.credential?.stop()
@@ -98,12 +102,15 @@ package final class SessionRunner: @unchecked Sendable {
     /// The user's name.
     package var name: String { managedUser.settings.name }
 
-    /// Starts with what the store holds, otherwise with a login, or with the reading of a token.
+    /// An operator's request waits for the start.
+    var hasWaitingRequest: Bool { isWaiting && !inbox.isEmpty }
+
+    /// Starts with what the store holds, otherwise with a login, or with the reading of a token. The requests that have
+    /// waited follow before the user is shown: one that was removed meanwhile would be dropped otherwise.
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
-        let requests = inbox
-        (isWaiting, inbox) = (false, [])
+        isWaiting = false
         switch managedUser.source {
         case .feed(let feed):
             environment.publisher.publish(.pending, for: index)
@@ -111,9 +118,8 @@ package final class SessionRunner: @unchecked Sendable {
         case .service:
             // The watch starts first, so that it misses no change after the login has read the file.
             watchCredential()
-            handle(.begin(stored, duplicateOf: other))
+            handle(.begin(stored, duplicateOf: other), isFirst: true)
         }
-        for request in requests { handle(request) }
     }
 
     private func watchCredential() {
@@ -123,10 +129,18 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// The process is about to end: see `SessionCoordinator.Event.drain`.
     func drain() {
-        guard isWaiting else { return handle(.drain) }
+        isWaiting ? endWaitingRequests() : handle(.drain)
+    }
+
+    /// The process is about to end, and the runner will not start. No request of an operator was carried out.
+    private func endWaitingRequests() {
+        for case .obtained(let obtained, _) in inbox {
+            if let token = obtained.grant.refreshToken { revoke(token) }
+        }
         inbox = []
-        for reply in replies.values { reply(.stopping) }
+        let waiting = replies.values
         replies = [:]
+        for reply in waiting { reply(.stopping) }
     }
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
@@ -195,11 +209,13 @@ package final class SessionRunner: @unchecked Sendable {
         environment.loop.post { [self] in handle(event) }
     }
 
-    func handle(_ event: SessionCoordinator.Event) {
+    /// - Parameter isFirst: before the events that wait.
+    func handle(_ event: SessionCoordinator.Event, isFirst: Bool = false) {
         environment.loop.assertOnQueue()
         guard !environment.isStopped, !isStopped else { return }
         if isWaiting, !event.isRequest { return }
-        inbox.append(event)
+        inbox.insert(event, at: isFirst ? 0 : inbox.count)
+        if isWaiting, environment.isDraining { return endWaitingRequests() }
         // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling, !isWaiting else { return }
         isHandling = true
@@ -282,13 +298,17 @@ package final class SessionRunner: @unchecked Sendable {
             guard !environment.isStopped else { return }
             count(result, call)
             guard isStopped else { return handle(.callCompleted(result, call)) }
-            guard let token = result.refreshToken else { return }
-            environment.revocations.enqueue(
-                StoredRevocation(
-                    identity: managedUser.settings.identity, refresh: token, since: .now,
-                    fingerprint: managedUser.storedIdentity.fingerprint),
-                of: name, logger)
+            if let token = result.refreshToken { revoke(token) }
         }
+    }
+
+    /// Revokes a session that no coordinator has.
+    private func revoke(_ token: Secret) {
+        environment.revocations.enqueue(
+            StoredRevocation(
+                identity: managedUser.settings.identity, refresh: token, since: .now,
+                fingerprint: managedUser.storedIdentity.fingerprint),
+            of: name, logger)
     }
 
     private func count(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {

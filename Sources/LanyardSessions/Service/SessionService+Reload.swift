@@ -4,10 +4,11 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// Another configuration while sessions are served (architecture.md 7.9): all of it in one turn of the queue.
+/// Another configuration while sessions are served (architecture.md 7.9): all of it in one turn of the queue, but for
+/// the removed users.
 extension SessionService {
     /// Takes a new configuration, or nothing of it. Users of which nothing has changed are not touched: an unchanged
-    /// `ManagedUser` has the same source object as before.
+    /// `ManagedUser` has the same source object as before. A removed user serves until `retireRemovedUsers`.
     ///
     /// Blocks the calling thread, which owns no queue, until the store has said what it holds of the users concerned.
     /// One call at a time.
@@ -26,6 +27,22 @@ extension SessionService {
         }
         done.wait()
         return outcome.withLock { $0 }
+    }
+
+    /// Takes away the users that the latest reload has removed. Call it when no route names them any more: their
+    /// requests are refused from now on.
+    ///
+    /// Blocks the calling thread, which owns no queue.
+    package func retireRemovedUsers() {
+        let done = DispatchSemaphore(value: 0)
+        loop.post { [self] in
+            let leaving = self.leaving
+            self.leaving = []
+            for runner in leaving where self.runner(at: runner.index) === runner { remove(runner) }
+            countRefreshes()
+            done.signal()
+        }
+        done.wait()
     }
 
     /// - Parameter stored: what the store held of each user that was read; a user without a record has nil.
@@ -54,13 +71,17 @@ extension SessionService {
 
     private func plan(_ configuration: SessionConfiguration) -> UserReload {
         var present: [UserIndex: UserOrigin] = [:]
-        for case let runner? in runners { present[runner.index] = runner.managedUser.origin }
+        var waiting: Set<UserIndex> = []
+        for case let runner? in runners {
+            present[runner.index] = runner.managedUser.origin
+            if runner.hasWaitingRequest { waiting.insert(runner.index) }
+        }
         var identities: [String: UserReload.Identity?] = [:]
         for identity in configuration.identities { identities.updateValue(identity.reloaded, forKey: identity.name) }
         return UserReload(
             users: configuration.users.map { ($0.settings.name, $0.origin) }, identities: identities,
             configuredActive: configuration.settings.activeUser,
-            activatesNext: configuration.settings.activatesNextOnLogout, present: present,
+            activatesNext: configuration.settings.activatesNextOnLogout, present: present, waiting: waiting,
             former: configured.mapValues(\.origin))
     }
 
@@ -94,7 +115,7 @@ extension SessionService {
             case .update: break
             case .add(let user), .replace(let user):
                 if let runner = exchangeRunner(of: user) { begun.append((runner, reload.stored[user.name])) }
-            case .retire(let user): removeRunner(of: user)
+            case .retire(let user): if let runner = runner(at: user.index) { leaving.append(runner) }
             }
         }
         let fresh = Set(begun.map(\.0.index))
@@ -132,10 +153,10 @@ extension SessionService {
         return runner
     }
 
-    private func removeRunner(of user: RegisteredUser) {
-        guard let runner = runner(at: user.index) else { return }
-        setRunner(nil, at: user.index)
-        publisher.publish(.none(.userUnknown(wasRemoved: false)), for: user.index)
+    /// The user of the runner is not configured any more.
+    func remove(_ runner: SessionRunner) {
+        setRunner(nil, at: runner.index)
+        publisher.publish(.none(.userUnknown(wasRemoved: false)), for: runner.index)
         retire(runner, hasSuccessor: false)
     }
 
@@ -168,6 +189,7 @@ extension SessionService {
 
     func retired(_ runner: SessionRunner) {
         retiring.removeAll { $0 === runner }
+        countRefreshes()
         if let successor = self.runner(at: runner.index), successor.isWaiting {
             // Not in the turn that has made the successor: it is shown first.
             loop.post { [self] in

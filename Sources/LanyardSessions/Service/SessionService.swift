@@ -26,6 +26,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private(set) var runners: [SessionRunner?] = []
     /// Runners of users that a reload has taken away or replaced, until what they have begun is over.
     var retiring: [SessionRunner] = []
+    /// Runners of users that a reload has removed, until `retireRemovedUsers`.
+    var leaving: [SessionRunner] = []
     /// What waits for the start.
     private var reloadsBeforeStart: [@Sendable () -> Void] = []
     private(set) var isStarted = false
@@ -183,7 +185,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         userService.stop()
         for case let runner? in runners { runner.stop() }
         for runner in retiring { runner.stop() }
-        (runners, retiring) = ([], [])
+        (runners, retiring, leaving) = ([], [], [])
         clockTimer.drop()
         loop.stop()
         ended.signal()
@@ -234,6 +236,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func addRunner(for user: RegisteredUser) {
         guard let managedUser = managedUser(for: user) else { return }
+        // A reload has just removed a user of this name.
+        if let former = runner(at: user.index) { remove(former) }
         setRunner(makeRunner(managedUser, user.index), at: user.index)
     }
 
@@ -305,10 +309,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
         let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
-        if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind {
-            return identity.storedIdentity?.matches(wanted) == true ? service : nil
+        if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind,
+            identity.storedIdentity?.matches(wanted) == true
+        {
+            return service
         }
-        for case let runner? in runners where runner.managedUser.storedIdentity.matches(wanted) {
+        // A user that leaves ends its session at its former service.
+        for runner in runners.compactMap(\.self) + retiring where runner.managedUser.storedIdentity.matches(wanted) {
             if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
@@ -327,17 +334,22 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func update(_ runner: SessionRunner) {
         guard !runner.isStopped else { return }
         let status = runner.status
-        let inFlight = runners.count { $0?.isRefreshing ?? false }
+        countRefreshes()
         latest.withLock { report in
             if let place = report.users.firstIndex(where: { $0.index == status.index }) {
                 report.users[place] = status
             }
-            report.refreshesInFlight = inFlight
             report.skew = runner.coordinator.context.skew ?? report.skew
         }
         userService.runnerChanged(runner)
         checkStartup()
         signalIfDrained()
+    }
+
+    /// Calls of users that leave count until they end.
+    func countRefreshes() {
+        let inFlight = runners.count { $0?.isRefreshing ?? false } + retiring.count(where: \.isRefreshing)
+        latest.withLock { $0.refreshesInFlight = inFlight }
     }
 
     func show(_ shown: [UserIndex], isFailing: Bool) {
@@ -365,6 +377,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         configured = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
         settings = configuration.settings
         startupCheck.end()
+        revocationRunner.retryGivenUp()
     }
 
     /// Shows exactly these users, and the active one.

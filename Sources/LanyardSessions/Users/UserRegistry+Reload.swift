@@ -32,6 +32,8 @@ struct UserReload: Sendable {
     var activatesNext: Bool
     /// What the runner of each known user was made of.
     var present: [UserIndex: UserOrigin]
+    /// The users for which operators' requests wait, because their former runners have not ended.
+    var waiting: Set<UserIndex> = []
     /// The configured users of the running configuration, whether or not an operator has removed them.
     var former: [String: UserOrigin]
     /// What the store holds of the users whose fate depends on it.
@@ -82,32 +84,47 @@ extension UserRegistry {
         (self[name] ?? hidden.first { $0.name == name }).flatMap { reload.present[$0.index] }
     }
 
-    /// Why the users cannot be changed now, each with the remedy; empty: they can.
+    /// Why the users cannot be changed now, each with the remedy; empty: they can. No name gets an index by this.
     func obstacles(to reload: UserReload) -> [String] {
-        var obstacles: [String] = []
-        for user in users where user.isProvisional {
-            let isAffected = reload.isConfigured(user.name) || reload.added(user.identity) == nil
-            if isAffected { obstacles.append(Self.obstacle(user.name, "is being added by the admin API")) }
+        var names = Set(storedRemovals.values.filter { reload.isConfigured($0) || returning($0, reload) != nil })
+        names.formUnion(beingRemoved.map { self.names[$0] }.filter(reload.isConfigured))
+        let removals = names.map { Self.obstacle($0, "is being removed by the admin API") }
+        let changes = (users + hidden).compactMap { user in
+            changeUnderWay(of: user, reload).map { Self.obstacle(user.name, $0) }
         }
-        for index in beingRemoved where reload.isConfigured(names[index]) {
-            obstacles.append(Self.obstacle(names[index], "is being removed by the admin API"))
+        return (removals + changes).sorted()
+    }
+
+    /// What an operator is doing to the user that the reload would cut off; nil: nothing.
+    private func changeUnderWay(of user: RegisteredUser, _ reload: UserReload) -> String? {
+        let origin = origin(of: user, reload)
+        if user.isProvisional, origin == nil || reload.isConfigured(user.name) {
+            return "is being added by the admin API"
         }
-        // The plan gives indexes to new names.
-        guard obstacles.isEmpty else { return obstacles.sorted() }
-        for step in plan(reload).steps {
-            switch step {
-            case .replace(let user) where hasChangeUnderWay(user.index),
-                .retire(let user) where accountChanges.values.contains(user.index):
-                obstacles.append(
-                    Self.obstacle(user.name, "has a login, a link or a deletion of the admin API under way"))
-            default: break
-            }
-        }
-        return obstacles
+        let present = reload.present[user.index]
+        if let origin, let present, present == origin || present.hasSameAccounts(as: origin) { return nil }
+        if reload.waiting.contains(user.index) { return "has a request of the admin API that waits for a call" }
+        let isCutOff = origin == nil ? accountChanges.values.contains(user.index) : hasChangeUnderWay(user.index)
+        return isCutOff ? "has a login, a link or a deletion of the admin API under way" : nil
     }
 
     private static func obstacle(_ name: String, _ what: String) -> String {
         "users.\(name): a user of this name \(what); reload again when that has ended"
+    }
+
+    /// What the user is made of after the reload; nil: it is not known any more.
+    private func origin(of user: RegisteredUser, _ reload: UserReload) -> UserOrigin? {
+        if let configured = reload.users.first(where: { $0.name == user.name }) { return configured.origin }
+        guard hidden(at: user.index) == nil else { return nil }
+        let stored = reload.stored[user.name]
+        let identity = user.isConfigured ? stored.flatMap { $0.isAdded ? $0.identity : nil } : user.identity
+        return identity.flatMap(reload.added)
+    }
+
+    /// A stored user of the admin API whose identity is back; nil: it stays unknown.
+    private func returning(_ name: String, _ reload: UserReload) -> (origin: UserOrigin, stored: StoredUser)? {
+        guard let stored = reload.stored[name], stored.isAdded else { return nil }
+        return reload.added(stored.identity).map { ($0, stored) }
     }
 
     /// Takes the users of the new configuration, and returns the way to them.
@@ -133,11 +150,8 @@ extension UserRegistry {
             plan.steps.append(.retire(user))
             if reload.stored[user.name] != nil { plan.unknown.insert(user.name) }
         }
-        // Users of the admin API whose identity is back.
         for name in unknownStoredUsers.sorted() where !reload.isConfigured(name) {
-            guard let stored = reload.stored[name], stored.isAdded, let origin = reload.added(stored.identity) else {
-                continue
-            }
+            guard let (origin, stored) = returning(name, reload) else { continue }
             let user = registered(name, origin, stored)
             plan.added.append(user)
             plan.steps.append(.add(user))
@@ -172,8 +186,7 @@ extension UserRegistry {
     /// A user that the new configuration does not name.
     private func addOther(_ user: RegisteredUser, _ reload: UserReload, to plan: inout ReloadPlan) {
         let stored = reload.stored[user.name]
-        let identity = user.isConfigured ? stored.flatMap { $0.isAdded ? $0.identity : nil } : user.identity
-        guard let origin = identity.flatMap(reload.added), let present = reload.present[user.index] else {
+        guard let origin = origin(of: user, reload), let present = reload.present[user.index] else {
             if stored != nil { plan.unknown.insert(user.name) }
             return plan.steps.append(.retire(user))
         }

@@ -124,6 +124,8 @@ package struct UserRegistry: Sendable {
     var hidden: [RegisteredUser] = []
     /// The names of stored users that are not known.
     var unknownStoredUsers: Set<String> = []
+    /// The unknown users that are being removed from the store.
+    var storedRemovals: [RequestID: String] = [:]
     /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
     var duplicateAccounts: [UserIndex: String] = [:]
     /// Forgotten users that the store still knows.
@@ -209,7 +211,10 @@ package struct UserRegistry: Sendable {
             case .refresh(let name): return try refresh(try known(name), requestID)
             case .logOut(let name): return try logOut(try known(name), requestID)
             case .remove(let name):
-                if self[name] == nil, unknownStoredUsers.contains(name) { return [.removeStored(requestID, name)] }
+                if self[name] == nil, unknownStoredUsers.contains(name) {
+                    storedRemovals[requestID] = name
+                    return [.removeStored(requestID, name)]
+                }
                 return forget(try known(name), requestID)
             case .call(let name, _), .customData(let name): return try callAccount(try known(name), requestID)
             case .accessToken(let name): return try showToken(try known(name), requestID)

@@ -37,7 +37,7 @@ extension UserService {
     private func removeStored(
         _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<StoredUser?, StoreError>
     ) {
-        guard case .success(let found) = result else { return deliver(requestID, .failure(.storeFailing)) }
+        guard case .success(let found) = result else { return endRemoval(requestID, .failure(.storeFailing)) }
         guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
         let revocation = user.evictionRevocation(at: .now).flatMap { environment.service(of: $0) == nil ? nil : $0 }
         environment.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
@@ -49,7 +49,7 @@ extension UserService {
         _ requestID: UserRegistry.RequestID, _ name: String, _ revocation: StoredRevocation?,
         _ result: Result<StoreChange.Verdict, StoreError>
     ) {
-        guard case .success = result else { return deliver(requestID, .failure(.storeFailing)) }
+        guard case .success = result else { return endRemoval(requestID, .failure(.storeFailing)) }
         guard let revocation else { return removedStored(requestID, name, .success(.removed(isStored: true))) }
         environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
             self?.removedStored(requestID, name, .success(.removed(isStored: true)))
@@ -60,6 +60,11 @@ extension UserService {
         _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<UserOutcome, UserError>
     ) {
         registry.unknownStoredUsers.remove(name)
+        endRemoval(requestID, result)
+    }
+
+    private func endRemoval(_ requestID: UserRegistry.RequestID, _ result: Result<UserOutcome, UserError>) {
+        registry.storedRemovals[requestID] = nil
         deliver(requestID, result)
     }
 

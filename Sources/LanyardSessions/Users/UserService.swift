@@ -207,9 +207,12 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     }
 
     private func handleReply(leaving reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
-        let (isRevoked, isStored) =
-            if case .terminated(let isRevoked, let isStored) = reply { (isRevoked, isStored) } else { (true, true) }
         later { [self] in
+            guard case .terminated(let isRevoked, let isStored) = reply else {
+                // The runner has ended, and the user is not logged out.
+                let isStopping = if case .stopping = reply { true } else { false }
+                return deliver(requestID, .failure(isStopping ? .stopping : .noSuchUser))
+            }
             switch pendingRequests[requestID]?.request {
             case .remove?, .deleteAccount?: return deliver(requestID, .success(.removed(isStored: isStored)))
             default: break

@@ -74,6 +74,11 @@ import Testing
         return parts.joined(separator: ".")
     }
 
+    /// From the failure to the next login.
+    private static func pause(_ line: JSON) throws -> Double {
+        try #require(Timestamps.seconds(line["next_at"])) - #require(Timestamps.seconds(line["time"]))
+    }
+
     struct Response: Sendable, CustomTestStringConvertible {
         let name: String
         let members: String
@@ -102,7 +107,7 @@ import Testing
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: kind))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        let pause = try Self.pause(line)
         #expect(pause > 10, "\(line)")
         try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == ["refresh-1"] }
         // A request that wants a token does not bring the next login forward.
@@ -139,7 +144,7 @@ import Testing
         let lanyard = try await LanyardProcess.start(
             try service.configuration(folder, login: kind, at: gate.endpoint))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        let pause = try Self.pause(line)
         #expect(pause > 10, "\(line)")
         try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == ["refresh-1"] }
         #expect(service.count("POST", "/login") == 1)
@@ -154,7 +159,7 @@ import Testing
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "anonymous"))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        let pause = try Self.pause(line)
         #expect(pause > 10, "\(line)")
         #expect(try await lanyard.process.terminate() == .code(143))
     }
@@ -165,7 +170,7 @@ import Testing
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "anonymous"))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+        let pause = try Self.pause(line)
         #expect(pause < 5, "\(line)")
         #expect(try await lanyard.process.terminate() == .code(143))
     }

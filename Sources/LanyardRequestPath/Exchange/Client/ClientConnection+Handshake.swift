@@ -1,8 +1,12 @@
 import LanyardFoundations
+import LanyardSettings
 import Logging
 
 /// The TLS handshake of a listener's client, and a client that speaks plain HTTP in place of it.
 extension ClientConnection {
+    /// A byte of the client's has come. In the phase of the handshake.
+    var hasBegunHandshake: Bool { stream.isSecured || isQueuedForHandshake }
+
     /// Continues the handshake with what has arrived. Called by `HandshakeQueue`.
     ///
     /// The session is made here and not at the accept: a client that sends nothing costs no memory for it.
@@ -15,6 +19,8 @@ extension ClientConnection {
                 return handshakeFailed(error)
             }
             stream.expectInput()
+            // The first byte has come within the short time of a drain.
+            if shard.isDraining { setInbound(shard.limits.headerTimeout) }
         }
         switch stream.continueHandshake() {
         case .done: handshakeCompleted()
@@ -26,11 +32,14 @@ extension ClientConnection {
     private func handshakeCompleted() {
         shard.counters.handshake(stream.isResumed ? .resumed : .completed)
         isNamedClient = stream.isClientAllowed
+        shard.handshakes.remove(self)
         phase = .waiting
+        if shard.isDraining { setInbound(currentIdleTimeout) }
         pump()
     }
 
     func handshakeFailed(_ error: TLSError) {
+        shard.handshakes.remove(self)
         shard.counters.handshake(.init(error))
         // The response to plain HTTP leaves a line of its own.
         if error != .plainHTTP { logHandshakeFailure(error) }
@@ -38,7 +47,7 @@ extension ClientConnection {
         case .plainHTTP:
             stream.giveUpTLS()
             refuse(.plainHTTP)
-        case .closedInHandshake, .reset, .timedOut: close()
+        case .closedInHandshake, .reset, .timedOut, .tooManyHandshakes: close()
         default:
             // A close with unread input would be a reset, which could destroy the alert on its way.
             stream.giveUpTLS()

@@ -1,0 +1,134 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// Reloads while something of the users is under way, with a store that the test slows down (architecture.md 7.9).
+@Suite(.timeLimit(minutes: 1)) struct SessionServiceReloadTests {
+    private typealias Life = SessionServiceUserTests.Life
+
+    /// A token that is always there.
+    private final class ConstantFeed: TokenFeed {
+        func start(_ onChange: @escaping @Sendable (Result<Secret, IdentityError>) -> Void) {
+            onChange(.success(Tokens.secret("robot")))
+        }
+
+        func stop() {}
+    }
+
+    private let bench: SessionServiceBench
+    private let store = KeptStore()
+    /// The same emulator under another address: another account space.
+    private let moved: AppServicesIdentity
+
+    init() async throws {
+        bench = try await SessionServiceBench(startsService: false)
+        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: "http://localhost:\(bench.port)")
+        moved = AppServicesIdentity(
+            IdentitySettings(name: "demo", kind: .appServices(app)), app: app, version: "1", on: bench.loop,
+            logger: bench.log.logger)
+    }
+
+    private func end(_ life: Life) async {
+        life.service.stop()
+        moved.stop()
+        await bench.end()
+    }
+
+    /// Alice with her session.
+    private func started() async throws -> Life {
+        let life = try Life(bench, on: store)
+        try await life.becomes(["alice:active"])
+        return life
+    }
+
+    /// Reloads with alice's login at this source, and with these users beside her.
+    private func reload(
+        _ life: Life, _ source: ManagedUser.Source, others: [String] = [], refresh: RefreshSettings = RefreshSettings()
+    ) async throws -> [String] {
+        let login = UserSettings.Login.emailPassword(
+            email: SessionServiceBench.email, passwordFile: bench.passwordFile)
+        let users = (["alice"] + others).map { name in
+            ManagedUser(
+                UserSettings(name: name, identity: "demo", login: name == "alice" ? login : nil), source: source)
+        }
+        let kind: ConfiguredIdentity.Kind =
+            switch source {
+            case .service(let service): .service(service, .none)
+            case .feed: .fixed
+            }
+        let configuration = SessionConfiguration(
+            users: users, identities: [ConfiguredIdentity("demo", kind)], settings: SessionSettings(refresh: refresh))
+        return try await offPool { life.service.reload(configuration) }
+    }
+
+    /// A refresh of alice's session reaches the emulator and gets no response for a while.
+    private func beginHangingRefresh(_ life: Life) async throws {
+        try await bench.control("/delays", #"{"route":"refresh","milliseconds":4000,"before":true}"#)
+        life.service.loop.post { life.service.runner(named: "alice")?.refreshNow { _ in } }
+        try await eventually("the refresh hangs") { try await bench.calls("refresh") == 1 }
+    }
+
+    @Test("a user that DELETE is taking out of the store cannot be configured meanwhile")
+    func removalFromStore() async throws {
+        store.edit { $0.users.append(StoredUser(name: "bob", of: StoredIdentity("demo", bench.identity.fingerprint))) }
+        let life = try await started()
+        store.holdNextRead()
+        let removal = Task { await life.ask(.remove("bob")) }
+        try await eventually("the removal reads the store") { store.holdsRead }
+        let obstacles = try await reload(life, .service(bench.identity), others: ["bob"])
+        #expect(obstacles.count == 1 && obstacles.first?.hasPrefix("users.bob: ") == true, "\(obstacles)")
+        store.releaseRead()
+        guard case .success(.removed(isStored: true)) = await removal.value else {
+            throw TestFailure("bob was not removed")
+        }
+        #expect(try await reload(life, .service(bench.identity), others: ["bob"]) == [])
+        try await life.becomes(["alice:active", "bob:logged_out"])
+        await end(life)
+    }
+
+    @Test("a session that is handed to a user who waits for its former call is revoked if the process ends first")
+    func waitingSession() async throws {
+        let life = try await started()
+        let grant = try await bench.foreignSession()
+        try await beginHangingRefresh(life)
+        #expect(try await reload(life, .service(moved)) == [])
+        life.service.adopt(grant, for: UserIndex(0))
+        try await offPool { life.service.drain(within: .seconds(10)) }
+        #expect(try await bench.calls("logout") == 1)
+        await end(life)
+    }
+
+    @Test("a session that ends while its user leaves the service is revoked there")
+    func endOfRetired() async throws {
+        let life = try await started()
+        store.takes(.milliseconds(700))
+        let logout = Task { await life.ask(.logOut("alice")) }
+        try await life.becomes(["alice:logged_out"])
+        #expect(try await reload(life, .service(moved)) == [])
+        let outcome = await logout.value
+        guard case .success(.loggedOut(_, isRevoked: true, isStored: true)) = outcome else {
+            throw TestFailure("the service was not told: \(outcome)")
+        }
+        #expect(try await bench.calls("logout") == 1)
+        await end(life)
+    }
+
+    @Test("reloads while a user waits for its former call do not take its generation back")
+    func generation() async throws {
+        let life = try await started()
+        try await beginHangingRefresh(life)
+        let feed = ConstantFeed()
+        #expect(try await reload(life, .feed(feed)) == [])
+        var refresh = RefreshSettings()
+        refresh.cooldown = .seconds(1)
+        #expect(try await reload(life, .feed(feed), refresh: refresh) == [])
+        try await eventually("the static token is served") { life.published.tokens().count > 1 }
+        #expect(life.published.tokens().map(\.generation) == [1, 2])
+        await end(life)
+    }
+}
