@@ -216,7 +216,7 @@ let package = Package(
         .tests(
             "SourceTextTests",
             [
-                "LanyardAdmin", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
+                "LanyardAdmin", "LanyardClient", "LanyardFoundations", "LanyardRequestPath", "LanyardSessionInterface",
                 "LanyardSessions", "LanyardVault", "TestSupport",
             ]),
         // The tests of what tests.
@@ -225,7 +225,10 @@ let package = Package(
         .tests("FleetSimulationTests", ["FleetSimulation", "LanyardFoundations", "LanyardVault", "TestSupport"]),
         // The built programs.
         .tests(
-            "SystemTests", ["CLinux", "LanyardEmulatorTool", "LanyardFoundations", "LanyardTool", "TestSupport"],
+            "SystemTests",
+            [
+                "CLinux", "LanyardEmulatorTool", "LanyardFoundations", "LanyardTelemetry", "LanyardTool", "TestSupport",
+            ],
             exclude: ["AppServices/Peer"]),
     ],
     cLanguageStandard: .gnu11

@@ -4,6 +4,21 @@ roots=$PWD/.build-roots
 suite=bookworm
 faults=0
 passes=0
+skips=0
+# The status of a check that could try nothing here.
+nothing_tried=77
+# What check_command_files needs.
+command_packages=(man-db groff-base mandoc zsh fish)
+
+# --quick leaves out what takes long or needs root. --tools only installs what the check needs.
+mode=${1:-}
+case $mode in
+"" | --quick | --tools) ;;
+*)
+    echo "usage: $0 [--quick | --tools]" >&2
+    exit 64
+    ;;
+esac
 
 # expect TEXT COMMAND...: runs it, and prints `ok` or `FAULT` with the text; of a failed command also the last lines of its output.
 expect() {
@@ -24,13 +39,27 @@ expect() {
 figure() { printf '       %s: %s\n' "$1" "$2"; }
 
 # skipped TEXT: something that this machine cannot do. It is no fault, and it is said.
-skipped() { printf 'SKIP   %s\n' "$1"; }
+skipped() {
+    skips=$((skips + 1))
+    printf 'SKIP   %s\n' "$1"
+}
 
 # The last line, and the end.
 finish_checks() {
-    echo "$passes ok, $faults faults"
+    echo "$passes ok, $faults faults, $skips skipped"
+    if [ "$faults" = 0 ] && [ "$passes" = 0 ] && [ "$skips" -gt 0 ]; then exit "$nothing_tried"; fi
     [ "$faults" = 0 ] && [ "$passes" -gt 0 ]
     exit
+}
+
+# end_of_tools: with --tools the check ends here.
+end_of_tools() { [ "$mode" != --tools ] || exit 0; }
+
+# unavailable TEXT: without this nothing can be tried. The quick form is skipped, the whole one fails.
+unavailable() {
+    [ "$mode" = --quick ] || die "$1"
+    skipped "$1"
+    finish_checks
 }
 
 die() {
@@ -132,3 +161,75 @@ status() { fetch -o /dev/null -w '%{http_code}' "$@"; }
 
 # is_status STATUS URL
 is_status() { [ "$(status "$2")" = "$1" ]; }
+
+# rendered PAGE: groff has nothing to say either, and the page is not empty.
+rendered() {
+    local text warnings
+    text=$(mktemp) && warnings=$(mktemp) || return 1
+    LC_ALL=C.UTF-8 man --warnings --local-file "$1" >"$text" 2>"$warnings" && cat "$warnings" && [ ! -s "$warnings" ] &&
+        grep -q '^SYNOPSIS' "$text" && grep -q '^DESCRIPTION' "$text" &&
+        # Each command begins a line of the synopsis.
+        [ "$(sed -n '/^SYNOPSIS/,/^DESCRIPTION/p' "$text" | grep -c '^     lanyard')" = \
+            "$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$1" | grep -c '^\.Nm')" ]
+    set -- $?
+    rm -f "$text" "$warnings"
+    return "$1"
+}
+
+# manuals FOLDER COMMAND...: the command succeeds with each manual page below the folder.
+manuals() {
+    local folder=$1 page
+    shift
+    for page in "$folder"/*/usr/share/man/man1/*.gz; do
+        gzip -dc "$page" >"${page%.gz}" && "$@" "${page%.gz}" && rm "${page%.gz}" || return 1
+    done
+}
+
+# completes_in_SHELL SHARE NAME LINE WORD: the shell loads the program's file, and completes the line to the word.
+completes_in_bash() {
+    bash --norc --noprofile -c '
+        . "$1" && complete -p "$2" && compopt() { :; } && COMP_LINE=$3 && read -ra COMP_WORDS <<<"$3" || exit 1
+        COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_POINT=${#COMP_LINE} COMP_TYPE=9
+        "_$2" "$2" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}"
+        printf "%s\n" "${COMPREPLY[@]}" | grep -qxF -e "$4"' - "$1/bash-completion/completions/$2" "${@:2}"
+}
+# Only a terminal would have it complete a line.
+completes_in_zsh() {
+    zsh -f -c 'fpath=($1 $fpath) && autoload -U compinit && compinit -D -u && [[ $_comps[$2] = _$2 ]] && autoload +X _$2' - \
+        "$1/zsh/vendor-completions" "$2" && grep -qF -e "$4" "$1/zsh/vendor-completions/_$2"
+}
+# With descriptions behind a tab.
+completes_in_fish() {
+    fish --no-config -c 'source $argv[1]; complete -C $argv[2] | cut -f 1 | grep -qxF -e $argv[3]' \
+        "$1/fish/vendor_completions.d/$2.fish" "$3" "$4"
+}
+
+# completes SHELL FOLDER: a command, a flag and a configuration flag of lanyard, a command of lanyard-emulator.
+completes() {
+    "completes_in_$1" "$2/lanyard/usr/share" lanyard "lanyard sta" status &&
+        "completes_in_$1" "$2/lanyard/usr/share" lanyard "lanyard status --adm" --admin &&
+        "completes_in_$1" "$2/lanyard/usr/share" lanyard "lanyard run --health-a" --health-address &&
+        "completes_in_$1" "$2/lanyard-emulator/usr/share" lanyard-emulator "lanyard-emulator ser" serve
+}
+
+# check_command_files FOLDER: the manual pages and the completions of both programs, each below FOLDER/NAME/usr/share.
+check_command_files() {
+    local shell
+    if command -v mandoc >/dev/null; then
+        expect "mandoc has no warning" manuals "$1" mandoc -T lint
+    else
+        skipped "mandoc is not installed: it does not read the manual pages"
+    fi
+    if command -v man >/dev/null && command -v groff >/dev/null; then
+        expect "man has no warning" manuals "$1" rendered
+    else
+        skipped "man or groff is not installed: the manual pages are not rendered"
+    fi
+    for shell in bash zsh fish; do
+        if command -v "$shell" >/dev/null; then
+            expect "$shell completes commands and flags" completes "$shell" "$1"
+        else
+            skipped "$shell is not installed: it does not load the completions"
+        fi
+    done
+}

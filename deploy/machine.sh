@@ -22,7 +22,7 @@ apt_install() {
 # need_packages required|wanted NAME...: installs what is missing; without root says what to install.
 # Fails if a required package stays missing; a wanted one only costs the tests that use it.
 need_packages() {
-    local kind=$1 missing
+    local kind=$1 missing package
     shift
     if ! command -v dpkg-query >/dev/null; then
         say "This is no Debian, so nothing is installed. Needed, by Debian's names: $*"
@@ -38,8 +38,13 @@ need_packages() {
     say "Installing ${missing[*]}"
     # Package lists of a fresh machine are missing or old: fetched only when needed.
     apt_install "${missing[@]}" || { apt-get update </dev/null >&2 && apt_install "${missing[@]}"; } && return 0
+    if [ "$kind" = wanted ]; then
+        # One that cannot be had does not keep the others away.
+        for package in "${missing[@]}"; do apt_install "$package" || say "Could not install $package; apt-get's messages are above."; done
+        return 0
+    fi
     say "Could not install ${missing[*]}; apt-get's messages are above."
-    [ "$kind" = wanted ]
+    return 1
 }
 
 # toolchain_works: swift and git start, and there are headers and libraries of C++ to link with.

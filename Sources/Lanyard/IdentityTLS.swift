@@ -62,6 +62,15 @@ private struct IdentityTLSFiles {
         return IdentityTLSContents(
             authorities: content(caFile), certificate: content(certificateFile), key: content(keyFile))
     }
+
+    /// When the first certificate of the client's chain ends; nil: there is no chain.
+    func certificateExpiresAt(in read: TLSFileContents) -> WallTime? {
+        guard let chain = certificateFile.flatMap({ read.byPath[$0] }) else { return nil }
+        let end = chain.withBytes { bytes in
+            Result { () throws(TLSFileError) in try TLSCertificates.read(bytes).expiresAt }
+        }
+        return try? end.get()
+    }
 }
 
 /// Has identity calls trust the authorities, and show the certificates, that their files hold now.
@@ -116,6 +125,13 @@ final class IdentityTLSWatches: Sendable {
         files.stop()
         for watch in state.withLock(\.watches).values { watch.stop() }
     }
+
+    /// When the client certificates in use end, for `/metrics`. From any thread.
+    var samples: [MetricSample] {
+        state.withLock(\.watches).sorted { $0.key < $1.key }.compactMap { name, watch in
+            watch.certificateExpiresAt.map { RequestPath.certificateSample("identity \(name)", $0) }
+        }
+    }
 }
 
 /// The files of one identity. All mutable state belongs to the loop's queue.
@@ -128,8 +144,8 @@ private final class IdentityTLSWatch: Watcher, @unchecked Sendable {
     private let log: Logger
     /// As the watches have reported the files.
     private var read: TLSFileContents
-    /// What the service's present contents were made of.
-    private let inUse: Guarded<TLSFileContents>
+    /// What the service's present contents were made of, and when the client's chain ends.
+    private let inUse: Guarded<(read: TLSFileContents, certificateExpiresAt: WallTime?)>
     private var watches: [FileWatch] = []
     private var deadline: Deadline?
 
@@ -140,14 +156,17 @@ private final class IdentityTLSWatch: Watcher, @unchecked Sendable {
         self.loop = loop
         self.log = log
         read = entry.read
-        inUse = Guarded(entry.read)
+        inUse = Guarded((entry.read, entry.files.certificateExpiresAt(in: entry.read)))
         super.init()
     }
 
     /// Whether the same service uses what was read now. From any thread.
     func isCurrent(_ entry: IdentityTLS.Entry, _ service: AppServicesIdentity) -> Bool {
-        self.service === service && inUse.withLock(\.byPath) == entry.read.byPath
+        self.service === service && inUse.withLock(\.read.byPath) == entry.read.byPath
     }
+
+    /// When the client's chain in use ends; nil: there is none. From any thread.
+    var certificateExpiresAt: WallTime? { inUse.withLock(\.certificateExpiresAt) }
 
     /// The service uses what the files held when this began.
     func apply() { service.replaceTLS(entry.contents) }
@@ -184,7 +203,8 @@ private final class IdentityTLSWatch: Watcher, @unchecked Sendable {
     override func due(_ deadline: Deadline) {
         do throws(TLSFileContents.FileError) {
             service.replaceTLS(try entry.files.contents(from: read))
-            inUse.withLock { $0 = read }
+            let end = entry.files.certificateExpiresAt(in: read)
+            inUse.withLock { $0 = (read, end) }
             log.notice(
                 "an identity uses its changed TLS files from now on",
                 metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])

@@ -32,11 +32,11 @@ package enum Lanyard {
         let manager = ServiceManager()
         let activated = ActivatedSockets()
         let activation = activated.rules
-        let format = configuration.log.format ?? (isatty(STDERR_FILENO) == 1 ? .text : .json)
-        configuration.log.format = format
         let verbosity = LogVerbosity(configuration.log.level)
-        let pipe = LogPipe(format: format, hasPriorities: LogPriority.isJournal(STDERR_FILENO))
-        LoggingSystem.bootstrap { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity, format: format) }
+        let pipe = LogPipe(
+            format: isatty(STDERR_FILENO) == 1 ? .text : .json, hasPriorities: LogPriority.isJournal(STDERR_FILENO))
+        pipe.setFormat(configuration.log.format)
+        LoggingSystem.bootstrap { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity) }
         let log = Logger(label: "lanyard")
         if !Machine.forbidDumps() {
             log.warning("core dumps could not be forbidden", metadata: ["event": "start.dumpable"])

@@ -56,7 +56,7 @@ final class Program: Sendable {
         // Configured users come first, so that a user's index is its position in the configuration.
         let names = UserNames(configuration.users.map(\.name))
         let shardCount = configuration.shards ?? Machine.shardCount
-        let accessLog = AccessLogSwitch(pipe, configuration.log, shardCount: shardCount)
+        let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
             RequestPath.Settings(configuration, upstreamTLS), sockets: bindings.data,
             capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
@@ -90,7 +90,8 @@ final class Program: Sendable {
         }
         let refused = AdminRefusalCounters()
         let healthSources = Self.healthSources(
-            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused)
+            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused,
+            reloads: reloads, self.identityTLS)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -108,6 +109,8 @@ final class Program: Sendable {
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
         reloads.apply = { configuration, files, keys in
+            // Before the shards get their access log, which has the format of the pipe.
+            pipe.setFormat(configuration.log.format)
             requests.apply(configuration, files)
             unverified.withLock { $0 = configuration.unverifiedRoutes }
             stop.apply(configuration.shutdown)
@@ -133,7 +136,8 @@ final class Program: Sendable {
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
         sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
-        refused: AdminRefusalCounters
+        refused: AdminRefusalCounters, reloads: ReloadCoordinator,
+        _ identityTLS: IdentityTLSWatches
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -147,7 +151,8 @@ final class Program: Sendable {
             samples: {
                 let dropped = MetricSample(
                     "lanyard_log_lines_dropped", suffix: "_total", value: Double(pipe.droppedLines))
-                return path.samples + sessions.report.samples + refused.samples + [dropped]
+                return path.samples + sessions.report.samples + refused.samples + reloads.samples
+                    + identityTLS.samples + [dropped]
             },
             controlPlane: { sessions.loop.post($0) })
     }

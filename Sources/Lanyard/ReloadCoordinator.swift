@@ -5,6 +5,7 @@ import LanyardFoundations
 import LanyardRequestPath
 import LanyardSessionInterface
 import LanyardSettings
+import LanyardTelemetry
 import LanyardVault
 import Logging
 
@@ -24,11 +25,23 @@ final class ReloadCoordinator: Sendable {
         var replies: [Reply] = []
     }
 
+    /// What `/metrics` says of the reloads.
+    private struct Counts {
+        var successes = 0
+        var failures = 0
+        /// The load of the start counts.
+        var lastSuccessAt = WallTime.now
+    }
+
     private let queue = DispatchQueue(label: "lanyard.reload")
     private let state: Guarded<State>
+    /// Apart from `state`, so that a scrape never waits for a comparison of configurations.
+    private let counts = Guarded(Counts())
     private let load: @Sendable () -> LoadedConfiguration
     private let activation: ActivationRules
     private let log: Logger
+    /// Writes the outcome of a reload whatever the level of the log is, which the reload can change.
+    private let auditLog: Logger
     /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
     /// nothing has changed. On the queue, before `apply`. Set before the first request.
     nonisolated(unsafe) var applySessions: @Sendable (Configuration, IdentityTLS) -> [String] = { _, _ in [] }
@@ -55,6 +68,7 @@ final class ReloadCoordinator: Sendable {
         self.load = load
         self.activation = activation
         self.log = log
+        auditLog = log.forAudit
     }
 
     /// Requests a reload that begins after this call. From any thread; it does not wait.
@@ -77,8 +91,30 @@ final class ReloadCoordinator: Sendable {
         }
         onBegin()
         let outcome = perform()
+        record(outcome)
         onEnd()
         for reply in replies { reply(outcome) }
+    }
+
+    private func record(_ outcome: ReloadOutcome) {
+        counts.withLock { counts in
+            guard case .applied = outcome else { return counts.failures += 1 }
+            counts.successes += 1
+            counts.lastSuccessAt = .now
+        }
+    }
+
+    /// For `/metrics`. From any thread.
+    var samples: [MetricSample] {
+        let counts = counts.withLock { $0 }
+        let results = [("success", counts.successes), ("failure", counts.failures)].map { result, count in
+            MetricSample(
+                "lanyard_config_reloads", suffix: "_total", labels: [.init("result", result)], value: Double(count))
+        }
+        let success = MetricSample(
+            "lanyard_config_last_reload_success_timestamp_seconds",
+            value: Double(counts.lastSuccessAt.nanoseconds) / 1e9)
+        return results + [success]
     }
 
     private func perform() -> ReloadOutcome {
@@ -87,7 +123,7 @@ final class ReloadCoordinator: Sendable {
         guard let files, let identityTLS, let configuration = loaded.configuration else { return failed(errors) }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
-            log.error(
+            auditLog.error(
                 "nothing was changed: keys of the new configuration need a restart",
                 metadata: [
                     "event": "reload.restart_needed", "keys": .string(changes.restartOnly.joined(separator: ", ")),
@@ -102,7 +138,7 @@ final class ReloadCoordinator: Sendable {
         apply(configuration, files, changes.live)
         retireRemovedUsers()
         state.withLock { $0.running = loaded }
-        log.notice(
+        auditLog.notice(
             changes.live.isEmpty
                 ? "the configuration was read again: nothing differs" : "the configuration was reloaded",
             metadata: ["event": "reload.applied", "keys": .string(changes.live.joined(separator: ", "))])
@@ -111,7 +147,7 @@ final class ReloadCoordinator: Sendable {
 
     private func failed(_ errors: [String]) -> ReloadOutcome {
         for error in errors {
-            log.error(
+            auditLog.error(
                 "the new configuration cannot be used",
                 metadata: ["event": "reload.failed", "reason": .string(error)])
         }

@@ -74,30 +74,28 @@ final class RequestPathReload: Sendable {
     }
 }
 
-/// The rings of the access log. They are made when it is switched on for the first time, and used again when it is
-/// switched on later.
+/// Where the access log goes. Its rings are made when it is switched on for the first time, and used again when it is switched on
+/// later or gets another format.
 final class AccessLogSwitch: Sendable {
     private let pipe: LogPipe
-    private let format: LogSettings.Format
     private let shardCount: Int
-    private let made = Guarded<[AccessLines]?>(nil)
+    private let made = Guarded<[LineRing]?>(nil)
 
-    init(_ pipe: LogPipe, _ settings: LogSettings, shardCount: Int) {
+    init(_ pipe: LogPipe, shardCount: Int) {
         self.pipe = pipe
-        format = settings.format ?? .json
         self.shardCount = shardCount
     }
 
-    /// One for each shard; nil: the access log is off.
+    /// One for each shard, in the present format of the log; nil: the access log is off.
     func lines(_ isOn: Bool) -> [AccessLines]? {
         guard isOn else { return nil }
-        return made.withLock { made in
-            let lines =
-                made
-                ?? (0..<shardCount).map { _ in AccessLines(pipe.makeRing(), format, hasPriorities: pipe.hasPriorities) }
-            made = lines
-            return lines
+        let rings = made.withLock { made in
+            let rings = made ?? (0..<shardCount).map { _ in pipe.makeRing() }
+            made = rings
+            return rings
         }
+        let format = pipe.format
+        return rings.map { AccessLines($0, format, hasPriorities: pipe.hasPriorities) }
     }
 }
 

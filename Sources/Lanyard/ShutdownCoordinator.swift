@@ -79,9 +79,9 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         switch number {
         case SIGHUP: onHangUp()
         case SIGUSR1:
-            // Before the line: the former level may not write it.
             let level = verbosity.toggleDebug()
-            log.notice("the log level was changed", metadata: ["event": "log.level", "verbosity": "\(level)"])
+            // Whatever the level: the one from now on may not write notices.
+            log.forAudit.notice("the log level was changed", metadata: ["event": "log.level", "verbosity": "\(level)"])
         default: end(by: number)
         }
     }

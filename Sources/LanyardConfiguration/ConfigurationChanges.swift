@@ -9,7 +9,7 @@ package struct ConfigurationChanges: Equatable, Sendable {
 
     /// Paths of the keys that a reload applies. All other keys need a restart.
     package static let livePaths: Set<String> = {
-        let sections = ["users", "identities", "login", "refresh", "routes", "limits", "upstream_dns"]
+        let sections = ["users", "identities", "login", "refresh", "routes", "limits", "upstream_dns", "log"]
         let paths = ConfigurationKeys.all.map(\.path)
         let below = paths.filter { path in
             sections.contains { path == $0 || path.hasPrefix($0 + ".") || path.hasPrefix($0 + "[]") }
@@ -18,8 +18,8 @@ package struct ConfigurationChanges: Equatable, Sendable {
         let bound: Set = ["listeners[].address", "listeners[].socket_mode", "listeners[].tls"]
         let listening = paths.filter { $0.hasPrefix("listeners[].") && !bound.contains($0) }
         let others = [
-            "active_user", "on_active_logout", "login_required_status", "log.level", "log.access",
-            "shutdown.drain_min", "shutdown.drain_max", "shutdown.exit_zero_on_sigterm",
+            "active_user", "on_active_logout", "login_required_status", "shutdown.drain_min", "shutdown.drain_max",
+            "shutdown.exit_zero_on_sigterm",
         ]
         return Set(below + listening + others)
     }()
@@ -31,8 +31,7 @@ package struct ConfigurationChanges: Equatable, Sendable {
         compare(running.tree, new.tree, section: "", shown: "")
         guard let former = running.configuration, let configuration = new.configuration else { return }
         var expected = former
-        expected.log.level = configuration.log.level
-        expected.log.access = configuration.log.access
+        expected.log = configuration.log
         expected.shutdown = configuration.shutdown
         expected.takeSessions(of: configuration)
         expected.takeRequestPath(of: configuration)

@@ -12,10 +12,10 @@ extension RequestPath {
         guard let configuration = served.first?.configuration else { return [] }
         var samples = Self.summed(
             zip(shards, served).flatMap { shard, routes in
-                shard.counters.samples(of: routes.counters) + Self.connectSamples(routes)
+                shard.counters.samples(of: routes.counters)
             })
         let clients = shards.reduce(0) { $0 + $1.load.value }
-        samples += certificateSamples
+        samples += certificateSamples + resolver.samples
         samples.append(MetricSample("lanyard_client_connections", value: Double(clients)))
         samples.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
         samples.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
@@ -49,12 +49,13 @@ extension RequestPath {
         return sums
     }
 
-    private static func connectSamples(_ routes: ShardRoutes) -> [MetricSample] {
-        zip(routes.configuration.routeList, routes.pools).flatMap { route, pool -> [MetricSample] in
-            guard pool.connectDuration.isUsed else { return [] }
-            return pool.connectDuration.samples(
-                "lanyard_upstream_connect_seconds", labels: [.init("route", route.settings.name)])
-        }
+    /// When a certificate in use ends.
+    ///
+    /// - Parameter which: whose it is.
+    package static func certificateSample(_ which: String, _ end: WallTime) -> MetricSample {
+        MetricSample(
+            "lanyard_tls_certificate_expiry_timestamp_seconds", labels: [.init("which", which)],
+            value: Double(end.seconds))
     }
 
     private static func routeSamples(
@@ -63,7 +64,11 @@ extension RequestPath {
         let name = MetricSample.Label("route", route.settings.name)
         let isOpen = configuration.breakers[route.index].isOpen(at: .now)
         var samples = [MetricSample("lanyard_route_breaker_open", labels: [name], value: isOpen ? 1 : 0)]
-        for (reason, count) in configuration.targets[route.index].trust?.failureCounts ?? [:] {
+        let trust = configuration.targets[route.index].trust
+        if let end = trust?.certificateExpiresAt {
+            samples.append(certificateSample("route \(route.settings.name)", end))
+        }
+        for (reason, count) in trust?.failureCounts ?? [:] {
             samples.append(
                 MetricSample(
                     "lanyard_upstream_tls_failures", suffix: "_total", labels: [name, .init("reason", reason)],

@@ -154,11 +154,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// When the certificate of each listener with TLS ends.
     var certificateSamples: [MetricSample] {
         certificateEnds.withLock { $0 }.enumerated().compactMap { index, end in
-            end.map {
-                MetricSample(
-                    "lanyard_tls_certificate_expiry_timestamp_seconds",
-                    labels: [.init("listener", addresses[index].text)], value: Double($0.seconds))
-            }
+            end.map { Self.certificateSample("listener \(addresses[index].text)", $0) }
         }
     }
 

@@ -3,6 +3,7 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 import Logging
+import Synchronization
 
 /// Carries log lines from any thread through a bounded buffer to standard error, which one thread writes.
 ///
@@ -49,7 +50,9 @@ package final class LogPipe: Sendable {
     private static let ringPieceBytes = LineRing.bytesMax
 
     private let descriptor: CInt
-    private let format: LogSettings.Format
+    /// Of the lines for which no format is chosen.
+    private let defaultFormat: LogSettings.Format
+    private let isText: Atomic<Bool>
     /// Each line begins with its priority, as systemd's journal reads it.
     package let hasPriorities: Bool
     private let state: Guarded<State>
@@ -58,7 +61,7 @@ package final class LogPipe: Sendable {
 
     /// - Parameters:
     ///   - descriptor: the caller's; it stays open as long as the pipe lives.
-    ///   - format: of all lines.
+    ///   - format: of all lines, until `setFormat` chooses another one.
     ///   - hasPriorities: each line begins with its priority.
     ///   - bytesMax: bytes that may wait, in two halves.
     package init(
@@ -66,7 +69,8 @@ package final class LogPipe: Sendable {
         bytesMax: Int = 2 << 20
     ) {
         self.descriptor = descriptor
-        self.format = format
+        defaultFormat = format
+        isText = Atomic(format == .text)
         self.hasPriorities = hasPriorities
         let half = max(bytesMax / 2, Self.pieceBytes)
         state = Guarded(State(filling: Batch(capacity: half), draining: Batch(capacity: half)))
@@ -77,6 +81,16 @@ package final class LogPipe: Sendable {
             $0.filling.bytes.deallocate()
             $0.draining.bytes.deallocate()
         }
+    }
+
+    /// The format of a line that is made now. From any thread.
+    package var format: LogSettings.Format { isText.load(ordering: .relaxed) ? .text : .json }
+
+    /// Chooses the format of lines that are made from now on. From any thread.
+    ///
+    /// - Parameter format: nil: the format of the start.
+    package func setFormat(_ format: LogSettings.Format?) {
+        isText.store((format ?? defaultFormat) == .text, ordering: .relaxed)
     }
 
     /// Lines that were dropped because the reader is slow or gone.
@@ -239,11 +253,11 @@ package final class LogPipe: Sendable {
             level: .warning, message: "log lines were dropped: the reader of standard error was slow or gone",
             metadata: nil, source: "", file: "", function: "", line: 0)
         let metadata: Logger.Metadata = ["event": "log.dropped", "lines": .stringConvertible(count)]
-        return line(event, metadata, format).bytes.withUnsafeBytes { writeAll($0) } == 0
+        return line(event, metadata).bytes.withUnsafeBytes { writeAll($0) } == 0
     }
 
     /// One event as a line, its priority and its newline included.
-    func line(_ event: LogEvent, _ metadata: Logger.Metadata, _ format: LogSettings.Format) -> JSONWriter {
+    func line(_ event: LogEvent, _ metadata: Logger.Metadata) -> JSONWriter {
         var line = JSONWriter(capacity: 512)
         if hasPriorities { line.raw(LogPriority.prefix(of: event.level)) }
         switch format {

@@ -47,3 +47,14 @@ package final class LogVerbosity: Sendable {
         LogSettings.Level.allCases.firstIndex(of: level) ?? 0
     }
 }
+
+extension Logger {
+    /// The same logger for audit lines: it writes notices and worse, whatever the level of the program is.
+    ///
+    /// A call can set the program's level. Without a level of its own, the audit line of that call would be lost.
+    package var forAudit: Logger {
+        var logger = self
+        logger.logLevel = .notice
+        return logger
+    }
+}

@@ -1,9 +1,9 @@
 /// The metadata of a family of samples in `/metrics`: its type, its unit and a sentence.
-struct MetricFamily: Equatable, Sendable {
+package struct MetricFamily: Equatable, Sendable {
     enum Kind: String, Sendable { case counter, gauge, histogram, info }
 
     /// Without `_total` or `_info`, as OpenMetrics names families.
-    var name: String
+    package var name: String
     var kind: Kind
     var help: String
 
@@ -17,7 +17,7 @@ struct MetricFamily: Equatable, Sendable {
     var unit: String? { ["seconds", "bytes"].first { name.hasSuffix("_" + $0) } }
 
     /// Every family that Lanyard knows, in the order of the page.
-    static let all: [MetricFamily] = process + program + sessions + requests + upstreams
+    package static let all: [MetricFamily] = process + program + sessions + requests + upstreams
 
     private static let process: [MetricFamily] = [
         .init("process_cpu_seconds", .counter, "CPU time used, user and system."),
@@ -32,8 +32,10 @@ struct MetricFamily: Equatable, Sendable {
 
     private static let program: [MetricFamily] = [
         .init("lanyard_build", .info, "Version and commit of this build."),
-        .init("lanyard_config_reloads", .counter, "Reloads of the configuration."),
-        .init("lanyard_config_last_reload_success_timestamp_seconds", .gauge, "When a configuration was last loaded."),
+        .init("lanyard_config_reloads", .counter, "Reloads of the configuration, by result."),
+        .init(
+            "lanyard_config_last_reload_success_timestamp_seconds", .gauge,
+            "When a configuration was last loaded, the start included."),
         .init("lanyard_log_lines_dropped", .counter, "Log lines dropped because the reader was slow or gone."),
         .init("lanyard_internal_errors", .counter, "Internal errors of Lanyard."),
         .init("lanyard_admin_refused", .counter, "Admin calls that were refused."),
@@ -41,7 +43,7 @@ struct MetricFamily: Equatable, Sendable {
         .init("lanyard_store_writes", .counter, "Writes of the session store."),
         .init("lanyard_clock_skew_seconds", .gauge, "How far the identity service's clock is ahead of ours."),
         .init("lanyard_clock_jumps", .counter, "Jumps of the wall clock, resumes from suspend included."),
-        .init("lanyard_dns_lookups", .counter, "Lookups of upstream names."),
+        .init("lanyard_dns_lookups", .counter, "Lookups of upstream names, by result."),
         .init("lanyard_tls_certificate_expiry_timestamp_seconds", .gauge, "When a certificate in use ends."),
         .init("lanyard_health_connections", .gauge, "Open connections of the health listener."),
     ]
@@ -77,7 +79,7 @@ struct MetricFamily: Equatable, Sendable {
         .init(
             "lanyard_upstream_connect_seconds", .histogram,
             "Time to establish a connection to the upstream, without the lookup of its name."),
-        .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its response's first."),
+        .init("lanyard_upstream_duration_seconds", .histogram, "From a request's last byte to its response's head."),
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
         .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),
         .init("lanyard_upstream_waits", .counter, "Requests that waited for an upstream connection."),

@@ -1,5 +1,4 @@
 import LanyardFoundations
-import LanyardSettings
 import Logging
 
 /// swift-log's back end: one line for each event, on standard error, as `JSONLogLine` or `TextLogLine`.
@@ -14,14 +13,12 @@ package struct PipeLogHandler: LogHandler {
 
     private let pipe: LogPipe
     private let verbosity: LogVerbosity
-    private let format: LogSettings.Format
     private var ownLevel: Logger.Level?
     package var metadata: Logger.Metadata = [:]
     package var metadataProvider: Logger.MetadataProvider?
 
-    package init(pipe: LogPipe, verbosity: LogVerbosity, format: LogSettings.Format = .json) {
+    package init(pipe: LogPipe, verbosity: LogVerbosity) {
         self.pipe = pipe
-        self.format = format
         self.verbosity = verbosity
     }
 
@@ -37,7 +34,7 @@ package struct PipeLogHandler: LogHandler {
     }
 
     package func log(event: LogEvent) {
-        pipe.write(pipe.line(event, merged(event.metadata), format))
+        pipe.write(pipe.line(event, merged(event.metadata)))
     }
 
     /// Metadata of the logger, of its provider, of the call: the later one takes precedence.

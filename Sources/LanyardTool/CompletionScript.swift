@@ -33,8 +33,7 @@ enum CompletionScript {
 
     private static var flags: [ConfigurationFlag] { ConfigurationFlag.all }
     private static func isFile(_ flag: ConfigurationFlag) -> Bool {
-        if flag.target == .file { return true }
-        return if case .file = flag.value { true } else { false }
+        if case .file = flag.value { true } else { false }
     }
 
     /// The line with which the function of a command begins, in bash and zsh.
@@ -47,11 +46,17 @@ enum CompletionScript {
         let switches = flags.filter { $0.value == .boolean }.map(\.name).joined(separator: " ")
         let options = flags.filter { $0.value != .boolean }.map(\.name).joined(separator: " ")
         let files = flags.filter(isFile).map { "'\($0.name)'" }.joined(separator: " | ")
-        let values = [
-            "    case \"${prev}\" in", "    \(files))", "        __lanyard_add_completions -f", "        return",
-            "        ;;",
-            "    esac",
-        ]
+        let choices = flags.filter { !$0.choices.isEmpty }.flatMap { flag in
+            let words = flag.choices.map { "'\($0)'" }.joined(separator: "$'\\n'")
+            return [
+                "    '\(flag.name)')", "        __lanyard_add_completions -W \(words)", "        return", "        ;;",
+            ]
+        }
+        let values =
+            [
+                "    case \"${prev}\" in", "    \(files))", "        __lanyard_add_completions -f", "        return",
+                "        ;;",
+            ] + choices + ["    esac"]
         return changed(lines) { line in
             if let rest = line.suffix(behind: "    non_repeating_flags=(") {
                 return ["    non_repeating_flags=(\(switches) \(rest)"]
@@ -67,7 +72,8 @@ enum CompletionScript {
     private static func zsh(_ lines: [String]) -> [String] {
         let words = flags.map { flag in
             let meaning = flag.meaning.escaped(["[", "]", ":", "\\"], by: "\\").escaped(["'"], by: "'\\'")
-            let value = flag.value == .boolean ? "" : isFile(flag) ? ":path:_files" : ":value:"
+            let words = flag.choices.isEmpty ? "" : "(\(flag.choices.joined(separator: " ")))"
+            let value = flag.value == .boolean ? "" : isFile(flag) ? ":path:_files" : ":value:\(words)"
             return "        '\(flag.name)[\(meaning)]\(value)'"
         }
         return changed(lines) { $0 == "    local -ar arg_specs=(" ? [$0] + words : nil }
@@ -86,7 +92,8 @@ enum CompletionScript {
         for command in commands {
             added += flags.map { flag in
                 let name = flag.name.dropFirst(2)
-                let value = flag.value == .boolean ? "" : isFile(flag) ? " -rF" : " -rfka ''"
+                let words = flag.choices.joined(separator: " ")
+                let value = flag.value == .boolean ? "" : isFile(flag) ? " -rF" : " -rfka '\(words)'"
                 return
                     "complete -c 'lanyard' -n '__lanyard_should_offer_completions_for_flags_or_options \"lanyard \(command)\" \(name)'"
                     + " -l '\(name)' -d '\(flag.meaning.escaped(["'", "\\"], by: "\\"))'\(value)"

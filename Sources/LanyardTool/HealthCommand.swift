@@ -55,9 +55,13 @@ struct HealthOptions: ParsableArguments {
         let arguments = config.map { ["--config", $0] } ?? []
         switch Configuration.healthEndpoint(arguments: arguments, environment: ProcessEnvironment.all()) {
         case .address(let address): return address
-        case .none: Report.error("error: the configuration names no health listener that can be asked")
-        case .unknown(let diagnostics): Report.diagnostics(diagnostics)
+        case .none:
+            throw CommandFailure.failed(
+                "the configuration names no health listener that can be asked",
+                "set health.address and restart Lanyard, or give --health its address", exitCode: exitCode)
+        case .unknown(let diagnostics):
+            Report.diagnostics(diagnostics)
+            throw ExitCode(exitCode)
         }
-        throw ExitCode(exitCode)
     }
 }

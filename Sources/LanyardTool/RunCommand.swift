@@ -33,7 +33,8 @@ struct RunCommand: ParsableCommand {
 enum ConfigurationHelp {
     static let text: String = {
         let lines = ConfigurationFlag.all.flatMap { flag in
-            ["  \(flag.name)"] + wrapped(flag.meaning, width: 72).map { "      \($0)" }
+            ["  \(flag.name)"]
+                + wrapped("\(flag.meaning) (\(flag.valueHelp))", width: 72).map { "      \($0)" }
         }
         return """
             Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/configuration.md has all keys). Single \

@@ -48,9 +48,9 @@ struct RekeyCommand: ParsableCommand {
         Signals.prepare()
         let configuration = try Report.usable(flags).configuration
         guard case .file(let path, let present) = configuration.store else {
-            Report.error(
-                "error: the configuration names no store.path: sessions are in memory only, and nothing is sealed")
-            throw ExitCode(78)
+            throw CommandFailure.failed(
+                "the configuration names no store.path: sessions are in memory only, and nothing is sealed",
+                "name the configuration of that Lanyard with --config, or set store.path", exitCode: 78)
         }
         do throws(StoreError) {
             try OpenedStore.rekey(path: path, from: present, to: newSecret)

@@ -105,7 +105,9 @@ import Testing
         #expect(refused?.exitCode == 77 && refused?.errorCode == "X" && refused?.remedy != nil)
         let unreachable = problem(
             #"{"type":"urn:lanyard:problem:identity-unreachable","title":"t","user":"bob"}"#, retryAfter: 3)
-        #expect(unreachable?.exitCode == 1 && unreachable?.remedy?.hasSuffix("; repeat the command in 3 s") == true)
+        #expect(unreachable?.exitCode == 1 && unreachable?.remedy.hasSuffix("; repeat the command in 3 s") == true)
+        let unknown = problem(#"{"type":"urn:lanyard:problem:no-active-user","title":"t"}"#)
+        #expect(unknown?.remedy == AdminProblem.unknownRemedy)
         #expect(problem(#"{"type":"about:blank","title":"t"}"#) == nil && problem("x") == nil)
     }
 }

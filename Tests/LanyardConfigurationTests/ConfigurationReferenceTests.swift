@@ -51,7 +51,10 @@ import Testing
     @Test("every flag of the short form stands in the reference")
     func shortForm() throws {
         let page = try Self.page().filter { $0.hasPrefix("| `--") }
-        let known = ConfigurationFlag.short.map { "| `\($0.name)` | `\($0.environment)` | \($0.meaning) |" }
+        let known = ConfigurationFlag.short.map { flag in
+            let defaultText = flag.defaultText.map { " \($0)" } ?? ""
+            return "| `\(flag.name)` | `\(flag.environment)` |\(defaultText) | \(flag.meaning) |"
+        }
         #expect(page == known)
     }
 

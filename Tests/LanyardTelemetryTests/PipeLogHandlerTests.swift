@@ -107,9 +107,9 @@ import Testing
 
         init(_ level: LogSettings.Level, _ format: LogSettings.Format = .json) {
             let verbosity = LogVerbosity(level)
-            let pipe = LogPipe(descriptor: fileno(file))
+            let pipe = LogPipe(descriptor: fileno(file), format: format)
             self.verbosity = verbosity
-            logger = Logger(label: "test") { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity, format: format) }
+            logger = Logger(label: "test") { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity) }
         }
 
         var lines: [String] {

@@ -1,3 +1,4 @@
+import LanyardClient
 import LanyardSessions
 import TestSupport
 import Testing
@@ -65,6 +66,24 @@ import Testing
         #expect(store.count == 3)
         let sessions = SessionReason.allCases.map(\.rawValue)
         try Self.compare("| check | reason |", column: 1, with: Set(checks + store + sessions))
+    }
+
+    @Test("a command says what to do about each problem of the admin API")
+    func problemRemedies() throws {
+        let rows = try Self.rows("| problem | side |")
+        #expect(Set(rows.map { $0[1] }) == ["admin", "both", "requests"])
+        for row in rows {
+            let remedy = LanyardClient.AdminProblem.remedy(row[0], user: "NAME")
+            #expect((remedy != nil) == (row[1] != "requests"), "\(row[0]): \(remedy ?? "no remedy")")
+        }
+    }
+
+    @Test("a command says what to do about each reason of the health pages that needs an action")
+    func reasonRemedies() throws {
+        for row in try Self.rows("| check | reason |") {
+            let remedy = ReadinessRemedy.text(row[1], user: "NAME")
+            #expect((remedy == nil) == (row.last == "nothing"), "\(row[1]): \(remedy ?? "no remedy")")
+        }
     }
 
     @Test("each exit code")

@@ -3,7 +3,7 @@ import Testing
 
 /// What an alert counts is there before it happens: `rate()` does not see the step from nothing to 1.
 @Suite struct FirstMetricsTests {
-    @Test("counters of logins, refreshes, writes and responses begin at 0")
+    @Test("counters of logins, refreshes, writes, responses, reloads, lookups and waits begin at 0")
     func zero() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")
         let lanyard = try await LanyardProcess.start(emulator)
@@ -27,5 +27,12 @@ import Testing
             let labels = ["route": "all", "code_class": "5xx", "origin": origin]
             #expect(metrics["lanyard_requests_total", labels] == 0)
         }
+        for result in ["success", "failure"] {
+            #expect(metrics["lanyard_config_reloads_total", ["result": result]] == 0)
+        }
+        for result in ["success", "failure", "timeout"] {
+            #expect(metrics["lanyard_dns_lookups_total", ["result": result]] == 0)
+        }
+        #expect(metrics["lanyard_upstream_waits_total", ["route": "all"]] == 0)
     }
 }

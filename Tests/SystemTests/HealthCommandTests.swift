@@ -40,6 +40,15 @@ import Testing
         #expect(outcome.errors.contains(words), "\(outcome.errors)")
     }
 
+    @Test("what is wrong has a line that says what to do", arguments: ["heartbeat_late", "draining", "a_new_reason"])
+    func remedy(_ reason: String) async throws {
+        let body = #"{"status":"not_ready","checks":[{"name":"x","ok":false,"reason":"\#(reason)"}]}"#
+        let server = try RawServer { _ in .response(503, "Service Unavailable", body: body) }
+        let lines = try await health(["--health", "\(server.endpoint)"]).errors.split(separator: "\n")
+        #expect(
+            lines.count == 3 && lines[1] == "failing: x: \(reason)" && lines[2].hasPrefix("what to do: "), "\(lines)")
+    }
+
     @Test("no server is exit 1, and an address that is none is a usage error")
     func nobody() async throws {
         let folder = try TemporaryFolder()
@@ -61,7 +70,11 @@ import Testing
         let off = try folder.write("off.yaml", "health: off\n")
         let outcome = try await health(["--config", off])
         #expect(outcome.exit == .code(1))
-        #expect(outcome.errors == "error: the configuration names no health listener that can be asked")
+        #expect(
+            outcome.errors == """
+                error: the configuration names no health listener that can be asked
+                what to do: set health.address and restart Lanyard, or give --health its address
+                """)
     }
 
     @Test("a configuration that is missing, or hides the address, is exit 1 with its name and the reason")

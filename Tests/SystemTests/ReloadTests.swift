@@ -22,6 +22,60 @@ import Testing
         #expect(try await lanyard.process.process.terminate() == .code(0))
     }
 
+    @Test("the format of the log changes at once, that of the access log as well, and back")
+    func format() async throws {
+        try lanyard.configure("log: {format: text}")
+        #expect(try await lanyard.reload().bodyText == #"{"applied":["log.format","log.access"]}"#)
+        func lines(_ text: String) -> Int { lanyard.process.process.lines.count { $0.text.contains(text) } }
+        try await eventually("the reload is logged as text") {
+            lines(" notice admin call event=admin.call call=reload ") == 1
+        }
+        // Each has a connection of its own, so that several shards serve them.
+        for _ in 0..<8 { #expect(try await lanyard.process.get("/text").status == 200) }
+        try await eventually("requests are logged as text") { lines(" path=/text status=200 ") == 8 }
+        try lanyard.configure("log: {format: json}")
+        try await lanyard.reload(applies: "log.format")
+        for _ in 0..<8 { #expect(try await lanyard.process.get("/json").status == 200) }
+        try await eventually("requests are logged as JSON") { lines(#""path":"/json","status":200,"#) == 8 }
+        #expect(lines(#""event":"reload.applied""#) == 1 && lines("path=/json") == 0)
+    }
+
+    @Test("audit lines are written whatever the level of the log is")
+    func audit() async throws {
+        let admin = AdminClient(endpoint: lanyard.admin)
+        func lines(_ event: String) -> [JSON] {
+            lanyard.process.process.lines.filter { $0.event == event }.map(\.json)
+        }
+        try await admin.call("POST", "/v1/log-level", #"{"level":"critical"}"#)
+        try await eventually("the call that silences the log is logged; \(lanyard.process.process.log)") {
+            lines("log.level").count == 1 && lines("admin.call").count == 1
+        }
+        try lanyard.configure("log: {level: warning, access: false}")
+        try await lanyard.reload(applies: "log.level")
+        try await eventually("the reload is logged") {
+            lines("reload.applied").count == 1 && lines("admin.call").count == 2
+        }
+        try lanyard.configure("log: {level: critical, access: false}")
+        lanyard.process.process.signal(SIGHUP)
+        try await eventually("a reload by a signal is logged") { lines("reload.applied").count == 2 }
+        try lanyard.configure("log: {level: critical, access: false}\nshards: 3")
+        #expect(try await lanyard.reload().status == 422)
+        try await lanyard.process.process.event("reload.restart_needed")
+        try lanyard.configure("log: [")
+        #expect(try await lanyard.reload().status == 422)
+        try await lanyard.process.process.event("reload.failed")
+        for count in [2, 3] {
+            lanyard.process.process.signal(SIGUSR1)
+            try await eventually("SIGUSR1 is logged") { lines("log.level").count == count }
+        }
+        #expect(try await admin.ask("POST", "/v1/shutdown").status == 202)
+        #expect(try await lanyard.process.process.waitForExit() == .code(0))
+        #expect(
+            lines("admin.call").map { $0["call"].string } == [
+                "set_log_level", "reload", "reload", "reload", "shutdown",
+            ])
+    }
+
     @Test("SIGHUP reloads; a flood of it is served and ends nothing")
     func signal() async throws {
         try lanyard.configure("log: {level: warning, access: false}")
@@ -67,11 +121,11 @@ import Testing
     @Test("a key that needs a restart is named, and nothing is changed")
     func restart() async throws {
         try lanyard.configure(
-            "log: {level: debug, access: false, format: text}\nshards: 3", listener: ", unsafe: true",
+            "log: {level: debug, access: false}\nsandbox: off\nshards: 3", listener: ", unsafe: true",
             route: ", user: alice")
         let response = try await lanyard.reload()
         #expect(response.status == 422 && response.bodyText.contains("restart-needed"))
-        let names = "log.format, shards"
+        let names = "sandbox, shards"
         #expect(response.bodyText.contains("only at a start: \(names)."), "\(response.bodyText)")
         try await lanyard.process.process.event("reload.restart_needed") { $0["keys"].string == names }
         try await lanyard.isUnchanged()

@@ -19,11 +19,12 @@ final class AdminHandler: Sendable {
     }
 
     private let sources: Sources
-    private let log: Logger
+    /// Writes whatever the level of the log is, which a call can set.
+    private let auditLog: Logger
 
     init(_ sources: Sources, log: Logger) {
         self.sources = sources
-        self.log = log
+        auditLog = log.forAudit
     }
 
     /// - Parameter reply: called exactly once, during this call or later on any queue.
@@ -37,7 +38,7 @@ final class AdminHandler: Sendable {
             case .setLogLevel:
                 sources.control.verbosity.set(try AdminBody.logLevel(body))
                 let level = sources.control.verbosity.level
-                log.notice("the log level was changed", metadata: ["event": "log.level", "verbosity": "\(level)"])
+                auditLog.notice("the log level was changed", metadata: ["event": "log.level", "verbosity": "\(level)"])
                 return finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
             case .logIn(let name):
                 let login = try AdminBody.login(body)
@@ -152,7 +153,7 @@ final class AdminHandler: Sendable {
         if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
         if let user { metadata["user"] = .string(user) }
-        log.notice("admin call", metadata: metadata)
+        auditLog.notice("admin call", metadata: metadata)
     }
 }
 

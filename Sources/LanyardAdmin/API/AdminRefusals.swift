@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardRequestPath
+import LanyardTelemetry
 import Logging
 
 /// Counts refused admin calls by reason. Counted on the operators' loop, read from any thread.
@@ -39,7 +40,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
 
     private let loop: EventLoop
     private let counters: AdminRefusalCounters
-    private let log: Logger
+    private let auditLog: Logger
     /// One for each of `AdminRefusalCounters.reasons`: a flood of one reason does not hide another.
     private var throttles = AdminRefusalCounters.reasons.map { _ in LogThrottle(linesMax: linesMax, per: interval) }
     private let summary = Deadline()
@@ -47,7 +48,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     init(_ counters: AdminRefusalCounters, on loop: EventLoop, log: Logger) {
         self.counters = counters
         self.loop = loop
-        self.log = log
+        auditLog = log.forAudit
         super.init()
         summary.owner = self
     }
@@ -63,7 +64,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
         if let uid = peer.uid { metadata["uid"] = .stringConvertible(uid) }
         if let pid = peer.pid { metadata["pid"] = .stringConvertible(pid) }
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        log.warning("an admin call was refused", metadata: metadata)
+        auditLog.warning("an admin call was refused", metadata: metadata)
     }
 
     override func due(_ deadline: Deadline) {
@@ -87,7 +88,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
         for (index, reason) in AdminRefusalCounters.reasons.enumerated() where throttles[index].end <= now {
             let leftOut = throttles[index].takeSuppressedCount()
             guard leftOut > 0 else { continue }
-            log.warning(
+            auditLog.warning(
                 "further admin calls were refused",
                 metadata: [
                     "event": "admin.refused", "reason": .string(reason), "left_out": .stringConvertible(leftOut),

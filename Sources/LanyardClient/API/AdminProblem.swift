@@ -36,36 +36,51 @@ package struct AdminProblem: Equatable, Sendable {
     /// EX_NOPERM of sysexits.h for a refused credential, so that scripts can tell a wrong password from all else; 1 for the others.
     package var exitCode: Int32 { name == "credential-refused" ? 77 : 1 }
 
-    /// What to do next, as a sentence without its period; nil: `detail` says it.
-    package var remedy: String? {
-        let user = user ?? "NAME"
-        switch name {
-        case "credential-refused":
-            return "give the right credential; a configured one is in the file that the configuration names"
-        case "no-such-user":
-            return "lanyard users lists the users; lanyard login NAME with a credential adds one"
-        case "no-such-identity": return "name one that the configuration has below identities"
-        case "name-in-use": return "choose another name, or log that user in again: lanyard login \(user)"
-        case "account-in-use": return "make its user active: lanyard use \(user)"
-        case "not-logged-in", "login-required": return "log in: lanyard login \(user)"
-        case "login-in-progress": return "wait for its end: lanyard status --watch"
-        case "not-supported": return "write the token into the file that the identity's token_file names"
-        case "identity-unreachable":
-            return "check the identity service and the identity's base_url" + repeated("; repeat the command")
-        case "admin-token-required": return "give --token-file, or --config with admin.token_file"
-        case "caller-not-allowed": return "run the command as root or as the Unix user that Lanyard runs as"
-        case "host-not-allowed": return "give --admin the address that Lanyard is bound to"
-        case "token-not-exposed": return "set admin.expose_tokens: true and restart Lanyard"
-        case "configuration-invalid": return "correct it, try it with lanyard check, and reload again"
-        case "restart-needed": return "restart Lanyard, or take these changes back and reload again"
-        case "shutting-down": return "repeat the command after the restart"
-        case "overloaded": return "repeat the command" + repeated("")
-        case "store-failing": return "see the check store of /readyz and the log for the reason"
-        default: return nil
-        }
-    }
+    /// What to do next, as a sentence without its period.
+    package var remedy: String { Self.remedy(name, user: user ?? "NAME", retryAfter: retryAfter) ?? Self.unknownRemedy }
 
-    private func repeated(_ verb: String) -> String {
-        retryAfter.map { "\(verb) in \($0) s" } ?? verb
+    /// For a name that no admin API of this version uses, such as one of the request path.
+    package static let unknownRemedy =
+        "check that --admin names the admin API, and that the running Lanyard has the version of this command"
+
+    /// What to do about a problem of the admin API; nil: it has no problem of that name.
+    ///
+    /// - Parameter retryAfter: seconds until a repeat makes sense; nil: unknown.
+    package static func remedy(_ name: String, user: String, retryAfter: Int? = nil) -> String? {
+        let wait = retryAfter.map { " in \($0) s" } ?? ""
+        return switch name {
+        case "credential-refused":
+            "give the right credential; a configured one is in the file that the configuration names"
+        case "no-such-user": "lanyard users lists the users; lanyard login NAME with a credential adds one"
+        case "no-such-identity": "name one that the configuration has below identities"
+        case "name-in-use": "choose another name, or log that user in again: lanyard login \(user)"
+        case "account-in-use": "make its user active: lanyard use \(user)"
+        case "not-logged-in", "login-required": "log in: lanyard login \(user)"
+        case "login-in-progress": "wait for its end: lanyard status --watch"
+        case "not-supported": "write the token into the file that the identity's token_file names"
+        case "identity-error":
+            "correct what the identity service names: the credential, the account or the app's settings"
+        case "identity-unreachable":
+            "check the identity service and the identity's base_url; repeat the command\(wait)"
+        case "admin-token-required": "give --token-file, or --config with admin.token_file"
+        case "caller-not-allowed": "run the command as root or as the Unix user that Lanyard runs as"
+        case "host-not-allowed": "give --admin the address that Lanyard is bound to"
+        case "origin-not-allowed": "call the admin API with a command or a program, not from a web page"
+        case "token-not-exposed": "set admin.expose_tokens: true and restart Lanyard"
+        case "configuration-invalid": "correct it, try it with lanyard check, and reload again"
+        case "restart-needed": "restart Lanyard, or take these changes back and reload again"
+        case "shutting-down": "repeat the command after the restart"
+        case "overloaded": "repeat the command\(wait)"
+        case "store-failing": "see the check store of /readyz and the log for the reason"
+        case "invalid-value": "correct the value that the message names; --help of the command has the allowed ones"
+        case "no-route", "method-not-allowed": "restart Lanyard with the version of this command"
+        case "malformed-request", "expectation-failed", "not-implemented", "version-not-supported":
+            "use the command of the running Lanyard's version, and report this if it is that version already"
+        case "content-too-large": "send less: a call of the admin API takes 1088 KiB"
+        case "fields-too-large", "uri-too-long": "give shorter names and a shorter token"
+        case "request-timeout": "repeat the command when the machine is less busy"
+        case "internal-error": "find the error in the log of Lanyard and report it"
+        default: nil
+        }
     }
 }

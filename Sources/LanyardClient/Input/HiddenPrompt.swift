@@ -18,7 +18,8 @@ package enum HiddenPrompt {
     package static func read(_ prompt: String) throws(InputError) -> Secret {
         var shown = termios()
         guard tcgetattr(STDIN_FILENO, &shown) == 0 else {
-            throw InputError(.usage, "the terminal cannot be used (\(Errno.text(of: errno)))")
+            throw InputError(
+                .usage, "the terminal cannot be used (\(Errno.text(of: errno)))", remedy: "give a file with the secret")
         }
         let previous = blocked()
         defer { unblock(previous) }
@@ -37,7 +38,8 @@ package enum HiddenPrompt {
             }
         }
         guard line.count <= bytesMax else {
-            throw InputError(.usage, "a prompt takes \(bytesMax - 1) bytes at most: give a file")
+            throw InputError(
+                .usage, "a prompt takes \(bytesMax - 1) bytes at most", remedy: "give a file with the secret")
         }
         return SecretInput.withoutFinalNewline(line)
     }
@@ -56,7 +58,9 @@ package enum HiddenPrompt {
                 if count > 0 { return count }
                 if count < 0, errno == EINTR || errno == EAGAIN { continue }
                 write("\n")
-                throw InputError(.usage, "the terminal gave no line: nothing was sent")
+                throw InputError(
+                    .usage, "the terminal gave no line: nothing was sent",
+                    remedy: "repeat the command and type the secret, or give it in a file")
             }
         }
     }

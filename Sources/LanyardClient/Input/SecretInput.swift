@@ -31,8 +31,15 @@ package enum SecretInput {
         let file = path == standardInput ? nil : path
         let name = file ?? "the input"
         let kind: InputError.Kind = file == nil ? .usage : .file
-        guard secret.count > 0 else { throw InputError(kind, "\(name) is empty: nothing was sent") }
-        guard isText(secret) else { throw InputError(kind, "\(name) is not UTF-8 text: nothing was sent") }
+        guard secret.count > 0 else {
+            throw InputError(
+                kind, "\(name) is empty: nothing was sent", remedy: "give it the secret and repeat the command")
+        }
+        guard isText(secret) else {
+            throw InputError(
+                kind, "\(name) is not UTF-8 text: nothing was sent",
+                remedy: "give the secret as text: the services take no other bytes")
+        }
         return secret
     }
 
@@ -66,12 +73,14 @@ package enum SecretInput {
                 return "is not JSON from byte \(error.offset) on"
             }
         }
-        if let fault { throw InputError(.usage, "\(name) \(fault): nothing was sent") }
+        if let fault {
+            throw InputError(.usage, "\(name) \(fault): nothing was sent", remedy: "correct it and repeat the command")
+        }
     }
 
     private static func contents(ofFile path: String) throws(InputError) -> Secret {
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
-        guard raw >= 0 else { throw InputError(.file, "\(path) cannot be read (\(Errno.text(of: errno)))") }
+        guard raw >= 0 else { throw unreadable(path, errno) }
         return try contents(of: OwnedDescriptor(taking: raw), named: path)
     }
 
@@ -79,10 +88,20 @@ package enum SecretInput {
         of descriptor: consuming OwnedDescriptor, named name: String
     ) throws(InputError) -> Secret {
         let read = try Secret(capacity: bytesMax + 1) { room throws(InputError) in
-            try descriptor.read(into: room) { InputError(.file, "\(name) cannot be read (\(Errno.text(of: $0)))") }
+            try descriptor.read(into: room) { unreadable(name, $0) }
         }
-        guard read.count <= bytesMax else { throw InputError(.file, "\(name) is larger than 64 KiB") }
+        guard read.count <= bytesMax else {
+            throw InputError(
+                .file, "\(name) is larger than 64 KiB",
+                remedy: "give the right file: the admin API takes no longer secret")
+        }
         return withoutFinalNewline(read)
+    }
+
+    private static func unreadable(_ name: String, _ code: CInt) -> InputError {
+        InputError(
+            .file, "\(name) cannot be read (\(Errno.text(of: code)))",
+            remedy: "correct the path, or the rights of the file")
     }
 
     /// A copy without one final line end.
@@ -115,10 +134,13 @@ package struct InputError: Error, Equatable, Sendable {
     package let kind: Kind
     /// Never holds a byte of a secret.
     package let message: String
+    /// What to do, as a sentence without its period.
+    package let remedy: String
 
-    package init(_ kind: Kind, _ message: String) {
+    package init(_ kind: Kind, _ message: String, remedy: String) {
         self.kind = kind
         self.message = message
+        self.remedy = remedy
     }
 
     /// 64 or 78 of sysexits.h.

@@ -20,22 +20,39 @@ package struct ConfigurationFlag: Equatable, Sendable {
     package let keywords: [String]
     /// One sentence for the help text.
     package let meaning: String
+    /// What holds without the flag, in words of the help text; nil: there is no default.
+    package let defaultText: String?
 
     /// `LANYARD_REFRESH_AT`.
     package var environment: String {
         "LANYARD_" + String(name.dropFirst(2).map { $0 == "-" ? "_" : $0 }).uppercased()
     }
 
+    /// The allowed values and the default, for the help text: `json | text; default: json`.
+    package var valueHelp: String {
+        let allowed =
+            choices.isEmpty ? ([value.wanted] + keywords).joined(separator: ", or ") : choices.joined(separator: " | ")
+        return "\(allowed); \(defaultText.map { "default: \($0)" } ?? "no default")"
+    }
+
+    /// All allowed values, where they are a fixed set of words; otherwise empty.
+    package var choices: [String] {
+        if case .choice(let words) = value { words + keywords } else { [] }
+    }
+
     /// All of them: the file, the short form, and one for each single key.
     package static let all: [ConfigurationFlag] = [file] + short + keys
 
     private static let file = ConfigurationFlag(
-        name: "--config", target: .file, value: .text, keywords: [], meaning: "The configuration file.")
+        name: "--config", target: .file, value: .file(.needed), keywords: [], meaning: "The configuration file.",
+        defaultText: nil)
 
     /// The short form for one user. Its user, identity and route are named `default`.
     package static let short: [ConfigurationFlag] = [
-        short("--listen", .listenAddress, "Where clients connect (127.0.0.1:7400)."),
-        short("--allowed-hosts", .text, "Hosts that requests may name, separated by commas."),
+        short("--listen", .listenAddress, default: "127.0.0.1:7400", "Where clients connect."),
+        short(
+            "--allowed-hosts", .text, default: "the bound address and localhost, each with the port",
+            "Hosts that requests may name, separated by commas."),
         short(
             "--capability-file", .file(.secret), "Requests must carry the secret in this file as Lanyard-Capability."),
         short("--tls-certificate-file", .file(.needed), "Clients speak TLS; this certificate chain is shown to them."),
@@ -44,12 +61,20 @@ package struct ConfigurationFlag: Equatable, Sendable {
         short("--required-header", .requiredField, "Requests must carry this field, with any value."),
         short("--peer-uids", .text, "User ids that may connect to a unix socket, separated by commas."),
         short("--peer-gids", .text, "The same for group ids."),
-        short("--socket-mode", .mode, "Permissions of a unix socket (0600)."),
-        short("--unsafe", .boolean, "Listen where other machines can connect, without a check of callers."),
+        short("--socket-mode", .mode, default: "0600", "Permissions of a unix socket."),
+        short(
+            "--unsafe", .boolean, default: "false",
+            "Listen where other machines can connect, without a check of callers."),
         short("--upstream", .upstream, "Where requests go."),
-        short("--unsafe-plain", .boolean, "Send tokens over plain http to an address that is not loopback."),
-        short("--upstream-ca-file", .file(.needed), "Trust the authorities in this file, not the system's."),
-        short("--upstream-server-name", .hostName, "The name that the upstream's certificate must have."),
+        short(
+            "--unsafe-plain", .boolean, default: "false",
+            "Send tokens over plain http to an address that is not loopback."),
+        short(
+            "--upstream-ca-file", .file(.needed), default: "the system's authorities",
+            "Trust the authorities in this file, not the system's."),
+        short(
+            "--upstream-server-name", .hostName, default: "the upstream's host",
+            "The name that the upstream's certificate must have."),
         short("--upstream-certificate-file", .file(.needed), "The client certificate to show to the upstream."),
         short("--upstream-key-file", .file(.needed), "Its key."),
         short("--app-id", .text, "The App Services client app id."),
@@ -64,22 +89,30 @@ package struct ConfigurationFlag: Equatable, Sendable {
         short(
             "--google-auth-code-file", .file(.secret), "Log in once with the Google authorization code in this file."),
         short("--apple-id-token-file", .file(.secret), "Log in with the Apple ID token in this file."),
-        short("--anonymous", .boolean, "Log in as a new anonymous user."),
+        short("--anonymous", .boolean, default: "false", "Log in as a new anonymous user."),
         short("--token-file", .file(.secret), "No identity service: this file's content is the token."),
     ]
 
-    private static func short(_ name: String, _ value: ConfigurationValue, _ meaning: String) -> ConfigurationFlag {
-        ConfigurationFlag(name: name, target: .short, value: value, keywords: [], meaning: meaning)
+    private static func short(
+        _ name: String, _ value: ConfigurationValue, default defaultText: String? = nil, _ meaning: String
+    ) -> ConfigurationFlag {
+        ConfigurationFlag(
+            name: name, target: .short, value: value, keywords: [], meaning: meaning, defaultText: defaultText)
     }
 
     private static let keys: [ConfigurationFlag] = ConfigurationKeys.all.compactMap { key in
         guard let name = key.flag, case .value(let value) = key.kind else { return nil }
         return ConfigurationFlag(
-            name: name, target: .key(key.path), value: value, keywords: key.keywords, meaning: key.meaning)
+            name: name, target: .key(key.path), value: value, keywords: key.keywords, meaning: key.meaning,
+            defaultText: key.defaultValue ?? key.defaultDescription?.filter { $0 != "`" })
     }
 
-    private init(name: String, target: Target, value: ConfigurationValue, keywords: [String], meaning: String) {
-        (self.name, self.target, self.value, self.keywords, self.meaning) = (name, target, value, keywords, meaning)
+    private init(
+        name: String, target: Target, value: ConfigurationValue, keywords: [String], meaning: String,
+        defaultText: String?
+    ) {
+        (self.name, self.target, self.value, self.keywords) = (name, target, value, keywords)
+        (self.meaning, self.defaultText) = (meaning, defaultText)
     }
 }
 

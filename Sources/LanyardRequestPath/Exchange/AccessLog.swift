@@ -21,12 +21,15 @@ final class AccessLog {
     /// Names by index. A user keeps its index, so that no name is looked up twice.
     private var userNames: [String?] = []
 
+    /// Of each line.
+    let format: LogSettings.Format
     private let layout: Layout
     private let hasPriorities: Bool
 
     init(_ lines: AccessLines) {
         ring = lines.ring
-        layout = lines.format == .json ? .json : .text
+        format = lines.format
+        layout = format == .json ? .json : .text
         hasPriorities = lines.hasPriorities
     }
 

@@ -232,14 +232,14 @@ package final class Shard: @unchecked Sendable {
     ///
     /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
     func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
-        let pools = configuration.targets.map { target in
+        let counters = configuration.routeList.map { route in
+            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+        }
+        let pools = zip(configuration.targets, counters).map { target, counters in
             former?.pools.first { $0.target === target }
                 ?? UpstreamPool(
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: tls,
-                    idle: idleConnections)
-        }
-        let counters = configuration.routeList.map { route in
-            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+                    idle: idleConnections, counters: counters.connections)
         }
         return ShardRoutes(configuration, pools: pools, counters: counters)
     }
@@ -260,9 +260,10 @@ package final class Shard: @unchecked Sendable {
         spareBuffers.removeAll()
     }
 
-    /// Writes the lines of the access log there from the next request on; nil: writes none.
+    /// Writes the lines of the access log there, in that format, from the next request on; nil: writes none.
     func setAccessLines(_ lines: AccessLines?) {
-        if (lines == nil) != (accessLog == nil) { accessLog = lines.map(AccessLog.init) }
+        // The rings stay the same: only on, off and the format can differ.
+        if lines?.format != accessLog?.format { accessLog = lines.map(AccessLog.init) }
     }
 
     /// Replaces the capability of a listener.

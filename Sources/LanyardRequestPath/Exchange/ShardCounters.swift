@@ -18,6 +18,10 @@ package final class RouteCounters: Sendable {
     /// By origin.
     private let durations: [Histogram]
     private let unauthorized = Counter()
+    /// From the last byte of each request to the head of its final response.
+    let upstreamDuration = Histogram()
+    /// The pool of the route counts them.
+    let connections = UpstreamCounters()
 
     init(_ name: String) {
         self.name = name
@@ -43,6 +47,15 @@ package final class RouteCounters: Sendable {
         MetricSample(
             "lanyard_upstream_unauthorized", suffix: "_total", labels: [.init("route", name)],
             value: Double(unauthorized.value))
+    }
+
+    /// Of the upstream. The durations are left out before the first response.
+    var upstreamSamples: [MetricSample] {
+        let labels = [MetricSample.Label("route", name)]
+        let durations =
+            upstreamDuration.isUsed
+            ? upstreamDuration.samples("lanyard_upstream_duration_seconds", labels: labels) : []
+        return connections.samples(labels) + durations
     }
 
     /// Of origins that have had a request.
@@ -139,6 +152,7 @@ package final class ShardCounters: Sendable {
                     value: Double(counter.value)))
         }
         samples += routes.map(\.unauthorizedSample) + replaySamples
+        samples += routes.flatMap(\.upstreamSamples)
         samples.append(
             MetricSample("lanyard_internal_errors", suffix: "_total", value: Double(internalErrors.value)))
         samples.append(MetricSample("lanyard_upgraded_connections", value: Double(upgraded.value)))

@@ -18,7 +18,23 @@ package final class Resolver: Sendable {
     private static let threadsAtRest = 2
     private static let threadsMax = 8
 
+    /// How a lookup has ended: the values of `result` in `lanyard_dns_lookups_total`.
+    private enum Outcome: String, CaseIterable {
+        case success, failure
+        /// No name server has given an answer in time.
+        case timeout
+
+        init(_ result: Result<[SocketAddress], UpstreamError>) {
+            switch result {
+            case .success: self = .success
+            case .failure(.nameTimedOut): self = .timeout
+            case .failure: self = .failure
+            }
+        }
+    }
+
     private struct State {
+        var counts: [Outcome: Int] = [:]
         /// The callers that wait for each name.
         var waiting: [String: [Reply]] = [:]
         /// Names that no thread looks up yet.
@@ -70,6 +86,7 @@ package final class Resolver: Sendable {
             state.threads -= 1
             guard state.threads == 0 else { return [] }
             let names = state.order
+            state.counts[.failure, default: 0] += names.count
             state.order = []
             return names.flatMap { state.waiting.removeValue(forKey: $0) ?? [] }
         }
@@ -104,8 +121,21 @@ package final class Resolver: Sendable {
 
     private func complete(_ host: String) {
         let result = lookUp(host)
-        let replies = state.withLock { $0.waiting.removeValue(forKey: host) ?? [] }
+        let replies = state.withLock { state in
+            state.counts[Outcome(result), default: 0] += 1
+            return state.waiting.removeValue(forKey: host) ?? []
+        }
         for reply in replies { reply(result) }
+    }
+
+    /// The lookups that have ended. A lookup that several callers wait for counts once. From any thread.
+    package var samples: [MetricSample] {
+        let counts = state.withLock { $0.counts }
+        return Outcome.allCases.map { outcome in
+            MetricSample(
+                "lanyard_dns_lookups", suffix: "_total", labels: [.init("result", outcome.rawValue)],
+                value: Double(counts[outcome, default: 0]))
+        }
     }
 
     /// Blocks for as long as the name servers take.

@@ -70,8 +70,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private(set) var isRetired = false
     /// Connections of this shard, in use or idle.
     package let open = Counter()
-    /// How long it took to establish each connection of this shard, without the lookup of the name.
-    package let connectDuration = Histogram()
+    /// Of the route. A pool that replaces this one after a reload goes on with them.
+    private let counters: UpstreamCounters
     /// Written here only; sequentially consistent, as `SlotScheduler` requires.
     private let idleNumber = Atomic<Int>(0)
     /// Idle connections of this shard. From any thread.
@@ -82,15 +82,18 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///   - buffers: the process's limit of buffer memory.
     ///   - tls: memory of all TLS sessions of the shard.
     ///   - idle: the idle connections of all pools of the shard.
+    ///   - counters: of the route and the shard.
     package init(
         target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
-        tls: TLSWorkspace = TLSWorkspace(), idle: IdleConnections = IdleConnections()
+        tls: TLSWorkspace = TLSWorkspace(), idle: IdleConnections = IdleConnections(),
+        counters: UpstreamCounters = UpstreamCounters()
     ) {
         self.target = target
         self.loop = loop
         self.parked = parked
         resources = Resources(buffers: buffers, tls: tls)
         idleOfShard = idle
+        self.counters = counters
         super.init()
         target.add(self)
     }
@@ -202,6 +205,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         guard request.isWaiting else { return }
         if parked.acquire() {
             request.isParked = true
+            counters.waits.add()
             return armDeadline()
         }
         waiters.removeAll { $0 === request }
@@ -362,7 +366,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
                 connected.stream.close(on: loop)
                 connect(request, to: addresses)
             case .success(let connected):
-                connectDuration.observe(from: beganAt, to: loop.now)
+                counters.connectDuration.observe(from: beganAt, to: loop.now)
                 adopt(connected, for: request)
             }
         }

@@ -6,7 +6,7 @@ import Synchronization
 /// The TLS of one upstream as all shards share it: the context that new connections get, and what has failed.
 ///
 /// A changed file replaces the context. Connections of the previous one carry no further request. The lock is taken when
-/// a connection begins, and not for a request.
+/// a connection begins and when `/metrics` is read, and not for a request.
 package final class UpstreamTrust: Sendable {
     private let current: Guarded<TLSClientContext>
     /// Grows with each replacement. A connection with an older number is not reused.
@@ -32,6 +32,9 @@ package final class UpstreamTrust: Sendable {
     func context() -> (TLSClientContext, epoch: Int) {
         current.withLock { ($0, epoch.load(ordering: .relaxed)) }
     }
+
+    /// When the client certificate ends; nil: there is none. From any thread.
+    var certificateExpiresAt: WallTime? { current.withLock { $0.validity?.until } }
 
     func replace(_ context: TLSClientContext) {
         current.withLock {

@@ -45,7 +45,9 @@ struct AccountCommand: ParsableCommand {
                 let password = try SecretInput.read(path, prompt: "New password of \(subject)")
                 guard path == nil || path == SecretInput.standardInput, SecretInput.isTerminal else { return password }
                 guard try SecretInput.read(path, prompt: "The same again") == password else {
-                    throw InputError(.usage, "the two passwords differ: nothing was sent")
+                    throw InputError(
+                        .usage, "the two passwords differ: nothing was sent",
+                        remedy: "repeat the command and type the same password twice")
                 }
                 return password
             }
@@ -277,7 +279,10 @@ struct AccountCommand: ParsableCommand {
                 throw CommandFailure.usage("deleting an account cannot be undone", "confirm it with --yes")
             }
             Report.error("The account of \(name) is deleted for good. Write the user's name to go on:")
-            guard readLine() == name else { throw CommandFailure.usage("that is not \(name): nothing was deleted") }
+            guard readLine() == name else {
+                throw CommandFailure.usage(
+                    "that is not \(name): nothing was deleted", "repeat the command and type the name, or give --yes")
+            }
         }
     }
 }

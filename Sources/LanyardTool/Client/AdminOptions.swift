@@ -37,10 +37,18 @@ struct AdminOptions: ParsableArguments {
     }
 
     /// Finds the address and the token. Nothing is connected.
-    func session() throws -> AdminSession {
-        let place = try self.place()
+    ///
+    /// - Parameter readsChangedFile: the configuration may be newer than the running Lanyard, as before a reload.
+    func session(readsChangedFile: Bool = false) throws -> AdminSession {
+        let place = try self.place(readsChangedFile)
+        let startRemedy =
+            readsChangedFile && admin == nil
+            ? "start it with lanyard run; if admin.address was changed, restart Lanyard or give --admin with the former "
+                + "address, because that key applies only at a start"
+            : AdminSession.startRemedy
         guard case .tcp(_, let port) = place.address else {
-            return AdminSession(AdminClient(place.address, token: nil), identities: place.identities)
+            return AdminSession(
+                AdminClient(place.address, token: nil), identities: place.identities, startRemedy: startRemedy)
         }
         guard port != 0 else {
             throw CommandFailure.usage(
@@ -56,12 +64,16 @@ struct AdminOptions: ParsableArguments {
         }
         // A line end would end the field in which it is sent.
         guard token.withBytes({ bytes in bytes.allSatisfy { (0x21...0x7e).contains($0) } }) else {
-            throw CommandFailure.input(InputError(.file, "\(path) is not one word of visible ASCII"))
+            throw CommandFailure.input(
+                InputError(
+                    .file, "\(path) is not one word of visible ASCII",
+                    remedy: "name the file that admin.token_file of the running Lanyard names"))
         }
-        return AdminSession(AdminClient(place.address, token: token), identities: place.identities)
+        return AdminSession(
+            AdminClient(place.address, token: token), identities: place.identities, startRemedy: startRemedy)
     }
 
-    private func place() throws -> AdminEndpoint.Place {
+    private func place(_ readsChangedFile: Bool) throws -> AdminEndpoint.Place {
         if let admin { return AdminEndpoint.Place(address: try AddressText.listenAddress(admin)) }
         let endpoint = Configuration.adminEndpoint(
             arguments: config.map { ["--config", $0] } ?? [], environment: ProcessEnvironment.all(), uid: geteuid())
@@ -69,8 +81,11 @@ struct AdminOptions: ParsableArguments {
         case .found(let place): return place
         case .off:
             throw CommandFailure.failed(
-                "the configuration turns the admin API off (admin: off)", "remove that and restart Lanyard",
-                exitCode: 78)
+                "the configuration turns the admin API off (admin: off)",
+                readsChangedFile
+                    ? "if the running Lanyard has an admin API, restart it or give --admin with its address, because "
+                        + "admin applies only at a start; without one, kill -HUP reloads"
+                    : "remove that and restart Lanyard", exitCode: 78)
         case .noPlace:
             throw CommandFailure.usage(
                 "there is no default place of the admin API: neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR is set",
@@ -106,17 +121,19 @@ struct UserOptions: ParsableArguments {
 /// Reports failures of a command: what is wrong, and what to do next.
 enum CommandFailure {
     /// The command line does not fit: 64.
-    static func usage(_ message: String, _ remedy: String? = nil) -> ExitCode {
+    static func usage(_ message: String, _ remedy: String) -> ExitCode {
         failed(message, remedy, exitCode: 64)
     }
 
     /// A file or the standard input cannot be used.
-    static func input(_ error: InputError) -> ExitCode { failed(error.message, nil, exitCode: error.exitCode) }
+    static func input(_ error: InputError) -> ExitCode {
+        failed(error.message, error.remedy, exitCode: error.exitCode)
+    }
 
     /// Prints the message and returns the error that ends the command.
-    static func failed(_ message: String, _ remedy: String?, exitCode: Int32) -> ExitCode {
+    static func failed(_ message: String, _ remedy: String, exitCode: Int32) -> ExitCode {
         Report.error("error: \(ConfigurationText.line(message))")
-        if let remedy { Report.error("what to do: \(ConfigurationText.line(remedy))") }
+        Report.error("what to do: \(ConfigurationText.line(remedy))")
         return ExitCode(exitCode)
     }
 

@@ -13,11 +13,16 @@ struct AdminSession {
     let client: AdminClient
     /// Names of the identities with logins, if the command knows the configuration.
     private let identities: [String]
+    /// What to do if no Lanyard answers.
+    private let startRemedy: String
 
-    init(_ client: AdminClient, identities: [String]) {
+    init(_ client: AdminClient, identities: [String], startRemedy: String) {
         self.client = client
         self.identities = identities
+        self.startRemedy = startRemedy
     }
+
+    static let startRemedy = "start it with lanyard run, or name its admin address with --admin or --config"
 
     // MARK: Calls
 
@@ -115,7 +120,7 @@ struct AdminSession {
                 "run the command as root or as the Unix user that Lanyard runs as"
             case .notHTTP, .tooLarge: "give --admin the address that admin.address of the running Lanyard names"
             case _ where error.mayHaveArrived: "look at what has come of it: lanyard status"
-            default: "start it with lanyard run, or name its admin address with --admin or --config"
+            default: startRemedy
             }
         let subject = error.mayHaveArrived ? "no whole response from" : "no Lanyard answers at"
         return CommandFailure.failed("\(subject) \(client.address): \(error.message)", remedy, exitCode: 69)

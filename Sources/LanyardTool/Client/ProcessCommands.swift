@@ -16,7 +16,7 @@ struct ReloadCommand: ParsableCommand {
     @OptionGroup(title: "Output") var output: OutputOptions
 
     func run() throws {
-        try admin.session().show("POST", "/v1/reload", as: output) { json in
+        try admin.session(readsChangedFile: true).show("POST", "/v1/reload", as: output) { json in
             let keys = (json["applied"]?.elements ?? []).compactMap(\.string)
             return keys.isEmpty
                 ? "The configuration is valid; nothing differs." : "Applied: \(keys.joined(separator: ", "))."

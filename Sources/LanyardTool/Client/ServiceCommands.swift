@@ -98,7 +98,7 @@ enum FunctionArguments {
         do throws(InputError) {
             try SecretInput.check(buffer.seal(), .any, named: "argument \(number)")
         } catch {
-            throw InputError(.usage, error.message + "; text needs double quotes: '\"text\"'")
+            throw InputError(.usage, error.message, remedy: "write JSON; text needs double quotes: '\"text\"'")
         }
         return argument
     }

@@ -26,16 +26,16 @@ struct StatusCommand: ParsableCommand {
     func run() throws {
         let session = try admin.session()
         guard watch else { return try session.show("GET", "/v1/status", as: output, text: Self.text) }
-        let isTerminal = isatty(STDOUT_FILENO) == 1 && !output.json
+        let redraws = Terminal.isCapable && !output.json
         while Report.isOutputWhole {
             do {
                 let response = try session.call("GET", "/v1/status")
                 // Cursor to the top left, then erase to the end of the screen (ECMA-48 §8.3.21, §8.3.39).
-                if isTerminal { Report.output("\u{1b}[H\u{1b}[J", terminator: "") }
+                if redraws { Report.output("\u{1b}[H\u{1b}[J", terminator: "") }
                 if output.json {
                     Report.output(response.body)
                 } else {
-                    Report.output(try Self.text(session.json(of: response)) + (isTerminal ? "" : "\n"))
+                    Report.output(try Self.text(session.json(of: response)) + (redraws ? "" : "\n"))
                 }
             } catch let code as ExitCode where code == ExitCode(69) {
                 // A restart is what an operator may be waiting for. The error is on standard error.
@@ -49,7 +49,9 @@ struct StatusCommand: ParsableCommand {
 
     private static func text(_ json: JSONValue) throws -> String {
         guard let report = StatusReport(json) else {
-            throw CommandFailure.failed("the response is no status of Lanyard", nil, exitCode: 69)
+            throw CommandFailure.failed(
+                "the response is no status of Lanyard",
+                "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
         let table = UserTable.lines(report.users, now: .now, usesColour: Colour.isUsed)
         return (UserTable.heading(report) + [""] + table).joined(separator: "\n")
@@ -71,12 +73,18 @@ struct UsersCommand: ParsableCommand {
     }
 }
 
+/// The terminal that standard output is.
+enum Terminal {
+    /// It interprets escape sequences. TERM is unset where nothing is known of the terminal, and `dumb` where it interprets none.
+    static var isCapable: Bool {
+        let type = ProcessEnvironment.all()["TERM"] ?? ""
+        return isatty(STDOUT_FILENO) == 1 && !type.isEmpty && type != "dumb"
+    }
+}
+
 /// Whether output is coloured: on a terminal that can show it, unless NO_COLOR is set (no-color.org).
 enum Colour {
-    static var isUsed: Bool {
-        let environment = ProcessEnvironment.all()
-        return isatty(STDOUT_FILENO) == 1 && (environment["NO_COLOR"] ?? "").isEmpty && environment["TERM"] != "dumb"
-    }
+    static var isUsed: Bool { Terminal.isCapable && (ProcessEnvironment.all()["NO_COLOR"] ?? "").isEmpty }
 }
 
 /// A duration on the command line, written as in the configuration: `500ms`, `90s`, `5m`.

@@ -105,4 +105,28 @@ import Testing
         try await eventually("it is looked up anew") { completed.value == 21 }
         #expect(lookups.value == 2)
     }
+    @Test("lookups are counted by result, once however many callers wait")
+    func counts() async throws {
+        let (open, completed) = (Milestone(), Tally())
+        let resolver = Resolver { host in
+            open.wait(for: "the names may be answered")
+            switch host {
+            case "known": return .success([Self.address])
+            case "silent": return .failure(.nameTimedOut)
+            default: return .failure(.nameNotFound)
+            }
+        }
+        func values() -> [String: Double] {
+            Dictionary(uniqueKeysWithValues: resolver.samples.map { ($0.labels[0].value, $0.value) })
+        }
+        for name in ["known", "known", "unknown", "silent", "lost"] { resolver.resolve(name) { _ in completed.add() } }
+        #expect(values() == ["success": 0, "failure": 0, "timeout": 0])
+        open.set()
+        try await eventually("all are answered") { completed.value == 5 }
+        #expect(values() == ["success": 1, "failure": 2, "timeout": 1])
+        let failing = Resolver(lookUp: { _ in .success([Self.address]) }, start: { _ in EAGAIN })
+        failing.resolve("known") { _ in completed.add() }
+        #expect(completed.value == 6)
+        #expect(failing.samples.map(\.value) == [0, 1, 0])
+    }
 }

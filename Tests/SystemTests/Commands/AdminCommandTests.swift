@@ -182,7 +182,8 @@ import Testing
         #expect(dave.exit == .code(1))
         #expect(
             dave.errors == [
-                "error: The identity service refused: It said no; the identity service: key not found (APIKeyNotFound)"
+                "error: The identity service refused: It said no; the identity service: key not found (APIKeyNotFound)",
+                "what to do: correct what the identity service names: the credential, the account or the app's settings",
             ])
     }
 

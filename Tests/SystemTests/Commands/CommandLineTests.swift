@@ -54,7 +54,8 @@ import Testing
     func help() async throws {
         let root = try await CommandRun(["--help"])
         for name in [
-            "run", "check", "route", "store", "version", "status", "health", "wait", "shutdown", "users", "login",
+            "run", "check", "route", "store", "version", "status", "health", "wait", "reload", "log", "shutdown",
+            "users", "login",
             "logout", "use", "refresh", "remove", "token", "link", "profile", "custom-data", "call", "api-keys",
             "account",
         ] {
@@ -68,6 +69,59 @@ import Testing
         #expect(wait.contains("default: 30s"))
         #expect(try await CommandRun(["status", "--help"]).output.contains("default: 2s"))
         #expect(try await CommandRun(["account", "confirm", "--help"]).output.contains("--token-id <id>"))
+        let level = try await CommandRun(["log", "level", "--help"]).output.split(whereSeparator: \.isWhitespace)
+            .joined(
+                separator: " ")
+        #expect(level.contains("values: trace, debug, info, notice, warning, error, critical"), "\(level)")
+    }
+
+    @Test(
+        "help of run and check says of each configuration flag what it takes and its default",
+        arguments: ["run", "check"])
+    func flagHelp(_ command: String) async throws {
+        let help = try await CommandRun([command, "--help"]).output
+        let list = help.split(separator: "Configuration flags:\n")[1].split(separator: "\n\n")[0]
+        let flags = list.split(separator: "\n").reduce(into: [String]()) { flags, line in
+            if line.hasPrefix("  --") { flags.append("") }
+            flags[flags.count - 1] += line.drop { $0 == " " } + " "
+        }
+        #expect(flags.count > 60)
+        for flag in flags {
+            #expect(flag.hasSuffix("; no default) ") || flag.contains(/; default: [^;]+\) $/), "\(flag)")
+        }
+        for flag in [
+            "--refresh-wait-max A request waits at most this long for a token. (a duration from 0s to 1d; default: 5s) ",
+            "--log-format One JSON object per line, or a line of text for a terminal. (json | text; default: text on a "
+                + "terminal, else json) ",
+            "--shards Threads that serve requests. (a whole number from 1 to 64, or auto; default: auto) ",
+            "--store-key-file Key that seals it: 32 bytes or more, taken as they are. (the path of a secret's file; "
+                + "no default) ",
+        ] {
+            #expect(flags.contains(flag), "\(flag)")
+        }
+    }
+
+    @Test("completions offer the words of a configuration flag")
+    func flagCompletions() async throws {
+        func script(_ shell: String) async throws -> String {
+            try await CommandRun(["--generate-completion-script", shell]).output
+        }
+        #expect(try await script("zsh").contains(":value:(json text)'"))
+        #expect(try await script("fish").contains(" -l 'log-format' "))
+        #expect(try await script("fish").contains(" -rfka 'json text'"))
+        let folder = try TemporaryFolder()
+        let path = try folder.write(
+            "completion",
+            try await script("bash") + """
+
+                COMP_WORDS=(lanyard run --log-format '') COMP_CWORD=3 COMP_LINE='lanyard run --log-format ' COMP_POINT=25
+                _lanyard lanyard '' --log-format
+                printf '%s\\n' "${COMPREPLY[@]}"
+
+                """)
+        let bash = try ServerProcess("/bin/bash", [path])
+        #expect(try await bash.waitForExit() == .code(0), "\(bash.log)")
+        #expect(bash.output == "json\ntext\n", "\(bash.log)")
     }
 
     @Test("completions of three shells name commands and flags", arguments: ["bash", "zsh", "fish"])
@@ -128,6 +182,25 @@ import Testing
         let variable = try await CommandRun(
             ["users"], environment: ["LANYARD_ADMIN_ADDRESS": "unix:\(folder.path)/x", "RUNTIME_DIRECTORY": "/none"])
         #expect(variable.errors[0].contains("unix:\(folder.path)/x:"))
+    }
+
+    @Test("a reload whose file has another admin API says that this key needs a restart")
+    func reloadElsewhere() async throws {
+        let folder = try TemporaryFolder()
+        let moved = try folder.write("moved.yaml", "admin: {address: \"unix:\(folder.file("new.sock"))\"}\n")
+        let off = try folder.write("off.yaml", "admin: off\n")
+        for (arguments, environment) in [(["--config", moved], [:]), ([], ["LANYARD_CONFIG": moved])] {
+            let run = try await CommandRun(["reload"] + arguments, environment: environment)
+            #expect(run.exit == .code(69) && run.errors[0].contains("no Lanyard answers at unix:"))
+            #expect(
+                run.errors[1]
+                    == "what to do: start it with lanyard run; if admin.address was changed, restart Lanyard or give --admin "
+                    + "with the former address, because that key applies only at a start")
+        }
+        let without = try await CommandRun(["reload", "--config", off])
+        #expect(without.exit == .code(78) && without.errors[1].contains("because admin applies only at a start"))
+        let named = try await CommandRun(["reload", "--admin", "unix:\(folder.file("none.sock"))"])
+        #expect(named.exit == .code(69) && !named.errors[1].contains("admin.address was changed"))
     }
 
     @Test("the configuration names address and token; one that is off or wrong is 78")

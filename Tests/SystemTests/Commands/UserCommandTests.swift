@@ -105,6 +105,22 @@ import Testing
         #expect(run.errors[1] == "what to do: name one of alice, carol, robot")
     }
 
+    @Test("a watched status is redrawn on a capable terminal, and follows itself on any other")
+    func watchOnTerminal() async throws {
+        let bench = try await UsersBench.start()
+        for (environment, redraws) in [(["TERM": "xterm"], true), (["TERM": "dumb"], false), ([:], false)] {
+            let terminal = try PseudoTerminal()
+            let watch = try ServerProcess(
+                "lanyard", ["status", "--watch", "--interval", "100ms"] + Self.flags(bench), environment: environment,
+                input: .terminal(terminal, showsOutput: true))
+            try await eventually("two tables") { terminal.screen.ranges(of: "lanyard 0.").count > 1 }
+            watch.signal(SIGINT)
+            #expect(try await watch.waitForExit() == .signal(Int(SIGINT)))
+            #expect(terminal.screen.contains("\u{1b}[H\u{1b}[J") == redraws, "\(environment)")
+            #expect(redraws || !terminal.screen.contains("\u{1b}"), "\(environment)")
+        }
+    }
+
     @Test("a watched status goes on while Lanyard is away, and shutdown ends Lanyard with 0")
     func watch() async throws {
         let bench = try await UsersBench.start()

@@ -71,6 +71,7 @@ extension ClientConnection {
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
+                    routeCounters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
                     if holdsForReplay(response, view, table) { return nil }
                     relayFinal(response, view, table, after)
                     return nil

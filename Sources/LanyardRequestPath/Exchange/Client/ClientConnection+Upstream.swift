@@ -238,6 +238,8 @@ extension ClientConnection {
         if !intake.body.isEnded { return setInbound(timeouts.requestIdle) }
         clearInbound()
         if exchange.request == .sending { exchange.requestEnded() }
-        if exchange.response == .awaited { setOutbound(timeouts.responseHeader) }
+        guard exchange.response == .awaited else { return }
+        upstream.recordEnd(at: shard.loop.now)
+        setOutbound(timeouts.responseHeader)
     }
 }

@@ -19,6 +19,8 @@ struct UpstreamLeg: ~Copyable {
     private(set) var hasSentToken = false
     /// While part of the head is queued: what `ByteStream.taken` was before it.
     private var queuedHeadStart: UInt64?
+    /// When the last byte of the request was sent; `.never` before that.
+    private(set) var sentAt = Instant.never
     /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
     private(set) var isContinueDue = false
 
@@ -90,7 +92,10 @@ struct UpstreamLeg: ~Copyable {
     // MARK: Head
 
     /// The head is about to be sent.
-    mutating func recordHead(hasToken: Bool) { hasSentToken = hasToken }
+    mutating func recordHead(hasToken: Bool) {
+        hasSentToken = hasToken
+        sentAt = .never
+    }
 
     /// The head was sent or queued.
     ///
@@ -116,6 +121,9 @@ struct UpstreamLeg: ~Copyable {
 
     /// The head is not sent on.
     mutating func giveUpHead() { queuedHeadStart = nil }
+
+    /// The last byte of the request was sent.
+    mutating func recordEnd(at now: Instant) { sentAt = now }
 
     mutating func expectContinue(_ isDue: Bool) { isContinueDue = isDue }
 }
