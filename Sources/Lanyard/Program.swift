@@ -183,7 +183,7 @@ final class Program: Sendable {
         capabilityFiles.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // The supervisor of the process often allows no more time than `drain_max`.
-            sessions.drain(within: .seconds(5), operators: min(stop.drainEnd - .now, .seconds(10)))
+            sessions.drain(within: .seconds(5), operators: min(stop.drainDeadline - .now, .seconds(10)))
         }
         sessions.stop()
         sessions.waitForEnd(within: .seconds(1))

@@ -7,8 +7,8 @@ import LanyardSettings
 package struct RoutePreview: Sendable {
     package enum Outcome: Sendable {
         case forwarded(Forwarding)
-        /// `OPTIONS *`: Lanyard answers it itself.
-        case answeredByLanyard
+        /// `OPTIONS *`: Lanyard responds itself.
+        case respondsItself
         case refused(status: Int, problem: String, detail: String, route: String?)
     }
 
@@ -76,7 +76,7 @@ package struct RoutePreview: Sendable {
             let admission = RequestAdmission(head, in: bytes, table, routes, viaName: [])
             switch admission.decide(rules, capabilities: []) {
             case .forward(let route, let target): return forwarding(route, target, head, bytes)
-            case .respondToOptions: return .answeredByLanyard
+            case .respondToOptions: return .respondsItself
             case .refuse(let problem, let route): return refusal(problem, route)
             }
         } catch {

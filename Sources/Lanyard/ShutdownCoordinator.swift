@@ -21,7 +21,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private var stage = Stage.serving
     private var status: Int32 = 0
     /// The instant when `drain_max` is over. Valid after `wait` has returned.
-    private(set) var drainEnd = Instant.past
+    private(set) var drainDeadline = Instant.past
     /// A signalfd that was created before the first thread.
     private let signals: OwnedDescriptor
     private lazy var deadline = Deadline(of: self)
@@ -129,15 +129,15 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
                 status == 77
                     ? "every configured credential is refused: ending, as login.exit_on_refusal says"
                     : "no first login is possible for now: ending, as login.exit_on_unreachable says",
-                metadata: ["event": "start.hopeless", "exit": .stringConvertible(status)])
+                metadata: ["event": "start.no_login", "exit": .stringConvertible(status)])
             finish()
         }
     }
 
     private func drain() {
         stage = .draining
-        drainEnd = loop.now + settings.drainMax
-        loop.set(deadline, at: drainEnd)
+        drainDeadline = loop.now + settings.drainMax
+        loop.set(deadline, at: drainDeadline)
         path.drain { [self] in loop.post { [self] in finish() } }
     }
 

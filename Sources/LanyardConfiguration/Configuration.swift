@@ -13,7 +13,7 @@ package struct Configuration: Equatable, Sendable {
             self.upstream = upstream
         }
 
-        /// Tokens go to any server that answers in the upstream's place (`unsafe_skip_verify`).
+        /// Tokens go to any server that responds in the upstream's place (`unsafe_skip_verify`).
         package var skipsVerification: Bool {
             if case .tcp(_, _, tls: true) = upstream.endpoint { upstream.tls.skipsVerification } else { false }
         }

@@ -33,8 +33,8 @@ package struct ConfigurationChanges: Equatable, Sendable {
         var expected = former
         expected.log = configuration.log
         expected.shutdown = configuration.shutdown
-        expected.takeSessions(of: configuration)
-        expected.takeRequestPath(of: configuration)
+        expected.applySessions(of: configuration)
+        expected.applyRequestPath(of: configuration)
         // The permissions of secret files are no key.
         expected.openSecretFiles = configuration.openSecretFiles
         // Another spelling of the same value, such as 1000ms for 1s, is no change.
@@ -118,7 +118,7 @@ package struct ConfigurationChanges: Equatable, Sendable {
 
 extension Configuration {
     /// Takes what the session path applies.
-    fileprivate mutating func takeSessions(of other: Configuration) {
+    fileprivate mutating func applySessions(of other: Configuration) {
         users = other.users
         identities = other.identities
         login = other.login
@@ -129,7 +129,7 @@ extension Configuration {
     }
 
     /// Takes what the request path applies: all but the sockets that were bound at the start.
-    fileprivate mutating func takeRequestPath(of other: Configuration) {
+    fileprivate mutating func applyRequestPath(of other: Configuration) {
         routes = other.routes
         limits = other.limits
         loginRequiredStatus = other.loginRequiredStatus

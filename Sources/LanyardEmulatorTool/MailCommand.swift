@@ -8,7 +8,7 @@ struct MailCommand: ParsableCommand {
         abstract: "Prints the tokens of the newest mail that a running emulator has sent to EMAIL.",
         discussion:
             """
-            Confirmation and reset need both tokens. Exit status: 0, 1 without a mail, 69 if no emulator answers, 74 if \
+            Confirmation and reset need both tokens. Exit status: 0, 1 without a mail, 69 if no emulator responds, 74 if \
             the output cannot be written.
             """
     )

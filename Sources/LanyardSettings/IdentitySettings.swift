@@ -46,7 +46,7 @@ package struct IdentitySettings: Equatable, Sendable {
 package enum RefreshTokenRotation: String, Sendable, CaseIterable {
     /// The refresh token stays (App Services).
     case none
-    /// Each refresh brings a new one; a repeat soon after is answered with the same successor.
+    /// Each refresh brings a new one; a repeat soon after gets the same successor.
     case grace
     /// Each refresh brings a new one; a repeat ends the session at the identity service.
     case oneUse = "one_use"

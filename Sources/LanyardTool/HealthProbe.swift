@@ -33,7 +33,7 @@ struct HealthProbe {
     }
 
     private static let otherServerRemedy =
-        "what to do: name the health listener with --health or --config; something else may answer there"
+        "what to do: name the health listener with --health or --config; something else may respond there"
 
     /// The failing checks with what to do; the whole body if it is no health page.
     private static func faults(_ body: Secret) -> [String] {

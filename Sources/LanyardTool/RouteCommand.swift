@@ -49,7 +49,7 @@ struct RouteCommand: ParsableCommand {
         let configuration = try Report.usable(flags).configuration
         switch try outcome(configuration) {
         case .forwarded(let forwarding): report(forwarding)
-        case .answeredByLanyard: Report.output("answered by Lanyard itself, with 200 and no body")
+        case .respondsItself: Report.output("Lanyard responds itself, with 200 and no body")
         case .refused(let status, let problem, let detail, let route):
             if let route { Report.output("route:    \(route)") }
             Report.output("refused:  \(status) \(problem)\nbecause:  \(detail)")

@@ -19,7 +19,8 @@ struct MessageReading {
     private mutating func read(_ kind: HTTPMessage.Kind, _ bytes: Bytes) {
         do throws(HeadError) {
             let framing =
-                kind == .request ? try readRequest(bytes) : try readResponse(bytes, toHead: kind == .responseToHead)
+                kind == .request
+                ? try readRequest(bytes) : try readResponse(bytes, isResponseToHead: kind == .responseToHead)
             guard let framing else {
                 return end(bytes, body: [], trailers: [])
             }
@@ -52,12 +53,12 @@ struct MessageReading {
         return head.framing
     }
 
-    private mutating func readResponse(_ bytes: Bytes, toHead: Bool) throws(HeadError) -> BodyFraming? {
+    private mutating func readResponse(_ bytes: Bytes, isResponseToHead: Bool) throws(HeadError) -> BodyFraming? {
         let table = FieldTable(capacity: HeadLimits.response.fieldsMax)
         while true {
             var reader = ResponseReader()
             let rest = bytes[run: used..<bytes.count]
-            guard let head = try reader.read(rest, into: table, toHead: toHead) else { return nil }
+            guard let head = try reader.read(rest, into: table, isResponseToHead: isResponseToHead) else { return nil }
             add("1.\(head.minorVersion) \(head.status) ")
             add(rest[run: head.reason])
             add("\n")

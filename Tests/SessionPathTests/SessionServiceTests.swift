@@ -128,7 +128,7 @@ struct SessionServiceTests {
         try await bench.becomes(.refused)
         let message =
             """
-            the identity service answered 401 InvalidPassword to the login: the credential is wrong, or its account \
+            the identity service responded with 401 InvalidPassword to the login: the credential is wrong, or its account \
             was deleted; check the credential and the account (email_password.password_file \(bench.passwordFile))
             """
         #expect(bench.published.refusal() == .credentialRefused(because: message))

@@ -25,7 +25,7 @@ import Testing
         let wrong = try emulator.folder.write("wrong", "not the password")
         let lanyard = try await Self.start(emulator, password: wrong, login: "exit_on_refusal: true")
         #expect(try await lanyard.process.waitForExit() == .code(77))
-        #expect(try await lanyard.process.event("start.hopeless")["exit"].int == 77)
+        #expect(try await lanyard.process.event("start.no_login")["exit"].int == 77)
         #expect(try await lanyard.process.event("shutdown.finished")["exit"].int == 77)
         let patient = try await Self.start(emulator, password: wrong, login: "exit_on_unreachable: true")
         _ = try await patient.process.event("session.credential.refused")

@@ -291,7 +291,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         request.closes = request.closes || response.closes
         body = nil
         output = response.write(
-            toHead: request.isHead, closes: request.closes, keepsHTTP10: request.keepsHTTP10, at: .now)
+            isResponseToHead: request.isHead, closes: request.closes, keepsHTTP10: request.keepsHTTP10, at: .now)
         secretOutput = request.isHead ? nil : response.secretBody
         written = 0
         phase = .writing

@@ -66,7 +66,7 @@ package struct OperatorResponse: Equatable, Sendable {
 
     /// The response as bytes (RFC 9112 §4), without a secret body, which the caller sends after it. `HEAD` gets the same
     /// head without the body.
-    func write(toHead: Bool, closes: Bool, keepsHTTP10: Bool, at time: WallTime) -> [UInt8] {
+    func write(isResponseToHead: Bool, closes: Bool, keepsHTTP10: Bool, at time: WallTime) -> [UInt8] {
         var out: [UInt8] = []
         out.reserveCapacity(320 + body.count)
         func line(_ text: String) { out.append(contentsOf: text.utf8) }
@@ -85,7 +85,7 @@ package struct OperatorResponse: Equatable, Sendable {
             out.append(contentsOf: room)
         }
         line("\r\n\r\n")
-        if !toHead { out.append(contentsOf: body) }
+        if !isResponseToHead { out.append(contentsOf: body) }
         return out
     }
 

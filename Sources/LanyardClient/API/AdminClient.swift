@@ -71,7 +71,7 @@ package struct AdminClient: Sendable {
 package enum AdminCallError: Error, Sendable {
     /// There is no response.
     case unanswered(HTTPClientError)
-    /// The call was answered with a problem.
+    /// The response to the call is a problem.
     case problem(AdminProblem)
     /// The response is not one of an admin API.
     case notAdminAPI(status: Int)

@@ -190,7 +190,7 @@ extension ConfigurationBuilder {
         if upstream.tls.skipsVerification {
             reportWarning(
                 tls.place("unsafe_skip_verify"),
-                "\(shown).unsafe_skip_verify: tokens go to any server that answers in the upstream's place",
+                "\(shown).unsafe_skip_verify: tokens go to any server that responds in the upstream's place",
                 remedy: "name its authority with ca_file")
         }
     }

@@ -40,7 +40,7 @@ struct ServiceError: Error, Equatable {
     // Linking.
     static let identityInUse = ServiceError(
         401, "InvalidSession", "unauthorized", verbose: "a user already exists with the specified provider")
-    /// The service's answer to a second email/password identity.
+    /// The service's response to a second email/password identity.
     static let secondEmail = ServiceError(
         500, nil, "unauthorized", verbose: "linking a local-userpass identity is not allowed when one is already linked"
     )

@@ -63,7 +63,7 @@ enum AppServicesAccountResult {
     /// The error of a missing response. A call that was sent may have been carried out.
     private static func error(_ failure: CurlError, _ subject: Subject) -> IdentityError {
         var error = AppServicesVerdict.error(of: subject.label, failure)
-        if failure.requestSent, subject.changesState { error.verdict = .unknownOutcome }
+        if failure.wasRequestSent, subject.changesState { error.verdict = .unknownOutcome }
         return error
     }
 
@@ -78,7 +78,7 @@ enum AppServicesAccountResult {
         let verdict = verdict(response, decoded, subject)
         let code = decoded?.errorCode(without: subject.secrets)
         var message =
-            "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to \(subject.label)"
+            "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to \(subject.label)"
         switch verdict {
         case .unknownApp: message += ": it knows no app \(subject.appID); check app_id and base_url"
         case .gone: message += ": it has ended; check base_url"

@@ -282,7 +282,7 @@ package final class AppServicesIdentity: IdentityService {
         let isWrong =
             switch outcome {
             case .success(let response): 300..<400 ~= response.status
-            case .failure(let failure): !failure.requestSent && origin?.text != ServiceOrigin(base: baseURL)?.text
+            case .failure(let failure): !failure.wasRequestSent && origin?.text != ServiceOrigin(base: baseURL)?.text
             }
         if isWrong { origin = nil }
     }

@@ -30,7 +30,7 @@ enum AppServicesVerdict {
         let verdict = verdict(call, response.status, decoded, retryAfter: response.retryAfter(now: now))
         let code = decoded?.errorCode(without: secrets)
         let message =
-            "the identity service answered \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
+            "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
         var error = IdentityError(
             verdict, status: response.status, code: code,
             message: message + remedy(verdict, response.status, code, appID: appID))
@@ -42,7 +42,9 @@ enum AppServicesVerdict {
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
         let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
         var error = error(of: "the \(call.rawValue)", failure)
-        if call == .refresh, failure.requestSent, maybeHeard.contains(failure.kind) { error.verdict = .unknownOutcome }
+        if call == .refresh, failure.wasRequestSent, maybeHeard.contains(failure.kind) {
+            error.verdict = .unknownOutcome
+        }
         if let body = failure.partialBody {
             note(body.withBytes { TokenReader.readUsable($0).response }, of: call, in: &error)
         }

@@ -56,7 +56,7 @@ enum CredentialFormat: Equatable, Sendable {
         guard segments.count == 3 else {
             let count = segments.count == 1 ? "1 segment" : "\(segments.count) segments"
             return wrong(
-                "no JWT: it has \(count) in place of 3, and the service would answer "
+                "no JWT: it has \(count) in place of 3, and the service would respond with "
                     + "\"token contains an invalid number of segments\"")
         }
         for (name, segment) in zip(["first", "second", "third"], segments) {

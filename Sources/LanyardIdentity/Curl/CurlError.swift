@@ -26,13 +26,13 @@ struct CurlError: Error, Equatable, Sendable {
     }
 
     /// Ended by `CurlMulti.stop`.
-    static func stopping(requestSent: Bool) -> CurlError {
-        CurlError(kind: .stopped, requestSent: requestSent, message: "Lanyard is stopping")
+    static func stopping(wasRequestSent: Bool) -> CurlError {
+        CurlError(kind: .stopped, wasRequestSent: wasRequestSent, message: "Lanyard is stopping")
     }
 
     var kind: Kind
     /// Some of the request was sent, so the service may have processed it.
-    var requestSent: Bool
+    var wasRequestSent: Bool
     /// The status, if a head arrived before the failure.
     var status: Int?
     /// What arrived of the body of a response with a status of success. It may hold the tokens of a new session.

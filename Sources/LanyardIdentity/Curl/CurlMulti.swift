@@ -60,8 +60,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
             let failure =
                 isStopped
-                ? CurlError.stopping(requestSent: false)
-                : CurlError(kind: .local, requestSent: false, message: "libcurl could not be started")
+                ? CurlError.stopping(wasRequestSent: false)
+                : CurlError(kind: .local, wasRequestSent: false, message: "libcurl could not be started")
             nonisolated(unsafe) let reply = reply
             return loop.post { reply(.failure(failure)) }
         }
@@ -92,7 +92,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
         for transfer in ended {
-            transfer.finish(.failure(.stopping(requestSent: true)))
+            transfer.finish(.failure(.stopping(wasRequestSent: true)))
         }
     }
 
@@ -130,7 +130,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
                 let count = first.request.isLogin ? Self.loginsMax : Self.inFlightMax
                 let message =
                     "no slot became free: \(count) \(first.request.isLogin ? "logins" : "calls") of this identity were in flight"
-                first.finish(.failure(CurlError(kind: .timedOut, requestSent: false, message: message)))
+                first.finish(.failure(CurlError(kind: .timedOut, wasRequestSent: false, message: message)))
             } else if running.count + lostSlots.count < Self.inFlightMax, mayStart() {
                 waiting[keyPath: queue].removeFirst()
                 start(first, timeLeft)
@@ -143,14 +143,14 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
         guard let multi, transfer.prepare(trust, limits, timeLeft: timeLeft) else {
             let message = "libcurl refused the settings of this identity"
-            return transfer.finish(.failure(CurlError(kind: .local, requestSent: false, message: message)))
+            return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
         running[transfer.easy] = transfer
         let code = curl_multi_add_handle(multi, transfer.easy)
         guard code == CURLM_OK else {
             running[transfer.easy] = nil
             let message = String(cString: curl_multi_strerror(code))
-            return transfer.finish(.failure(CurlError(kind: .local, requestSent: false, message: message)))
+            return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
     }
 
@@ -199,7 +199,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         nonisolated(unsafe) let transfer = transfer
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
-                guard !isStopped else { return transfer.finish(.failure(.stopping(requestSent: false))) }
+                guard !isStopped else { return transfer.finish(.failure(.stopping(wasRequestSent: false))) }
                 if transfer.request.isLogin {
                     waiting.logins.insert(transfer, at: 0)
                 } else {

@@ -81,11 +81,11 @@ final class CurlTransfer {
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         guard code == CURLE_OK else {
             if let prohibited, !hasAllowedConnection {
-                return .failure(CurlError(kind: .prohibited, requestSent: false, message: prohibited.message))
+                return .failure(CurlError(kind: .prohibited, wasRequestSent: false, message: prohibited.message))
             }
             return .failure(
                 CurlError(
-                    kind: kind(code), requestSent: requestSent, status: status > 0 ? status : nil,
+                    kind: kind(code), wasRequestSent: wasRequestSent, status: status > 0 ? status : nil,
                     partialBody: 200..<300 ~= status ? sealedBody() : nil, message: message(code)))
         }
         if request.onlyConnects {
@@ -97,7 +97,7 @@ final class CurlTransfer {
             let message = "the connection ended inside the head of the response"
             return .failure(
                 CurlError(
-                    kind: .broken, requestSent: true, status: status,
+                    kind: .broken, wasRequestSent: true, status: status,
                     partialBody: 200..<300 ~= status ? sealedBody() : nil, message: message))
         }
         return .success(CurlResponse(status: status, fields: fields, body: sealedBody()))
@@ -114,7 +114,7 @@ final class CurlTransfer {
     /// reason, or if this is a second attempt already.
     func retry(after code: CURLcode) -> CurlTransfer? {
         let isBefore = [CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT].contains(code)
-        guard isBefore, !requestSent, !isRetry, DescriptorShortage.shared.isExhausted, let reply,
+        guard isBefore, !wasRequestSent, !isRetry, DescriptorShortage.shared.isExhausted, let reply,
             let next = CurlTransfer(request, reply: reply)
         else { return nil }
         self.reply = nil
@@ -130,7 +130,7 @@ final class CurlTransfer {
     }
 
     /// Bytes of the request itself were sent: TLS is established, and a proxy has connected.
-    private var requestSent: Bool {
+    private var wasRequestSent: Bool {
         var bytes = 0
         var begun: curl_off_t = 0
         lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &bytes)

@@ -169,7 +169,7 @@ package enum RejectionReason: String, CaseIterable, Sendable {
 /// Values of `result` in `lanyard_tls_handshakes_total`: how a client's handshake has ended.
 enum HandshakeResult: String, CaseIterable {
     case completed, resumed
-    // The causes of `TLSError` that a listener can meet, by their labels.
+    // The causes of `TLSError` that a listener can have, by their labels.
     case unknownAuthority = "unknown_authority"
     case expired
     case notYetValid = "not_yet_valid"

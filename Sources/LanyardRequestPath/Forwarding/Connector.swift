@@ -107,7 +107,7 @@ package final class Connector: Watcher, @unchecked Sendable {
         if attempts.isEmpty { finish(.failure(failure)) } else { armDeadline() }
     }
 
-    /// A failure of TLS says more than that of another address, which may not even answer.
+    /// A failure of TLS says more than that of another address, which may not even respond.
     private func note(_ failure: UpstreamError) {
         if case .tls = self.failure { return }
         self.failure = failure

@@ -21,7 +21,7 @@ package final class Resolver: Sendable {
     /// How a lookup has ended: the values of `result` in `lanyard_dns_lookups_total`.
     private enum Outcome: String, CaseIterable {
         case success, failure
-        /// No name server has given an answer in time.
+        /// No name server has responded in time.
         case timeout
 
         init(_ result: Result<[SocketAddress], UpstreamError>) {

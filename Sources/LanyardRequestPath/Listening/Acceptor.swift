@@ -93,7 +93,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
             pause()
             releaseDescriptors(code)
             return false
-        // No memory, or an error of the listening socket, which the next accept would meet too.
+        // No memory, or an error of the listening socket, which the next accept would return too.
         default:
             pause()
             logPause(code)

@@ -60,15 +60,15 @@ struct RequestFraming {
 /// The order of errors differs from a request's: each value is read when its line is added. All of them give 502.
 struct ResponseFraming {
     private let status: Int
-    private let toHead: Bool
+    private let isResponseToHead: Bool
     private var lengths = 0
     private var length: Int?
     private var codings = 0
 
-    /// - Parameter toHead: the request was a HEAD: its response has no body.
-    init(status: Int, toHead: Bool) {
+    /// - Parameter isResponseToHead: the request was a HEAD: its response has no body.
+    init(status: Int, isResponseToHead: Bool) {
         self.status = status
-        self.toHead = toHead
+        self.isResponseToHead = isResponseToHead
     }
 
     /// A 1xx has no body, so its framing fields are dropped unread (http-rules.md 11.5).
@@ -96,7 +96,7 @@ struct ResponseFraming {
         guard codings == 0 || lengths == 0 else { throw .malformed("both Content-Length and Transfer-Encoding") }
         guard codings == 0 || minorVersion > 0 else { throw .malformed("Transfer-Encoding in HTTP/1.0") }
         let declared: BodyFraming = codings == 1 ? .chunked : length.map { .length($0) } ?? .untilClose
-        let bodiless = toHead || isInformational || status == 204 || status == 304
+        let bodiless = isResponseToHead || isInformational || status == 204 || status == 304
         return (bodiless ? .none : declared, status == 204 && declared != .untilClose && declared != .length(0))
     }
 }

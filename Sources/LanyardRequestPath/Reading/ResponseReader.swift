@@ -18,10 +18,10 @@ package struct ResponseReader {
 
     /// Continues in `bytes`, the head's buffer from its first byte.
     ///
-    /// - Parameter toHead: the request was a HEAD: its response has no body.
+    /// - Parameter isResponseToHead: the request was a HEAD: its response has no body.
     /// - Returns: the head when it is complete; nil when more bytes are needed.
     package mutating func read(
-        _ bytes: Bytes, into table: FieldTable, toHead: Bool, limits: HeadLimits = .response
+        _ bytes: Bytes, into table: FieldTable, isResponseToHead: Bool, limits: HeadLimits = .response
     ) throws(HeadError) -> ResponseHead? {
         while position < bytes.count {
             switch state {
@@ -35,7 +35,7 @@ package struct ResponseReader {
             case .fields:
                 guard try fields.read(bytes, from: &position, into: table, limits: limits) else { return nil }
                 head.length = position
-                try interpret(bytes, table, toHead: toHead)
+                try interpret(bytes, table, isResponseToHead: isResponseToHead)
                 return head
             }
         }
@@ -86,8 +86,8 @@ package struct ResponseReader {
         state = .lineFeed
     }
 
-    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, toHead: Bool) throws(HeadError) {
-        var framing = ResponseFraming(status: head.status, toHead: toHead)
+    private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, isResponseToHead: Bool) throws(HeadError) {
+        var framing = ResponseFraming(status: head.status, isResponseToHead: isResponseToHead)
         for index in 0..<table.count {
             let value = table.value(index, in: bytes)
             switch table[index].name {

@@ -12,7 +12,7 @@ package struct CallerPolicy: Sendable {
     private let peers: ListenerSettings.Peers?
 
     /// Checks nothing.
-    package static let everybody = CallerPolicy(ListenerSettings(address: .unix(path: "")), index: 0)
+    package static let unrestricted = CallerPolicy(ListenerSettings(address: .unix(path: "")), index: 0)
 
     /// - Parameter index: of the listener.
     package init(_ settings: ListenerSettings, index: Int) {

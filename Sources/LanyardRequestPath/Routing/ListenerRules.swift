@@ -16,7 +16,7 @@ package final class ListenerRules: Sendable {
 
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
-        callers: CallerPolicy = .everybody, index: Int = 0, tlsIndex: Int? = nil
+        callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil
     ) {
         self.index = index
         self.hosts = hosts

@@ -108,7 +108,7 @@ final class TLSSessionCache: Sendable {
 
     /// The newest session that may be resumed. A session whose certificate has ended is not offered: the upstream may have a new
     /// certificate, which only a full handshake shows.
-    func take() -> TLSResumption? {
+    func newestUsable() -> TLSResumption? {
         let now = clock()
         return sessions.withLock { sessions in
             while let newest = sessions.last {

@@ -74,7 +74,7 @@ package final class TLSSession {
         SSL_set_connect_state(ssl)
         if let name = context.sentName { _ = lanyard_tls_set_server_name(ssl, name) }
         beganAt = context.sessions.clock()
-        if let session = context.sessions.take() {
+        if let session = context.sessions.newestUsable() {
             offeredVerifiedAt = session.verifiedAt
             SSL_set_session(ssl, session.raw)
         }

@@ -18,7 +18,7 @@ extension SessionCoordinator {
             revokeUnused(error)
             failed(error)
         case (.success(let grant), .refresh):
-            unansweredRefreshes = 0
+            refreshesWithoutResponse = 0
             orphanedRefresh = nil
             save(grant)
         case (.success(let grant), .login):
@@ -101,7 +101,7 @@ extension SessionCoordinator {
             return abandon(operation.call, error)
         }
         if operation.call.kind == .refresh, isSent, error.verdict != .unknownOutcome {
-            unansweredRefreshes = max(unansweredRefreshes - 1, 0)
+            refreshesWithoutResponse = max(refreshesWithoutResponse - 1, 0)
         }
         applyToSession(.failed(error, operation.call))
         // Nothing can begin another session, so nothing else would end the orphaned one.
@@ -225,7 +225,7 @@ extension SessionCoordinator {
         }
         if operation.call.kind == .login {
             revokeOrphaned()
-            unansweredRefreshes = 0
+            refreshesWithoutResponse = 0
             refused = spentCredential(after: grant)
             provider = operation.provider ?? provider
             isProvisional = false
@@ -236,7 +236,7 @@ extension SessionCoordinator {
 
     /// False while it is unknown whether a refresh token still belongs to its session. An old token is then never sent
     /// again, not even to revoke it.
-    private var isCurrent: Bool { unansweredRefreshes == 0 || setup.rotation == .none }
+    private var isCurrent: Bool { refreshesWithoutResponse == 0 || setup.rotation == .none }
 
     /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
     /// but an operator's logout.

@@ -48,7 +48,7 @@ extension SessionCoordinator {
         foreignUser = nil
         guard (user?.version ?? .absent) != base else { return }
         if let user, isOlder(user) { return restoreNewer(over: user) }
-        unansweredRefreshes = 0
+        refreshesWithoutResponse = 0
         rebase(on: user)
         yield(to: user)
     }
@@ -56,7 +56,7 @@ extension SessionCoordinator {
     /// Another process has changed the user. No call is made if what it stored suffices.
     private mutating func applyExternalChange(_ user: StoredUser?) {
         rebase(on: user)
-        unansweredRefreshes = 0
+        refreshesWithoutResponse = 0
         let isOwn = operation?.purpose == .own
         if let user, user.session != nil, !isBeingDeletedElsewhere(user) { return adopt(user, finishing: isOwn) }
         learn(user)

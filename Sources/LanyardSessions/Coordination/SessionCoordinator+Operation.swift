@@ -111,16 +111,16 @@ extension SessionCoordinator {
         guard !isLoginDuringDeletion(operation) else {
             return failed(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
         }
-        guard operation.call.kind == .refresh, unansweredRefreshes > 0 else { return storeIntent() }
+        guard operation.call.kind == .refresh, refreshesWithoutResponse > 0 else { return storeIntent() }
         // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
         let isAllowed =
             switch setup.rotation {
-            case .none: unansweredRefreshes < 2 || !context.hasCredential
-            case .grace: unansweredRefreshes < 2
+            case .none: refreshesWithoutResponse < 2 || !context.hasCredential
+            case .grace: refreshesWithoutResponse < 2
             case .oneUse: false
             }
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
-        let since = min(max(eventContext.wall - unansweredAt, .zero), TokenOperation.retryDelay)
+        let since = min(max(eventContext.wall - unconfirmedSince, .zero), TokenOperation.retryDelay)
         guard since < TokenOperation.retryDelay else { return storeIntent() }
         self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryDelay - since))
     }
@@ -130,7 +130,7 @@ extension SessionCoordinator {
         message: "the outcome of the latest refresh is unknown, and its refresh token must not be sent again")
 
     mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
-        unansweredRefreshes = 0
+        refreshesWithoutResponse = 0
         if !context.hasCredential { revokeOrphaned() }
         applyToSession(.abandoned(error, call))
         close(with: context.hasCredential ? .dropRefreshToken : .end)
@@ -141,7 +141,7 @@ extension SessionCoordinator {
         self.operation?.stage = .intending
         // Unsaved changes go first: the intent must stand beside the refresh token that is about to be sent.
         retryNext()
-        let tries = unansweredRefreshes + (operation.call.kind == .refresh ? 1 : 0)
+        let tries = refreshesWithoutResponse + (operation.call.kind == .refresh ? 1 : 0)
         write(
             .storeIntent(StoredIntent(kind: operation.call.kind, at: eventContext.wall, tries: tries)),
             for: .operation(operation.number))
@@ -155,8 +155,8 @@ extension SessionCoordinator {
         operation.stage = .calling
         self.operation = operation
         if let token = operation.refresh {
-            unansweredRefreshes += 1
-            unansweredAt = eventContext.wall
+            refreshesWithoutResponse += 1
+            unconfirmedSince = eventContext.wall
             emit(.refresh(token, operation.call))
         } else if let credential = operation.credential {
             // An operator's login may try a credential that was refused before.
@@ -184,14 +184,14 @@ extension SessionCoordinator {
         }
         // What another process had open when this one started may have received its result since.
         let open = user?.intent?.tries ?? 0
-        unansweredRefreshes = isIntentUnsaved ? max(unansweredRefreshes, open) : open
-        if let intent = user?.intent, open > 0 { unansweredAt = intent.at }
+        refreshesWithoutResponse = isIntentUnsaved ? max(refreshesWithoutResponse, open) : open
+        if let intent = user?.intent, open > 0 { unconfirmedSince = intent.at }
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
         // An unstored intent belongs to a call with the token before this one.
         isIntentUnsaved = false
-        unansweredRefreshes = user.intent?.tries ?? 0
+        refreshesWithoutResponse = user.intent?.tries ?? 0
         currentGeneration = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
@@ -199,7 +199,7 @@ extension SessionCoordinator {
             account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
             skew: context.skew ?? .zero, settings: context.settings)
         let how = Session.Restoration(
-            isTrusted: isAdopted || setup.offline == .cached, isUrgent: unansweredRefreshes > 0,
+            isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshesWithoutResponse > 0,
             spread: isAdopted ? 0 : 0.1,
             isAdopted: isAdopted)
         applyToSession(.restored(tokens, how))

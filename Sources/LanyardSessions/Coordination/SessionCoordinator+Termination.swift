@@ -21,7 +21,7 @@ extension SessionCoordinator {
         }
         if let token = requestedLogin?.obtained?.grant.refreshToken { revoke(token) }
         reply(requestedLogin?.ticket, .overtaken)
-        (operation, requestedLogin, pendingCall, adopting, storedUser, unansweredRefreshes) = (
+        (operation, requestedLogin, pendingCall, adopting, storedUser, refreshesWithoutResponse) = (
             nil, nil, nil, nil, nil, 0
         )
         for action in session.handle(.logoutRequested, at: eventContext, &context) {

@@ -216,8 +216,8 @@ extension SessionCoordinator {
             emit(.completeTermination(revocation, isStored: true, ticket: nil))
         }
         // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
-        if case .saveSession = pendingChange, case .stored = verdict, unansweredRefreshes > 0 {
-            writes.keepIntent(StoredIntent(kind: .refresh, at: unansweredAt, tries: unansweredRefreshes))
+        if case .saveSession = pendingChange, case .stored = verdict, refreshesWithoutResponse > 0 {
+            writes.keepIntent(StoredIntent(kind: .refresh, at: unconfirmedSince, tries: refreshesWithoutResponse))
         }
         if !isCallOrWriteUnderWay { retryNext() }
     }
@@ -239,7 +239,7 @@ extension SessionCoordinator {
             writes.dropAll()
             return noteForeign(user)
         }
-        logEvent(.overtaken, .warning, reason: "backlog")
+        logEvent(.overtaken, .warning, reason: "unsaved_change")
         writes.dropAll()
         if case .saveSession(let login) = pendingChange, login.session.id != user?.session?.id,
             let token = login.session.refresh

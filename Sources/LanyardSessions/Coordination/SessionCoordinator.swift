@@ -178,9 +178,9 @@ package struct SessionCoordinator: Sendable {
     /// The fingerprint of the credential that was definitely refused, or that has served its only login.
     var refused: CredentialFingerprint?
     /// How often the current refresh token was sent without a response, and when last.
-    var unansweredRefreshes = 0
-    var unansweredAt = WallTime(seconds: 0)
-    /// The store counts fewer of them than `unansweredRefreshes`.
+    var refreshesWithoutResponse = 0
+    var unconfirmedSince = WallTime(seconds: 0)
+    /// The store counts fewer of them than `refreshesWithoutResponse`.
     var isIntentUnsaved = false
     var lock = Lock.free
     /// A refresh token from a refresh whose access token was unusable, where refresh tokens rotate. The token in hand

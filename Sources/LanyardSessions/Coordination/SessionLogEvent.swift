@@ -37,7 +37,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case accountChanged = "account.changed"
         case skewed = "clock.skewed"
         case loggedOut = "logout"
-        case late = "answer.late"
+        case late = "response.late"
         case tokenChanged = "token.changed"
         case accountDeleted = "account.deleted"
         case deletionInterrupted = "account.deletion_interrupted"

@@ -35,7 +35,7 @@ package struct RevocationQueue: Sendable {
 
     /// The most calls at one time: after an outage a thousand revocations may be pending.
     private static let callsMax = 4
-    static let retryPeriod = Duration.seconds(86_400)
+    static let retryTimeout = Duration.seconds(86_400)
     private static let retryAfterMax = Duration.seconds(300)
     private static let backoff = Backoff(first: .seconds(1), max: .seconds(300), min: .seconds(1), fixedShare: 0.5)
 
@@ -94,7 +94,7 @@ package struct RevocationQueue: Sendable {
         switch result {
         case .success: return finish(place, .told, at: eventContext)
         case .failure(let error) where error.verdict == .sessionDead: return finish(place, .told, at: eventContext)
-        case .failure where eventContext.wall - revocation.since >= Self.retryPeriod:
+        case .failure where eventContext.wall - revocation.since >= Self.retryTimeout:
             return finish(place, .givenUp, at: eventContext)
         case .failure(let error):
             entries[place].failures += 1

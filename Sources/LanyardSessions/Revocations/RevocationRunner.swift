@@ -80,7 +80,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     /// No configured service may see the token. The revocation stays in the store for a day, because another start or
     /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ user: String?, _ logger: Logger) {
-        if .now - revocation.since >= RevocationQueue.retryPeriod {
+        if .now - revocation.since >= RevocationQueue.retryTimeout {
             environment.commit(.removeRevocation(revocation.refresh)) { _ in }
         } else if !givenUp.contains(where: { $0.revocation.refresh == revocation.refresh }) {
             givenUp.append((revocation, user, logger))

@@ -107,8 +107,8 @@ extension SessionService {
     // MARK: The turn
 
     private func apply(_ configuration: SessionConfiguration, _ reload: UserReload) {
-        take(configuration)
-        let steps = userService.take(reload)
+        apply(configuration)
+        let steps = userService.apply(reload)
         var begun: [(SessionRunner, StoredUser?)] = []
         for step in steps {
             switch step {

@@ -372,7 +372,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// Takes what all users have in common, before the users change. The runners follow.
-    func take(_ configuration: SessionConfiguration) {
+    func apply(_ configuration: SessionConfiguration) {
         identities = Dictionary(configuration.identities.map { ($0.name, $0) }) { first, _ in first }
         configured = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
         settings = configuration.settings

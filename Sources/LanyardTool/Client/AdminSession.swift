@@ -8,12 +8,12 @@ import LanyardSettings
 
 /// The admin API as commands use it: an error is printed, with what to do next, and ends the command.
 ///
-/// Exit codes: 1 the call was answered with a problem, 77 if that is a refused credential, 69 no Lanyard answers.
+/// Exit codes: 1 the response is a problem, 77 if that is a refused credential, 69 no Lanyard responds.
 struct AdminSession {
     let client: AdminClient
     /// Names of the identities with logins, if the command knows the configuration.
     private let identities: [String]
-    /// What to do if no Lanyard answers.
+    /// What to do if no Lanyard responds.
     private let startRemedy: String
 
     init(_ client: AdminClient, identities: [String], startRemedy: String) {
@@ -108,7 +108,7 @@ struct AdminSession {
         case .problem(let problem): return report(problem)
         case .notAdminAPI(let status):
             return CommandFailure.failed(
-                "what answers at \(client.address) is no admin API of Lanyard (status \(status))",
+                "what responds at \(client.address) is no admin API of Lanyard (status \(status))",
                 "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
     }
@@ -122,7 +122,7 @@ struct AdminSession {
             case _ where error.mayHaveArrived: "look at what has come of it: lanyard status"
             default: startRemedy
             }
-        let subject = error.mayHaveArrived ? "no whole response from" : "no Lanyard answers at"
+        let subject = error.mayHaveArrived ? "no whole response from" : "no Lanyard responds at"
         return CommandFailure.failed("\(subject) \(client.address): \(error.message)", remedy, exitCode: 69)
     }
 

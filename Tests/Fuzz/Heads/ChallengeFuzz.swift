@@ -109,7 +109,7 @@ final class ChallengeFuzz: FuzzTarget {
         text.add(value)
         text.add("\r\n\r\n")
         var reader = ResponseReader()
-        guard (try? reader.read(text.bytes, into: table, toHead: false)) != nil else {
+        guard (try? reader.read(text.bytes, into: table, isResponseToHead: false)) != nil else {
             throw BrokenPromise("a response is refused for its challenges")
         }
         let refusal = TokenRefusal(table, in: text.bytes)

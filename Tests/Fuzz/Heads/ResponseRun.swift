@@ -9,7 +9,7 @@ struct ResponseRun: HeadRun {
     init() {}
 
     mutating func read(_ bytes: Bytes, _ table: FieldTable, _ limits: HeadLimits) throws(HeadError) -> ResponseHead? {
-        try reader.read(bytes, into: table, toHead: false, limits: limits)
+        try reader.read(bytes, into: table, isResponseToHead: false, limits: limits)
     }
 
     static func check(_ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes) throws(BrokenPromise) {
@@ -40,7 +40,7 @@ struct ResponseRun: HeadRun {
     private static func checkToHead(_ head: ResponseHead, _ fields: Int, _ bytes: Bytes) throws(BrokenPromise) {
         let table = FieldTable(capacity: max(fields, 1))
         var reader = ResponseReader()
-        guard let bodiless = try? reader.read(bytes, into: table, toHead: true) else {
+        guard let bodiless = try? reader.read(bytes, into: table, isResponseToHead: true) else {
             throw BrokenPromise("the same head is refused when it answers HEAD")
         }
         var expected = head

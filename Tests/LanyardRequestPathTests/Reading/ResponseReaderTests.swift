@@ -66,8 +66,9 @@ import Testing
             "Transfer-Encoding: identity",
         ])
     func badFraming(_ fields: String) {
-        for (status, toHead) in [(200, false), (200, true), (204, false), (304, false)] {
-            let reading = ResponseReading.of("HTTP/1.1 \(status) X\r\n\(fields)\r\n\r\n", toHead: toHead)
+        for (status, isResponseToHead) in [(200, false), (200, true), (204, false), (304, false)] {
+            let reading = ResponseReading.of(
+                "HTTP/1.1 \(status) X\r\n\(fields)\r\n\r\n", isResponseToHead: isResponseToHead)
             #expect(reading == .error(.malformed) || reading == .error(.notImplemented))
         }
     }
@@ -85,7 +86,8 @@ import Testing
                     ResponseReading.of("HTTP/1.1 \(status) X\r\n\(field)\r\n\r\n").head?.framing == BodyFraming.none)
             }
             #expect(
-                ResponseReading.of("HTTP/1.1 200 X\r\n\(field)\r\n\r\n", toHead: true).head?.framing == BodyFraming.none
+                ResponseReading.of("HTTP/1.1 200 X\r\n\(field)\r\n\r\n", isResponseToHead: true).head?.framing
+                    == BodyFraming.none
             )
         }
     }

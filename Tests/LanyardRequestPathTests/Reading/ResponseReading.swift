@@ -22,25 +22,25 @@ enum ResponseReading: Equatable {
     case incomplete
 
     /// Reads in many cuts; differing results are an issue of their own.
-    static func of(_ text: String, toHead: Bool = false, at location: SourceLocation = #_sourceLocation)
+    static func of(_ text: String, isResponseToHead: Bool = false, at location: SourceLocation = #_sourceLocation)
         -> ResponseReading
     {
         let bytes = text.unicodeScalars.map { UInt8($0.value) }
-        let results = Cuts.of(bytes.count).map { read(bytes, $0, toHead) }
+        let results = Cuts.of(bytes.count).map { read(bytes, $0, isResponseToHead) }
         for result in results where result != results[0] {
             Issue.record("cut whole: \(results[0]), cut otherwise: \(result)", sourceLocation: location)
         }
         return results[0]
     }
 
-    private static func read(_ bytes: [UInt8], _ cuts: [Int], _ toHead: Bool) -> ResponseReading {
+    private static func read(_ bytes: [UInt8], _ cuts: [Int], _ isResponseToHead: Bool) -> ResponseReading {
         let table = FieldTable(capacity: HeadLimits.response.fieldsMax)
         return bytes.withUnsafeBufferPointer { bytes in
             var reader = ResponseReader()
             do throws(HeadError) {
                 for end in cuts {
                     let run = Bytes(rebasing: bytes[0..<end])
-                    if let head = try reader.read(run, into: table, toHead: toHead) {
+                    if let head = try reader.read(run, into: table, isResponseToHead: isResponseToHead) {
                         return .head(Head(head, table, bytes))
                     }
                 }

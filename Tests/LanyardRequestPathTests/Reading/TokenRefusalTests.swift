@@ -8,7 +8,7 @@ import Testing
         let table = FieldTable(capacity: 64)
         return Array(text.utf8).withUnsafeBufferPointer { bytes in
             var reader = ResponseReader()
-            guard (try? reader.read(bytes, into: table, toHead: false)) != nil else { return nil }
+            guard (try? reader.read(bytes, into: table, isResponseToHead: false)) != nil else { return nil }
             return TokenRefusal(table, in: bytes)
         }
     }

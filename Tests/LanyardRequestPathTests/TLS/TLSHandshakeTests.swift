@@ -63,7 +63,7 @@ import Testing
         }
         #expect(client.sessions.count == TLSSessionCache.sessionsMax)
         time.withLock { $0 = $0 + .seconds(3601) }
-        #expect(client.sessions.take() == nil)
+        #expect(client.sessions.newestUsable() == nil)
         #expect(client.sessions.count == 0)
     }
 

@@ -164,7 +164,7 @@ import Testing
         #expect(run.exit == .code(69) && run.output.isEmpty)
         #expect(
             run.errors == [
-                "error: no Lanyard answers at unix:\(socket): No such file or directory",
+                "error: no Lanyard responds at unix:\(socket): No such file or directory",
                 "what to do: start it with lanyard run, or name its admin address with --admin or --config",
             ])
         let listener = try RawServer(at: .unix(socket))
@@ -191,7 +191,7 @@ import Testing
         let off = try folder.write("off.yaml", "admin: off\n")
         for (arguments, environment) in [(["--config", moved], [:]), ([], ["LANYARD_CONFIG": moved])] {
             let run = try await CommandRun(["reload"] + arguments, environment: environment)
-            #expect(run.exit == .code(69) && run.errors[0].contains("no Lanyard answers at unix:"))
+            #expect(run.exit == .code(69) && run.errors[0].contains("no Lanyard responds at unix:"))
             #expect(
                 run.errors[1]
                     == "what to do: start it with lanyard run; if admin.address was changed, restart Lanyard or give --admin "

@@ -134,7 +134,7 @@ import Testing
         let run = try await CommandRun(["shutdown"] + Self.flags(bench))
         #expect(run.exit == .code(0) && run.output == "Lanyard is stopping.\n")
         #expect(try await bench.lanyard.process.waitForExit() == .code(0))
-        try await eventually("the watch says so") { watch.log.contains("error: no Lanyard answers at ") }
+        try await eventually("the watch says so") { watch.log.contains("error: no Lanyard responds at ") }
         #expect(watch.exit == nil)
         watch.signal(SIGINT)
         #expect(try await watch.waitForExit() == .signal(Int(SIGINT)))

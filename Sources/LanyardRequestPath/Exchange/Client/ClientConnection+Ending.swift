@@ -61,7 +61,7 @@ extension ClientConnection {
         // If the head cannot be read, its method may have been read all the same.
         let method = framed ? intake.head.kind : intake.partialMethod
         let writer = ProblemWriter(
-            shard: shard, problem: problem, requestID: id, toHead: method == .head, closes: closes,
+            shard: shard, problem: problem, requestID: id, isResponseToHead: method == .head, closes: closes,
             clientMinorVersion: framed ? intake.head.minorVersion : 1)
         let bytes = writer.write(into: &shard.out)
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)

@@ -45,7 +45,7 @@ extension ClientConnection {
 
     private func beginExchange() {
         phase = .exchange
-        takePresentConfiguration()
+        adoptServedConfiguration()
         clearInbound()
         exchange = Exchange(intake.head)
         relay.beginExchange()

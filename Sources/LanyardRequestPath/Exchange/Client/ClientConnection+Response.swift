@@ -66,7 +66,8 @@ extension ClientConnection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadError) {
-                guard let response = try relay.readHead(view, into: table, toHead: intake.head.kind == .head) else {
+                guard let response = try relay.readHead(view, into: table, isResponseToHead: intake.head.kind == .head)
+                else {
                     return start
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
@@ -88,7 +89,7 @@ extension ClientConnection {
     func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
         ResponseHeadWriter(
             shard: shard, bytes: view, head: response, table: table, route: intake.route,
-            clientMinorVersion: intake.head.minorVersion, toHead: intake.head.kind == .head)
+            clientMinorVersion: intake.head.minorVersion, isResponseToHead: intake.head.kind == .head)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).

@@ -123,7 +123,7 @@ extension ClientConnection {
 
     /// How long the upstream may take to respond to `Expect: 100-continue` before Lanyard sends the 100
     /// (http-rules.md 11.2).
-    private static let continueWait = Duration.seconds(1)
+    private static let continueTimeout = Duration.seconds(1)
 
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
         guard let buffer = intake.buffer, let route = intake.route else { return }
@@ -152,7 +152,7 @@ extension ClientConnection {
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
-        if upstream.isContinueDue { setInbound(Self.continueWait) }
+        if upstream.isContinueDue { setInbound(Self.continueTimeout) }
         forwardBuffered()
         pump()
     }
@@ -220,7 +220,7 @@ extension ClientConnection {
         }
         let headIsGone = upstream.recordFlush()
         updateSendTimeout(of: connection)
-        if headIsGone, upstream.isContinueDue { setInbound(Self.continueWait) }
+        if headIsGone, upstream.isContinueDue { setInbound(Self.continueTimeout) }
         if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }

@@ -223,7 +223,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     // MARK: Between requests
 
     /// The request that begins is served by the present configuration.
-    func takePresentConfiguration() {
+    func adoptServedConfiguration() {
         guard served !== shard.served else { return }
         served = shard.served
         rules = served.configuration.rules[rules.index]

@@ -57,10 +57,10 @@ struct ResponseRelay: ~Copyable {
 
     /// Reads a head at the front of `bytes`. Nil if it is not complete.
     ///
-    /// - Parameter toHead: the request is a HEAD.
+    /// - Parameter isResponseToHead: the request is a HEAD.
     mutating func readHead(
-        _ bytes: Bytes, into table: FieldTable, toHead: Bool
-    ) throws(HeadError) -> ResponseHead? { try reader.read(bytes, into: table, toHead: toHead) }
+        _ bytes: Bytes, into table: FieldTable, isResponseToHead: Bool
+    ) throws(HeadError) -> ResponseHead? { try reader.read(bytes, into: table, isResponseToHead: isResponseToHead) }
 
     /// The head was an interim one: the next one follows.
     mutating func endInterim() { reader = ResponseReader() }

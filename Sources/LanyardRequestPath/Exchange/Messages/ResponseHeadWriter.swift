@@ -7,7 +7,7 @@ struct ResponseHeadWriter {
     let route: Route?
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
-    let toHead: Bool
+    let isResponseToHead: Bool
     /// Trailers of the upstream are relayed, so `Trailer` may announce them.
     var keepsTrailer = false
 
@@ -38,7 +38,7 @@ struct ResponseHeadWriter {
     ) {
         writeStart(&out)
         // HEAD and 304 responses describe a body that is not sent; a 204 has none to describe (RFC 9110 §8.6).
-        let isDescribed = toHead || head.status == 304
+        let isDescribed = isResponseToHead || head.status == 304
         let isDated = writeFields(&out, keepsLength: isDescribed && head.status != 204)
         if case .length(let length) = head.framing {
             out.write("Content-Length: " as StaticString)

@@ -177,7 +177,7 @@ package struct Problem: Equatable, Sendable {
         var problem = unavailable(
             "identity-unreachable", "Identity service unreachable",
             message.map { "There is no usable token: \($0)." }
-                ?? "There is no usable token, and the identity service has not answered yet.")
+                ?? "There is no usable token, and the identity service has not responded yet.")
         (problem.user, problem.retryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
         return problem
     }

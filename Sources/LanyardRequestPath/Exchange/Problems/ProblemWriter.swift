@@ -7,7 +7,7 @@ struct ProblemWriter {
     /// The request's id; also `instance`.
     let requestID: RequestID
     /// The request was a HEAD: the same head, no body.
-    let toHead: Bool
+    let isResponseToHead: Bool
     let closes: Bool
     let clientMinorVersion: Int
 
@@ -23,7 +23,7 @@ struct ProblemWriter {
         if let allow = problem.allow { out.write("Allow: \(allow)\r\n") }
         out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
         out.write("\r\n" as StaticString)
-        guard !toHead else { return 0 }
+        guard !isResponseToHead else { return 0 }
         out.write(body.bytes)
         return body.bytes.count
     }

@@ -47,7 +47,7 @@ package struct Tunnel: Equatable, Sendable {
         /// Time without a byte in either direction.
         package var idle = Duration.seconds(3600)
         /// The same after one side has ended.
-        package var halfClosedIdle = Duration.seconds(30)
+        package var halfClosedTimeout = Duration.seconds(30)
         /// Time in which a side takes no byte.
         package var write = Duration.seconds(60)
         /// From the 101 on; nil is no limit.
@@ -104,7 +104,7 @@ package struct Tunnel: Equatable, Sendable {
 
     private var idleAt: Instant {
         let isHalf = toClient.sourceHasEnded || toUpstream.sourceHasEnded
-        return lastByte + (isHalf ? min(limits.idle, limits.halfClosedIdle) : limits.idle)
+        return lastByte + (isHalf ? min(limits.idle, limits.halfClosedTimeout) : limits.idle)
     }
 
     /// Bytes were sent to this side or queued for it.
