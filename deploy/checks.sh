@@ -10,7 +10,8 @@ nothing_tried=77
 # What check_command_files needs.
 command_packages=(man-db groff-base mandoc zsh fish)
 
-# --quick leaves out what takes long or needs root. --tools only installs what the check needs.
+# --quick leaves out what takes long or needs root, and installs nothing. --tools only installs what the check needs. Only the checks of
+# the fast tier have both.
 mode=${1:-}
 case $mode in
 "" | --quick | --tools) ;;
@@ -51,6 +52,9 @@ finish_checks() {
     [ "$faults" = 0 ] && [ "$passes" -gt 0 ]
     exit
 }
+
+# The quick form has a short time: what --tools could not install is missing there.
+if [ "$mode" = --quick ]; then need_packages() { [ "$1" = wanted ] || [ -z "$(missing_packages "${@:2}")" ]; }; fi
 
 # end_of_tools: with --tools the check ends here.
 end_of_tools() { [ "$mode" != --tools ] || exit 0; }
@@ -150,6 +154,10 @@ packages() {
 # python_with MODULE=VERSION...: packages from PyPI in a place of their own; prints its interpreter.
 python_with() {
     local venv=$PWD/.build-roots/venv
+    if [ "$mode" = --quick ]; then
+        [ -x "$venv/bin/python3" ] && echo "$venv/bin/python3"
+        return
+    fi
     [ -x "$venv/bin/pip" ] || python3 -m venv "$venv" >&2 || return 1
     "$venv/bin/pip" install --quiet --disable-pip-version-check "$@" </dev/null >&2 && echo "$venv/bin/python3"
 }

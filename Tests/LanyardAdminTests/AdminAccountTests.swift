@@ -258,9 +258,9 @@ import Testing
     }
 
     @Test("a call with an unknown outcome is not to be repeated blindly")
-    func unanswered() async throws {
+    func outcomeUnknown() async throws {
         let server = try AdminServer()
-        server.users.replies(.failure(.unanswered(Self.error(.unknownOutcome, nil))))
+        server.users.replies(.failure(.serviceOutcomeUnknown(Self.error(.unknownOutcome, nil))))
         let response = try await server.ask("POST", "/v1/users/bob/functions/f")
         #expect(response.status == 503 && response["Retry-After"] == nil)
         #expect(try response.json["retryable"].bool == false)

@@ -573,7 +573,7 @@ enum FaultCases {
             both + "routes:\n  - {upstream: 'https://a.example', tls: {unsafe_skip_verify: true}}\n",
             [
                 """
-                warning: lanyard.yaml:7:63: routes[0].tls.unsafe_skip_verify: tokens go to any server that answers in \
+                warning: lanyard.yaml:7:63: routes[0].tls.unsafe_skip_verify: tokens go to any server that responds in \
                 the upstream's place; name its authority with ca_file
                 """
             ]

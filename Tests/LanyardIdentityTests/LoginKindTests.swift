@@ -121,15 +121,15 @@ struct LoginKindTests {
         arguments: [
             (
                 "abc",
-                "it has 1 segment in place of 3, and the service would answer \"token contains an invalid number of segments\""
+                "it has 1 segment in place of 3, and the service would respond with \"token contains an invalid number of segments\""
             ),
             (
                 "a.b",
-                "it has 2 segments in place of 3, and the service would answer \"token contains an invalid number of segments\""
+                "it has 2 segments in place of 3, and the service would respond with \"token contains an invalid number of segments\""
             ),
             (
                 "aaaa.bbbb.cccc.dddd.eeee",
-                "it has 5 segments in place of 3, and the service would answer \"token contains an invalid number of segments\""
+                "it has 5 segments in place of 3, and the service would respond with \"token contains an invalid number of segments\""
             ),
             (".bbbb.cccc", "its first segment is empty"), ("aaaa..cccc", "its second segment is empty"),
             ("aaaa.bbbb.", "its third segment is empty"),

@@ -109,6 +109,6 @@ import Testing
             #expect(attempt.refused(error, Self.tokens("two"), at: Self.now) == .fail(.identity(error)))
         }
         let lost = IdentityError(.unknownOutcome, message: "lost")
-        #expect(attempt.refused(lost, Self.tokens("two"), at: Self.now) == .fail(.unanswered(lost)))
+        #expect(attempt.refused(lost, Self.tokens("two"), at: Self.now) == .fail(.serviceOutcomeUnknown(lost)))
     }
 }

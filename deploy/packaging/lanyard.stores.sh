@@ -2,12 +2,13 @@
 # deploy/package puts this function into the package's scripts.
 stores_elsewhere() {
     for file in /etc/lanyard/*.yaml /etc/default/lanyard /etc/systemd/system/lanyard.service.d/*.conf; do
-        if [ -r "$file" ]; then
+        if [ -f "$file" ] && [ -r "$file" ]; then
             awk '
                 function value(start) {
                     text = substr($0, start)
                     sub(/^["\047 \t]+/, "", text)
                     sub(/["\047,} \t#].*/, "", text)
+                    if (text == "") return
                     if (text !~ /^\//) text = "/etc/lanyard/" text
                     if (text !~ /^\/var\/lib\/lanyard\//) print text
                 }

@@ -105,13 +105,13 @@ extension OperatorResponse {
                 503, "store-failing", "The store fails",
                 "The store cannot be read or written now, and this call cannot do without it; nothing was changed.",
                 user: user, isRetryable: true)
-        case .unanswered(let error): unanswered(error, user)
+        case .serviceOutcomeUnknown(let error): outcomeUnknown(error, user)
         case .notDeleted(let error): notDeleted(error, user, name)
         }
     }
 
     /// Whether the call was carried out is unknown, so it is not to be repeated blindly.
-    private static func unanswered(_ error: IdentityError, _ user: String?) -> OperatorResponse {
+    private static func outcomeUnknown(_ error: IdentityError, _ user: String?) -> OperatorResponse {
         let detail = error.message + ". Whether the call was carried out is unknown; look before repeating it."
         return problem(
             503, "identity-unreachable", "Identity service unreachable", detail, user: user, identity: error)

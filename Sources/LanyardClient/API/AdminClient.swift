@@ -25,7 +25,7 @@ package struct AdminClient: Sendable {
         do throws(HTTPClientError) {
             response = try client.perform(HTTPClient.Request(method, path, token: token, body: body))
         } catch {
-            throw .unanswered(error)
+            throw .noResponse(error)
         }
         switch (response.status, response.contentType) {
         case (204, _), (200..<300, "application/json"): return response
@@ -70,7 +70,7 @@ package struct AdminClient: Sendable {
 /// Why a call did not succeed. A type of its own, because the case decides the exit code of a command.
 package enum AdminCallError: Error, Sendable {
     /// There is no response.
-    case unanswered(HTTPClientError)
+    case noResponse(HTTPClientError)
     /// The response to the call is a problem.
     case problem(AdminProblem)
     /// The response is not one of an admin API.

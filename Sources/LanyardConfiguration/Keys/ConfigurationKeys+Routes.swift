@@ -61,7 +61,8 @@ extension ConfigurationKeys {
             "Sends tokens over plain http to an address that is not loopback or a unix socket."),
         .init(
             "routes[].allow_link_local", .value(.boolean), "false",
-            "Dials 169.254.0.0/16 and fe80::/10, which metadata services use."),
+            "Dials 169.254.0.0/16, fe80::/10, and the other fixed addresses of metadata services: 100.100.100.200, "
+                + "168.63.129.16, fd00:ec2::254, fd20:ce::254."),
         .init("routes[].timeouts", .section, "How long each step may take."),
         .init("routes[].timeouts.connect", .value(.duration(moment)), "5s", "Connecting to one address."),
         .init("routes[].timeouts.connect_all", .value(.duration(moment)), "10s", "Connecting, all addresses together."),

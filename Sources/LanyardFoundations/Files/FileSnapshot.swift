@@ -64,6 +64,9 @@ package struct FileSnapshot: Sendable {
         do {
             let read = try SecretFile.readStamped(path, isText: bytesMax == nil, bytesMax: bytesMax ?? textBytesMax)
             return FileSnapshot(stamp: read.stamp, outcome: .success(read.content))
+        } catch .system(let code) {
+            // A stamp from now may be that of another file, which has come since.
+            return FileSnapshot(stamp: nil, outcome: .failure(.system(code)))
         } catch {
             return FileSnapshot(stamp: stamp(of: path), outcome: .failure(error))
         }

@@ -104,7 +104,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         guard let outcome = snapshot.outcome else { return settling.forget() }
         if case .failure(.stopping) = outcome { return }
         // This says nothing about the file: the reported content stays valid until a later read succeeds.
-        if reported != nil, case .failure(let error) = outcome, error.isShortage {
+        if case .failure(let error) = outcome, error.isShortage || (error == .unsettled && !reportsInitialContent) {
             seen = nil
             return
         }

@@ -70,7 +70,8 @@ package enum SecretFile {
         /// Every user of the machine may read the file, which deserves a warning.
         package let isWorldReadable: Bool
         /// The kernel confirms that no process had the file open for writing while it was read. Asked only of a file that changed less than
-        /// `FileSnapshot.Stamp.restingAge` ago.
+        /// `FileSnapshot.Stamp.restingAge` ago. The kernel knows no writers of other machines, so a file of a shared file system may be
+        /// believed too early, until the next read of its watch.
         package let isComplete: Bool
     }
 

@@ -92,6 +92,6 @@ package struct AccountAttempt: Sendable {
 
     /// What an operator learns of an error of the service.
     static func failure(_ error: IdentityError) -> UserError {
-        error.verdict == .unknownOutcome ? .unanswered(error) : .identity(error)
+        error.verdict == .unknownOutcome ? .serviceOutcomeUnknown(error) : .identity(error)
     }
 }

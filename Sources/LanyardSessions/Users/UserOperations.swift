@@ -94,7 +94,7 @@ package enum UserError: Error, Equatable, Sendable {
     /// The store cannot be read or written, and only the store knows the user.
     case storeFailing
     /// The call about the account was sent and got no usable response: it may have been carried out.
-    case unanswered(IdentityError)
+    case serviceOutcomeUnknown(IdentityError)
     /// The account was not deleted, or that is unknown (`unknownOutcome`). The user stays logged in.
     case notDeleted(IdentityError)
 }

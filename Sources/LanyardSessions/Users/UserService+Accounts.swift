@@ -147,7 +147,7 @@ extension UserService {
     private static func foreignAccount(_ grant: Grant, _ runner: SessionRunner) -> UserError? {
         guard let named = grant.userID, let own = runner.coordinator.context.accountID, named != own else { return nil }
         let message = "the identity service's response to the link names another account; its token is not used"
-        return .unanswered(IdentityError(.unknownOutcome, message: message))
+        return .serviceOutcomeUnknown(IdentityError(.unknownOutcome, message: message))
     }
 
     // MARK: Deletion
@@ -178,7 +178,7 @@ extension UserService {
         case .failure(let error):
             runner.endDeletion(isDeleted: false)
             switch error {
-            case .identity(let error), .unanswered(let error): end(requestID, .failure(.notDeleted(error)))
+            case .identity(let error), .serviceOutcomeUnknown(let error): end(requestID, .failure(.notDeleted(error)))
             default: end(requestID, .failure(error))
             }
         }

@@ -104,7 +104,7 @@ struct AdminSession {
     /// Prints an error and what to do next.
     func report(_ error: AdminCallError) -> ExitCode {
         switch error {
-        case .unanswered(let error): return report(error)
+        case .noResponse(let error): return report(error)
         case .problem(let problem): return report(problem)
         case .notAdminAPI(let status):
             return CommandFailure.failed(

@@ -183,9 +183,9 @@ extension FleetWorld {
         guard let change = process.accountChanges[user] else { return }
         checkAccountFailure(error, change, process, user)
         switch (change.kind, error) {
-        case (.link, .unanswered): report.count(.linkUnanswered)
+        case (.link, .serviceOutcomeUnknown): report.count(.linkUnanswered)
         case (.link, _): report.count(.linkRefused)
-        case (.deletion, .unanswered): report.count(.deletionUnanswered)
+        case (.deletion, .serviceOutcomeUnknown): report.count(.deletionUnanswered)
         case (.deletion, _): report.count(.deletionRefused)
         }
         change.kind == .deletion ? endDeletion(process, user, isDeleted: false) : close(process, user)

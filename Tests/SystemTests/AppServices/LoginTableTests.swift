@@ -131,7 +131,7 @@ struct LoginTableTests {
         #expect(found.sorted() == expected.sorted())
 
         let flags = try Self.cells("configuration.md", under: "## Where values come from").filter {
-            $0.count == 3 && ($0[2].hasPrefix("Log in") || $0[0] == "`--password-file`")
+            $0.count == 4 && ($0[3].hasPrefix("Log in") || $0[0] == "`--password-file`")
         }.map { String($0[0].dropFirst().dropLast()) }
         let help = try await CommandRun(["login", "--help"]).output
         let credential = try #require(help.range(of: "\nCREDENTIAL:"), "\(help)")

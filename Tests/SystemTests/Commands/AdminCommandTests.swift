@@ -194,7 +194,7 @@ import Testing
         let file = try folder.write("token", String(repeating: "t", count: 32))
         let run = try await CommandRun(["users", "--admin", "\(server.endpoint)", "--token-file", file])
         #expect(run.exit == .code(69))
-        #expect(run.errors[0] == "error: what answers at \(server.endpoint) is no admin API of Lanyard (status 200)")
+        #expect(run.errors[0] == "error: what responds at \(server.endpoint) is no admin API of Lanyard (status 200)")
         #expect(server.requests[0]["Authorization"] == "Bearer \(String(repeating: "t", count: 32))")
         #expect(server.requests[0]["Host"] == "\(server.endpoint)")
     }

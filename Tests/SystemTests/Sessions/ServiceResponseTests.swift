@@ -18,11 +18,13 @@ import Testing
         static let all = [
             BadResponse(name: "a page of a captive portal", fault: #""html""#, words: "cannot be used"),
             BadResponse(name: "a success that breaks off", fault: #""malformed""#, words: "cannot be used"),
-            BadResponse(name: "500", fault: #""server_error""#, words: "answered 500"),
+            BadResponse(name: "500", fault: #""server_error""#, words: "responded with 500"),
             BadResponse(
-                name: "503 with Retry-After", fault: #""unavailable","retry_after":3"#, words: "answered 503", pause: 3),
+                name: "503 with Retry-After", fault: #""unavailable","retry_after":3"#, words: "responded with 503",
+                pause: 3),
             BadResponse(
-                name: "429 with Retry-After", fault: #""too_many_requests","retry_after":3"#, words: "answered 429",
+                name: "429 with Retry-After", fault: #""too_many_requests","retry_after":3"#,
+                words: "responded with 429",
                 pause: 3),
             BadResponse(
                 name: "410", fault: #""gone""#, status: 410, words: "it has ended; check base_url",

@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(
-        "a truncated JWT is not sent; the problem names the file and what the service would answer, until it is whole")
+        "a truncated JWT is not sent; the problem names the file and what the service would respond, until it is whole")
     func truncated() async throws {
         let service = try LoginService()
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
@@ -86,7 +86,7 @@ import Testing
         #expect(
             try await Self.refusal(lanyard)["detail"].string
                 == "Lanyard cannot log this user in: \(path) holds no JWT: it has 2 segments in place of 3, and the "
-                + "service would answer \"token contains an invalid number of segments\"; the file is wrong or "
+                + "service would respond with \"token contains an invalid number of segments\"; the file is wrong or "
                 + "truncated: write the whole token into it, it is read again by itself.")
         #expect(service.server.requests.isEmpty && upstream.connectionCount == 0)
         try folder.write("jwt", whole)

@@ -7,6 +7,12 @@ extension ClientConnection {
     /// A byte of the client's has come. In the phase of the handshake.
     var hasBegunHandshake: Bool { stream.isSecured || isQueuedForHandshake }
 
+    /// The client gets a turn of its handshake. In a drain, one whose first byte has come gets the time of a handshake.
+    func awaitHandshakeTurn() {
+        if shard.isDraining, !hasBegunHandshake { setInbound(shard.limits.headerTimeout) }
+        shard.handshakes.add(self)
+    }
+
     /// Continues the handshake with what has arrived. Called by `HandshakeQueue`.
     ///
     /// The session is made here and not at the accept: a client that sends nothing costs no memory for it.
@@ -19,8 +25,6 @@ extension ClientConnection {
                 return handshakeFailed(error)
             }
             stream.expectInput()
-            // The first byte has come within the short time of a drain.
-            if shard.isDraining { setInbound(shard.limits.headerTimeout) }
         }
         switch stream.continueHandshake() {
         case .done: handshakeCompleted()

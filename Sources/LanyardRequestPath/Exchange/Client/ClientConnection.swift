@@ -152,7 +152,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         var share = 256 << 10
         while stream.canRead {
             switch phase {
-            case .handshake: return shard.handshakes.add(self)
+            case .handshake: return awaitHandshakeTurn()
             case .waiting, .head:
                 guard stream.isFlushed else { return }
                 share -= readHead()
