@@ -134,30 +134,23 @@ final class IdentityTLSWatches: Sendable {
     }
 }
 
-/// The files of one identity. All mutable state belongs to the loop's queue.
-private final class IdentityTLSWatch: Watcher, @unchecked Sendable {
+/// The files of one identity.
+private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     private let name: String
     /// As the files were read when this began.
     private let entry: IdentityTLS.Entry
     private let service: AppServicesIdentity
-    private let loop: EventLoop
     private let log: Logger
-    /// As the watches have reported the files.
-    private var read: TLSFileContents
     /// What the service's present contents were made of, and when the client's chain ends.
     private let inUse: Guarded<(read: TLSFileContents, certificateExpiresAt: WallTime?)>
-    private var watches: [FileWatch] = []
-    private var deadline: Deadline?
 
     init(_ name: String, _ entry: IdentityTLS.Entry, of service: AppServicesIdentity, on loop: EventLoop, log: Logger) {
         self.name = name
         self.entry = entry
         self.service = service
-        self.loop = loop
         self.log = log
-        read = entry.read
         inUse = Guarded((entry.read, entry.files.certificateExpiresAt(in: entry.read)))
-        super.init()
+        super.init(entry.files.paths, entry.read, on: loop)
     }
 
     /// Whether the same service uses what was read now. From any thread.
@@ -171,49 +164,16 @@ private final class IdentityTLSWatch: Watcher, @unchecked Sendable {
     /// The service uses what the files held when this began.
     func apply() { service.replaceTLS(entry.contents) }
 
-    func start(by reader: FileReader) {
-        loop.post { [self] in
-            guard deadline == nil else { return }
-            deadline = Deadline(of: self)
-            watches = Set(entry.files.paths).sorted().map { path in
-                FileWatch(path, by: reader, on: loop) { [weak self] in self?.receive($0, of: path) }
-            }
-            for watch in watches { watch.start() }
-        }
+    override func use(_ contents: TLSFileContents) throws(TLSFileContents.FileError) {
+        service.replaceTLS(try entry.files.contents(from: contents))
+        let end = entry.files.certificateExpiresAt(in: contents)
+        inUse.withLock { $0 = (contents, end) }
+        log.notice(
+            "an identity uses its changed TLS files from now on",
+            metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])
     }
 
-    func stop() {
-        loop.post { [self] in
-            for watch in watches { watch.stop() }
-            watches = []
-            if let deadline { loop.drop(deadline) }
-            deadline = nil
-        }
-    }
-
-    private func receive(_ outcome: FileWatch.Outcome, of path: String) {
-        switch outcome {
-        case .success(let content):
-            guard read.replace(path, by: content.secret), let deadline else { return }
-            loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
-        case .failure(let error): logFailure(error.message(path: path))
-        }
-    }
-
-    override func due(_ deadline: Deadline) {
-        do throws(TLSFileContents.FileError) {
-            service.replaceTLS(try entry.files.contents(from: read))
-            let end = entry.files.certificateExpiresAt(in: read)
-            inUse.withLock { $0 = (read, end) }
-            log.notice(
-                "an identity uses its changed TLS files from now on",
-                metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])
-        } catch {
-            logFailure(error.message)
-        }
-    }
-
-    private func logFailure(_ reason: String) {
+    override func logFailure(_ reason: String) {
         log.error(
             "an identity's changed TLS files cannot be used: the previous ones go on",
             metadata: ["event": "identity.tls.failed", "identity": .string(name), "reason": .string(reason)])

@@ -113,19 +113,14 @@ final class ListenerTLSWatches: Sendable {
 }
 
 /// The files of one listener.
-private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
+private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     private let index: Int
     private let address: String
     private let files: ListenerTLSFiles
     private let path: RequestPath
-    private let loop: EventLoop
     private let log: Logger
-    /// As the watches have reported them.
-    private var contents: TLSFileContents
     /// What the listener's present context was made of.
     private let inUse: Guarded<TLSFileContents>
-    private var watches: [FileWatch] = []
-    private var deadline: Deadline?
 
     init(
         _ index: Int, _ address: String, _ files: ListenerTLSFiles, _ contents: TLSFileContents, for path: RequestPath,
@@ -134,69 +129,34 @@ private final class ListenerTLSWatch: Watcher, @unchecked Sendable {
         self.index = index
         self.address = address
         self.files = files
-        self.contents = contents
         inUse = Guarded(contents)
         self.path = path
-        self.loop = loop
         self.log = log
-        super.init()
+        super.init(files.paths, contents, on: loop)
     }
 
     /// What the listener's present context was made of. From any thread.
     var contentsInUse: TLSFileContents { inUse.withLock { $0 } }
 
-    func start(by reader: FileReader) {
-        loop.post { [self] in
-            guard deadline == nil else { return }
-            deadline = Deadline(of: self)
-            watches = Set(files.paths).sorted().map { path in
-                FileWatch(path, by: reader, on: loop) { [weak self] in self?.receive($0, of: path) }
-            }
-            for watch in watches { watch.start() }
-        }
+    override func use(_ contents: TLSFileContents) throws(TLSFileContents.FileError) {
+        let context = try files.context(from: contents)
+        path.setTLS(context, ofListener: index)
+        inUse.withLock { $0 = contents }
+        log.notice(
+            "a listener uses its changed TLS files from now on",
+            metadata: ["event": "listener.tls.reloaded", "address": .string(address)])
+        if let warning = files.warning(about: context) { Self.log(warning, address, by: log) }
     }
 
-    func stop() {
-        loop.post { [self] in
-            for watch in watches { watch.stop() }
-            watches = []
-            if let deadline { loop.drop(deadline) }
-            deadline = nil
-        }
-    }
-
-    private func receive(_ outcome: FileWatch.Outcome, of path: String) {
-        switch outcome {
-        case .success(let content):
-            guard contents.replace(path, by: content.secret), let deadline else { return }
-            loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
-        case .failure(let error): logFailure(error.message(path: path))
-        }
-    }
-
-    override func due(_ deadline: Deadline) {
-        do throws(TLSFileContents.FileError) {
-            let context = try files.context(from: contents)
-            path.setTLS(context, ofListener: index)
-            inUse.withLock { $0 = contents }
-            log.notice(
-                "a listener uses its changed TLS files from now on",
-                metadata: ["event": "listener.tls.reloaded", "address": .string(address)])
-            if let warning = files.warning(about: context) { Self.log(warning, address, by: log) }
-        } catch {
-            logFailure(error.message)
-        }
+    override func logFailure(_ reason: String) {
+        log.error(
+            "a listener's changed TLS files cannot be used: the previous ones go on",
+            metadata: ["event": "listener.tls.failed", "address": .string(address), "reason": .string(reason)])
     }
 
     private static func log(_ warning: String, _ address: String, by log: Logger) {
         log.warning(
             "clients will refuse a listener's certificate",
             metadata: ["event": "listener.tls.warning", "address": .string(address), "reason": .string(warning)])
-    }
-
-    private func logFailure(_ reason: String) {
-        log.error(
-            "a listener's changed TLS files cannot be used: the previous ones go on",
-            metadata: ["event": "listener.tls.failed", "address": .string(address), "reason": .string(reason)])
     }
 }
