@@ -36,7 +36,8 @@ import Testing
     )
     func bufferBytesMax() async throws {
         let bench = try await HTTPBench.start {
-            $0.limits = "buffer_bytes_max: 1MiB"
+            // The first reader is idle while the others of the crowd read.
+            $0.limits = "buffer_bytes_max: 1MiB, idle_timeout: 1h"
             // The readers and the POST stand still for as long as the crowd needs to come, and are not to be cut for it.
             $0.route = "timeouts: {write: 1h, response_header: 1h, response_idle: 1h}"
             $0.isUnix = true

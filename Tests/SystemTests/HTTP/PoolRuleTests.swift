@@ -4,8 +4,8 @@ import Testing
 /// http-rules.md 16: upstream connections.
 @Suite(.serialized, .timeLimit(minutes: 2)) struct PoolRuleTests {
     private static let shared = Task {
-        // Ended at once: nothing listens there, until a test does.
-        let dead = try RawServer()
+        // Ended at once: nothing listens there, until a test does. At an address of its own: a test beside this one may get the port.
+        let dead = try RawServer(at: .loopback(11, 0))
         dead.stop()
         let bench = try await HTTPBench.start {
             // These tests count connections and reuse them from other clients: each shard has pools of its own.
