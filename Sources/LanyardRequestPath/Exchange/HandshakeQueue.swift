@@ -10,13 +10,6 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     private static let stepsMax = 2
     /// Sessions whose handshake is in progress, of one shard. An eighth of the default of `limits.connections_max`.
     static let sessionsMax = 512
-    /// At the limit a client is not closed before it has had this time, which is far more than a round trip. Until then the others wait.
-    private static let roomDelay = Duration.seconds(1)
-
-    private struct Handshake {
-        let client: ClientConnection
-        let begunAt: Instant
-    }
 
     private let loop: EventLoop
     /// Clients from which something has come and that have no session yet, in that order.
@@ -24,15 +17,12 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// Clients with a session from which something more has come, in that order.
     private var continuing = Turns()
     /// Clients with a session, in the order in which their handshakes have begun.
-    private var inProgress: [Handshake] = []
+    private var inProgress: [ClientConnection] = []
     private var isDeferred = false
-    /// When the oldest handshake may be closed for one that waits.
-    private let room = Deadline()
 
     init(loop: EventLoop) {
         self.loop = loop
         super.init()
-        room.owner = self
     }
 
     /// The client's handshake gets its turn, once. A client that closes before loses it.
@@ -45,12 +35,8 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
 
     /// The client's handshake is over, or the client is closed.
     func remove(_ client: ClientConnection) {
-        guard let place = inProgress.firstIndex(where: { $0.client === client }) else { return }
-        inProgress.remove(at: place)
-        if !beginning.isEmpty { deferSteps() }
+        if let place = inProgress.firstIndex(where: { $0 === client }) { inProgress.remove(at: place) }
     }
-
-    override func due(_ deadline: Deadline) { deferSteps() }
 
     /// Handshakes that go on and handshakes that begin have their turns alternately. In one queue, each of thousands of clients would begin
     /// before the first one is complete.
@@ -65,26 +51,21 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
             steps += 1
             client.continueHandshake()
         }
-        if !continuing.isEmpty || (!beginning.isEmpty && hasRoom) { deferSteps() }
-        loop.set(room, at: beginning.isEmpty ? .never : oldestSilent.map { $0.begunAt + Self.roomDelay } ?? .never)
+        if !beginning.isEmpty || !continuing.isEmpty { deferSteps() }
     }
 
-    /// Another handshake may begin. At the limit this needs a client that Lanyard has waited for long enough. A client that waits for
-    /// Lanyard is not closed.
-    private var hasRoom: Bool {
-        guard inProgress.count >= Self.sessionsMax else { return true }
-        return oldestSilent.map { $0.begunAt + Self.roomDelay <= loop.now } ?? false
-    }
+    /// Another handshake may begin. At the limit this needs a client that Lanyard waits for. A client that waits for Lanyard is not closed.
+    private var hasRoom: Bool { inProgress.count < Self.sessionsMax || oldestSilent != nil }
 
-    /// The handshake that has begun first, of those whose client has sent nothing more.
-    private var oldestSilent: Handshake? { inProgress.first { !$0.client.isQueuedForHandshake } }
+    /// The client whose handshake has begun first, of those from which nothing more has come.
+    private var oldestSilent: ClientConnection? { inProgress.first { !$0.isQueuedForHandshake } }
 
     /// The next client that begins. At the limit another one is closed for it.
     private func nextBeginning() -> ClientConnection? {
         guard let client = beginning.next() else { return nil }
         guard client.phase == .handshake else { return client }
-        if inProgress.count >= Self.sessionsMax { oldestSilent?.client.handshakeFailed(.tooManyHandshakes) }
-        inProgress.append(Handshake(client: client, begunAt: loop.now))
+        if inProgress.count >= Self.sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
+        inProgress.append(client)
         return client
     }
 
