@@ -40,14 +40,14 @@ import Testing
         let issued = authority.issue("DNS:localhost")
         let certificate = try folder.write("cert.pem", issued.certificate)
         let key = try folder.write("key.pem", issued.key)
-        let stranger = try folder.write("ca.pem", TestAuthority("Another authority").pem)
+        let otherAuthority = try folder.write("ca.pem", TestAuthority("Another authority").pem)
         let server = try TLSRelay(.server(issued), before: upstream.endpoint)
         let lanyard = try await LanyardProcess.start(
             """
             routes:
               - name: all
                 upstream: "https://localhost:\(server.endpoint.port)"
-                tls: {ca_file: \(stranger)}
+                tls: {ca_file: \(otherAuthority)}
 
             """,
             token: "t", listener: "address: \"127.0.0.1:0\", tls: {certificate_file: \(certificate), key_file: \(key)}")

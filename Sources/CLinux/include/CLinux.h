@@ -36,8 +36,8 @@ int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *
 
 /* Takes a read lease (fcntl(2), F_SETLEASE) on a file that is open for reading only: 0 if no process has it open for writing. Until the
  * descriptor is closed, an open for writing then waits. -1 with errno otherwise: EAGAIN, a process writes it; EACCES, it belongs to
- * another account; EINVAL, its file system has no leases. The signal about a waiting writer is SIGURG, which is ignored. The default, SIGIO,
- * would end the process. */
+ * another account; EINVAL, its file system has no leases. The signal about a waiting writer is SIGURG, which is ignored. The default,
+ * SIGIO, would end the process. */
 int lanyard_take_read_lease(int descriptor);
 
 /* CPUs of sched_getaffinity(), or -1. */
