@@ -26,6 +26,19 @@ struct SessionUnusableGrantTests {
         }
     }
 
+    @Test("failures of another kind before it do not lengthen that")
+    func afterOutage() throws {
+        let driver = SessionDriver(chance: 0)
+        driver.handle(.loginRequested)
+        for _ in 0..<8 {
+            driver.handle(
+                .failed(IdentityError(.transient(retryAfter: nil), message: "planned"), try #require(driver.call)))
+            driver.toDue()
+        }
+        driver.handle(.failed(Self.error("new"), try #require(driver.call)))
+        #expect(driver.dueIn == 15)
+    }
+
     @Test("a login's session is revoked, its own and a requested one; the session at hand is not")
     func login() throws {
         let driver = CoordinatorDriver()

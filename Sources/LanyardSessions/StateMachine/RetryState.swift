@@ -21,6 +21,8 @@ package struct RetryState: Sendable {
     /// A request has wanted a token since the latest attempt began: the back-off is at most 10 s.
     package var hasTokenRequest = false
 
+    /// The logins since the last success that made a session at the service and brought no usable token.
+    private var unusableLogins = 0
     /// Since when the credential has been in doubt; a success clears it.
     private var doubtedSince: Instant?
 
@@ -31,7 +33,7 @@ package struct RetryState: Sendable {
     /// While requests come, the whole jitter lies within 10 s.
     private static let backoffWhileRequested = Backoff(first: .seconds(10), max: .seconds(10), min: delayMin)
     /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.
-    /// Requests do not shorten it.
+    /// Requests do not shorten it. Failures of another kind made nothing there and do not lengthen it.
     private static let backoffAfterUnusableLogin = Backoff(first: .seconds(30), max: .seconds(300), fixedShare: 0.5)
 
     private static func backoff(max delayMax: Duration) -> Backoff {
@@ -115,7 +117,8 @@ package struct RetryState: Sendable {
         default: break
         }
         if error.hasMadeSession {
-            delay = Self.backoffAfterUnusableLogin.delay(after: next.failures, chance: eventContext.chance)
+            next.unusableLogins += 1
+            delay = Self.backoffAfterUnusableLogin.delay(after: next.unusableLogins, chance: eventContext.chance)
             next.notBefore = max(next.notBefore, now + delay)
         }
         if hasTokenRequest, tokens?.isUsable(at: now) != true, error.verdict != .gone {
