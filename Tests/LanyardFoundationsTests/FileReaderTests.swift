@@ -104,9 +104,9 @@ import Testing
         let (hasThreads, read, short) = (Milestone(), Tally(), Tally())
         let files = FileReader(
             read: { _, _ in Self.found },
-            start: { files in
+            start: { body in
                 guard hasThreads.isSet else { return EAGAIN }
-                Thread.detachNewThread { files.run() }
+                Thread.detachNewThread(body)
                 return 0
             })
         let loop = try loop()

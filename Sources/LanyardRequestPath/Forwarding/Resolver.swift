@@ -1,21 +1,18 @@
 import CLinux
-import Dispatch
 import Glibc
 import LanyardFoundations
 
 /// Resolves names by `getaddrinfo` on threads of its own, never on a shard, with one lookup per name at a time.
 ///
 /// The call cannot be cancelled, so the caller bounds its own waiting. Each waiting name has a thread of its own, up to
-/// 8: a name server that is silent for some names delays no others. Two threads stay when there is nothing to do.
+/// 8: a name server that is silent for some names delays no others.
 package final class Resolver: Sendable {
     package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamError>) -> Void
     typealias Lookup = @Sendable (String) -> Result<[SocketAddress], UpstreamError>
-    /// Starts a thread that runs the resolver. Returns 0 or the error number.
-    typealias Start = @Sendable (Resolver) -> CInt
+    typealias Calls = BlockingCalls<Reply, Result<[SocketAddress], UpstreamError>>
 
     /// How long a caller waits for a lookup.
     package static let waitMax = Duration.seconds(5)
-    private static let threadsAtRest = 2
     private static let threadsMax = 8
 
     /// How a lookup has ended: the values of `result` in `lanyard_dns_lookups_total`.
@@ -33,104 +30,40 @@ package final class Resolver: Sendable {
         }
     }
 
-    private struct State {
-        var counts: [Outcome: Int] = [:]
-        /// The callers that wait for each name.
-        var waiting: [String: [Reply]] = [:]
-        /// Names that no thread looks up yet.
-        var order: [String] = []
-        var threads = 0
-        /// Threads that wait, including those that are being woken: each name in `order` stands for one.
-        var idle = 0
+    /// How many lookups have ended, and how.
+    private final class Counts: Sendable {
+        let values = Guarded<[Outcome: Int]>([:])
     }
 
-    private enum Work { case lookUp(String), wait, end }
-
-    private let state = Guarded(State())
-    private let work = DispatchSemaphore(value: 0)
-    private let lookUp: Lookup
-    private let start: Start
+    private let counts = Counts()
+    private let calls: Calls
 
     package convenience init() { self.init { Self.lookUpBlocking($0) } }
 
     /// - Parameter lookUp: blocks until the addresses of a name are known.
-    init(lookUp: @escaping Lookup, start: @escaping Start = { resolver in DetachedThread.start { resolver.run() } }) {
-        self.lookUp = lookUp
-        self.start = start
+    init(lookUp: @escaping Lookup, start: @escaping Calls.Start = { DetachedThread.start($0) }) {
+        calls = Calls(
+            threadsMax: Self.threadsMax,
+            kind: Calls.Kind(
+                prepareThread: { lanyard_limit_resolver() },
+                perform: { host, _ in lookUp(host) },
+                outcomeWithoutThread: { .failure(.local($0)) },
+                reply: { [counts] result, replies in
+                    counts.values.withLock { $0[Outcome(result), default: 0] += 1 }
+                    for reply in replies { reply(result) }
+                }), start: start)
     }
 
     /// Looks `host` up. `reply` is called on a thread of the resolver, possibly late: bound the waiting by `waitMax`.
     /// If no thread can be started at all, it is called before this returns.
     package func resolve(_ host: String, reply: @escaping Reply) {
-        let spawn = state.withLock { state in
-            let isNew = state.waiting[host] == nil
-            state.waiting[host, default: []].append(reply)
-            guard isNew else { return false }
-            state.order.append(host)
-            guard state.order.count > state.idle, state.threads < Self.threadsMax else { return false }
-            state.threads += 1
-            return true
-        }
-        guard spawn else {
-            work.signal()
-            return
-        }
-        let code = start(self)
-        if code != 0 { threadUnavailable(code) }
-    }
-
-    /// No thread could be started for a name: the next free one takes it. If there is no thread at all, all lookups
-    /// fail.
-    private func threadUnavailable(_ code: CInt) {
-        let replies = state.withLock { state -> [Reply] in
-            state.threads -= 1
-            guard state.threads == 0 else { return [] }
-            let names = state.order
-            state.counts[.failure, default: 0] += names.count
-            state.order = []
-            return names.flatMap { state.waiting.removeValue(forKey: $0) ?? [] }
-        }
-        for reply in replies { reply(.failure(.local(code))) }
-    }
-
-    /// Runs one thread.
-    func run() {
-        lanyard_limit_resolver()
-        while true {
-            switch nextWork() {
-            case .lookUp(let host): complete(host)
-            case .wait:
-                work.wait()
-                state.withLock { $0.idle -= 1 }
-            case .end: return
-            }
-        }
-    }
-
-    private func nextWork() -> Work {
-        state.withLock { state in
-            if !state.order.isEmpty { return .lookUp(state.order.removeFirst()) }
-            guard state.idle < Self.threadsAtRest else {
-                state.threads -= 1
-                return .end
-            }
-            state.idle += 1
-            return .wait
-        }
-    }
-
-    private func complete(_ host: String) {
-        let result = lookUp(host)
-        let replies = state.withLock { state in
-            state.counts[Outcome(result), default: 0] += 1
-            return state.waiting.removeValue(forKey: host) ?? []
-        }
-        for reply in replies { reply(result) }
+        // It never stops, so no call is refused.
+        _ = calls.call(host, for: reply)
     }
 
     /// The lookups that have ended. A lookup that several callers wait for counts once. From any thread.
     package var samples: [MetricSample] {
-        let counts = state.withLock { $0.counts }
+        let counts = counts.values.withLock { $0 }
         return Outcome.allCases.map { outcome in
             MetricSample(
                 "lanyard_dns_lookups", suffix: "_total", labels: [.init("result", outcome.rawValue)],

@@ -52,9 +52,9 @@ import Testing
         let failures = Guarded<[UpstreamError]>([])
         let resolver = Resolver(
             lookUp: { _ in .success([Self.address]) },
-            start: { resolver in
+            start: { body in
                 guard hasThreads.isSet else { return EAGAIN }
-                Thread.detachNewThread { resolver.run() }
+                Thread.detachNewThread(body)
                 return 0
             })
         for _ in 0..<3 {
@@ -76,10 +76,10 @@ import Testing
                 if host == "slow" { open.wait(for: "the slow name may be answered") }
                 return .success([Self.address])
             },
-            start: { resolver in
+            start: { body in
                 guard threads.value == 0 else { return EAGAIN }
                 threads.add()
-                Thread.detachNewThread { resolver.run() }
+                Thread.detachNewThread(body)
                 return 0
             })
         for name in ["slow", "other"] { resolver.resolve(name) { _ in completed.add() } }

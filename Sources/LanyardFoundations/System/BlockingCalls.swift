@@ -1,0 +1,173 @@
+import Dispatch
+
+/// Makes calls that may block for any time, on threads of its own: one call at a time for each key, different keys at the same time.
+///
+/// A call cannot be ended, so each waiter bounds its own waiting. The waiters of a key share its call. A call that hangs costs one thread
+/// until it returns and delays no other key. While all threads hang, further keys wait. A thread starts when no other one is free, and ends
+/// after 10 s without work.
+package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable {
+    /// Starts a thread that runs the body; returns 0, or the `errno` value if there is none.
+    package typealias Start = @Sendable (_ body: @escaping @Sendable () -> Void) -> CInt
+
+    /// What belongs to one kind of call.
+    package struct Kind: Sendable {
+        /// Prepares a new thread.
+        let prepareThread: @Sendable () -> Void
+        /// Blocks until the outcome is known. `first` is the waiter that has waited longest.
+        let perform: @Sendable (_ key: String, _ first: Waiter) -> Outcome
+        /// Whether the outcome of a call for `first` serves this waiter. One that it does not serve gets another call. Does not wait.
+        let serves: @Sendable (_ outcome: Outcome, _ first: Waiter, _ waiter: Waiter) -> Bool
+        /// The outcome without a call, because no thread could be started: `code` is the `errno` value.
+        let outcomeWithoutThread: @Sendable (_ code: CInt) -> Outcome
+        /// Takes the outcome of one call, with all waiters that it serves. On a thread of the calls, or on the caller's of `call`.
+        let reply: @Sendable (_ outcome: Outcome, _ waiters: [Waiter]) -> Void
+
+        package init(
+            prepareThread: @escaping @Sendable () -> Void = {},
+            perform: @escaping @Sendable (_ key: String, _ first: Waiter) -> Outcome,
+            serves: @escaping @Sendable (_ outcome: Outcome, _ first: Waiter, _ waiter: Waiter) -> Bool = { _, _, _ in
+                true
+            },
+            outcomeWithoutThread: @escaping @Sendable (_ code: CInt) -> Outcome,
+            reply: @escaping @Sendable (_ outcome: Outcome, _ waiters: [Waiter]) -> Void
+        ) {
+            self.prepareThread = prepareThread
+            self.perform = perform
+            self.serves = serves
+            self.outcomeWithoutThread = outcomeWithoutThread
+            self.reply = reply
+        }
+    }
+
+    private struct State {
+        /// From the request to the reply.
+        var waiting: [String: [Waiter]] = [:]
+        /// Keys that wait for a thread.
+        var order: [String] = []
+        var threads = 0
+        /// Threads that wait, including those that are being woken: each key in `order` stands for one.
+        var idle = 0
+        var isStopped = false
+    }
+
+    /// What a new waiter needs.
+    private enum Consequence { case nothing, refusal, wakeup, thread }
+    private enum Step { case perform(String, first: Waiter), wait, end }
+
+    /// An idle thread ends after this time.
+    private static var idleTimeout: DispatchTimeInterval { .seconds(10) }
+
+    private let kind: Kind
+    private let threadsMax: Int
+    private let start: Start
+    private let state = Guarded(State())
+    private let work = DispatchSemaphore(value: 0)
+
+    /// No thread starts before the first call.
+    package init(threadsMax: Int, kind: Kind, start: @escaping Start = { DetachedThread.start($0) }) {
+        self.threadsMax = threadsMax
+        self.kind = kind
+        self.start = start
+    }
+
+    /// Makes a call for this key, or joins the one under way. `reply` of the kind gets the waiter at most once, perhaps late or never.
+    ///
+    /// - Returns: false after `stop`: there is no call.
+    package func call(_ key: String, for waiter: Waiter) -> Bool {
+        let consequence = state.withLock { state -> Consequence in
+            guard !state.isStopped else { return .refusal }
+            let isNew = state.waiting[key] == nil
+            state.waiting[key, default: []].append(waiter)
+            guard isNew else { return .nothing }
+            state.order.append(key)
+            guard state.order.count > state.idle, state.threads < threadsMax else { return .wakeup }
+            state.threads += 1
+            return .thread
+        }
+        switch consequence {
+        case .nothing: break
+        case .refusal: return false
+        case .wakeup: work.signal()
+        case .thread:
+            let code = start { [self] in run() }
+            if code != 0 { handleMissingThread(code) }
+        }
+        return true
+    }
+
+    /// Ends all waiting; later calls are refused. Threads whose calls hang stay until the process ends. Permanent; from any thread.
+    ///
+    /// - Returns: the waiters that get no reply.
+    package func stop() -> [Waiter] {
+        state.withLock { state in
+            state.isStopped = true
+            defer { (state.waiting, state.order) = ([:], []) }
+            return state.waiting.values.flatMap(\.self)
+        }
+    }
+
+    /// No thread could be started for a key. The next free thread takes it. If there is no thread at all, every waiter gets a failure,
+    /// because no reply would ever come.
+    private func handleMissingThread(_ code: CInt) {
+        let unserved = state.withLock { state -> [[Waiter]] in
+            state.threads -= 1
+            guard state.threads == 0 else { return [] }
+            let keys = state.order
+            state.order = []
+            return keys.compactMap { state.waiting.removeValue(forKey: $0) }
+        }
+        for waiters in unserved { kind.reply(kind.outcomeWithoutThread(code), waiters) }
+    }
+
+    /// Runs one thread until it ends.
+    private func run() {
+        kind.prepareThread()
+        while true {
+            switch nextStep() {
+            case .perform(let key, let first): complete(key, first, kind.perform(key, first))
+            case .wait:
+                let isIdle = work.wait(timeout: .now() + Self.idleTimeout) == .timedOut
+                if endsAfterIdleWait(isIdle) { return }
+            case .end: return
+            }
+        }
+    }
+
+    private func nextStep() -> Step {
+        state.withLock { state in
+            while !state.order.isEmpty {
+                let key = state.order.removeFirst()
+                if let first = state.waiting[key]?.first { return .perform(key, first: first) }
+            }
+            guard !state.isStopped else {
+                state.threads -= 1
+                return .end
+            }
+            state.idle += 1
+            return .wait
+        }
+    }
+
+    /// - Returns: whether the thread ends. A key that came at the last moment is still taken by it.
+    private func endsAfterIdleWait(_ isIdle: Bool) -> Bool {
+        state.withLock { state in
+            state.idle -= 1
+            guard isIdle, state.order.isEmpty else { return false }
+            state.threads -= 1
+            return true
+        }
+    }
+
+    private func complete(_ key: String, _ first: Waiter, _ outcome: Outcome) {
+        let served = state.withLock { state -> [Waiter] in
+            var waiters = state.waiting.removeValue(forKey: key) ?? []
+            let split = waiters.partition { kind.serves(outcome, first, $0) }
+            if split > 0 {
+                state.waiting[key] = Array(waiters[..<split])
+                state.order.append(key)
+            }
+            return Array(waiters[split...])
+        }
+        if !served.isEmpty { kind.reply(outcome, served) }
+    }
+}
