@@ -41,6 +41,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// Connections accepted so far.
     private var acceptedCount = 0
     private var reserve: DescriptorReserve
+    /// Limits log lines about errors of the listening socket.
+    private var pauseLog = LogThrottle(linesMax: 1, per: .seconds(10))
     /// Limits log lines about the connection limit.
     private var overloadLog = LogThrottle(linesMax: 1, per: .seconds(10))
 
@@ -111,19 +113,19 @@ final class OperatorListener: Watcher, @unchecked Sendable {
             addConnection(OwnedDescriptor(taking: raw))
             return true
         }
-        switch errno {
-        case EAGAIN: return false
-        case EMFILE, ENFILE:
+        let code = errno
+        switch AcceptFailure(code) {
+        case .queueEmpty: break
+        case .clientGone: return true
+        case .noDescriptor:
             // The listener is watched again after the pause.
             DescriptorShortage.shared.release()
             pauseAccepting()
-            return false
-        case ENOBUFS, ENOMEM:
+        case .lasting:
             pauseAccepting()
-            return false
-        // The client closed while it was queued. The next one is tried.
-        default: return true
+            logPause(code)
         }
+        return false
     }
 
     private func addConnection(_ descriptor: consuming OwnedDescriptor) {
@@ -184,6 +186,15 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     private func pauseAccepting() {
         unwatch()
         loop.set(deadline, at: loop.now + Self.acceptRetryDelay)
+    }
+
+    private func logPause(_ code: CInt) {
+        guard let leftOut = pauseLog.admitLine(at: loop.now) else { return }
+        var metadata: Logger.Metadata = [
+            "event": "listener.paused", "listener": .string(profile.name), "reason": "\(Errno.text(of: code))",
+        ]
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
+        log.error("accepting pauses", metadata: metadata)
     }
 
     private func unwatch() {

@@ -74,31 +74,25 @@ package final class Acceptor: Watcher, @unchecked Sendable {
             return true
         }
         let code = errno
-        switch code {
-        case EAGAIN:
+        switch AcceptFailure(code) {
+        case .queueEmpty:
             failures = 0
             return false
-        // The client disconnected while it was queued, or the network had an error for it (accept(2)). The next one is
-        // accepted.
-        case EINTR, ECONNABORTED, EPERM, EPROTO, ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH, EOPNOTSUPP,
-            ENETUNREACH, ETIMEDOUT:
+        case .clientGone:
             guard failures >= Self.failuresMax else {
                 failures += 1
                 return true
             }
             pause()
             logPause(code)
-            return false
-        case EMFILE, ENFILE:
+        case .noDescriptor:
             pause()
             releaseDescriptors(code)
-            return false
-        // No memory, or an error of the listening socket, which the next accept would return too.
-        default:
+        case .lasting:
             pause()
             logPause(code)
-            return false
         }
+        return false
     }
 
     /// Closes idle upstream connections for the client that waits. If there were none, the pause lasts.
