@@ -72,7 +72,10 @@ import Testing
         let first = try await manager.messages(until: "READY=1")
         #expect(first.count == 1 && first[0].hasPrefix("READY=1\nSTATUS=serving"), "\(first)")
         try await lanyard.event("listening")
-        _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        // The token may have been read before the listeners served; then nothing changes.
+        if first != ["READY=1\nSTATUS=serving; default: token_valid"] {
+            _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        }
         lanyard.signal(SIGTERM)
         let last = try await manager.messages(until: "STOPPING=1")
         #expect(last.allSatisfy { !$0.contains("WATCHDOG") })
@@ -101,9 +104,10 @@ import Testing
         let folder = try TemporaryFolder()
         let manager = try Manager(path: folder.file("notify"))
         let variables = ["NOTIFY_SOCKET": manager.variable, "WATCHDOG_USEC": "2000000"]
+        // From before the first sign: this thread may have to wait for a CPU while signs come.
+        let start = ContinuousClock.now
         let lanyard = try lanyard(folder, variables)
         _ = try await manager.messages(until: "READY=1")
-        let start = ContinuousClock.now
         for _ in 0..<4 { _ = try await manager.messages(until: "WATCHDOG=1") }
         let time = ContinuousClock.now - start
         #expect(time > .seconds(2) && time < .seconds(15), "\(time)")

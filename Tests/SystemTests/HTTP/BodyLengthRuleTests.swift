@@ -255,6 +255,7 @@ import Testing
         arguments: cuts)
     func gone(_ framing: String, _ body: String, _ forwarded: String) async throws {
         for resets in [false, true] {
+            bench.startOver()
             let client = try await bench.connect()
             try await client.send(post(framing, line: "POST /hand/x HTTP/1.1", then: body))
             let peer = try await bench.accept()
@@ -262,6 +263,11 @@ import Testing
             #expect(try await peer.read(forwarded.utf8.count) == forwarded)
             if resets { client.reset() } else { client.close() }
             #expect(try await peer.rest().text == "")
+            // Lines are written by another thread: this one would be counted as the next test's.
+            guard !resets else { continue }
+            try await eventually("the refusal is logged") {
+                bench.lines.contains { $0.event == "request.refused" }
+            }
         }
         #expect(try await bench.ask(HTTPBench.plain("/after")).status == 200)
     }
