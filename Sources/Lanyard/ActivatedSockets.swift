@@ -119,7 +119,7 @@ struct ActivationRules: Sendable {
     ) throws(ConfigurationError) {
         guard address.family != AF_UNIX else { return }
         let checksCallers = listener.capabilityFile != nil || listener.tls?.clientCAFile != nil
-        if !address.isLoopback, !checksCallers, !listener.unsafe {
+        if !address.isLoopback, !checksCallers, !listener.isUnsafe {
             throw places.activationError(
                 of: key, "other machines can reach \(listener.address), which is \(address), and would act as the user",
                 remedy:

@@ -61,7 +61,7 @@ final class Program: Sendable {
             RequestPath.Settings(configuration, upstreamTLS), sockets: bindings.data,
             capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
             names: names, shardCount: shardCount, source: tokenSource,
-            accessLines: accessLog.lines(configuration.log.access), log: log)
+            accessLines: accessLog.lines(configuration.log.logsAccess), log: log)
         identities = try EventLoop(label: "lanyard.identities")
         capabilities = CapabilityWatches(
             configuration.listeners, for: path, by: capabilityFiles, on: identities, log: log)

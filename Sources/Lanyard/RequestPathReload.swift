@@ -67,7 +67,7 @@ final class RequestPathReload: Sendable {
         let targets = path.apply(
             RequestPath.Settings(fitted, files.upstreamTLS),
             capabilities: files.capabilities, listenerTLS: changedListeners,
-            accessLines: accessLog.lines(configuration.log.access))
+            accessLines: accessLog.lines(configuration.log.logsAccess))
         capabilities.apply(configuration.listeners, files.capabilities)
         listenerTLS.apply(files.listenerTLS, configuration.listeners, changedListeners)
         upstreamTLS.apply(files.upstreamTLS, of: targets)

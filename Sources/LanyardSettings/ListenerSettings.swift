@@ -69,7 +69,7 @@ package struct ListenerSettings: Equatable, Sendable {
     /// Permissions of a unix socket.
     package var socketMode: UInt16 = 0o600
     /// A non-loopback address may be bound without caller authentication.
-    package var unsafe = false
+    package var isUnsafe = false
 
     package init(address: Address) { self.address = address }
 }

@@ -11,7 +11,7 @@ package struct LogSettings: Equatable, Sendable {
     /// How a line is written; nil: `text` on a terminal, else `json`.
     package var format: Format?
     /// One line for each request.
-    package var access = true
+    package var logsAccess = true
 
     package init() {}
 }

@@ -50,9 +50,9 @@ package struct UpstreamSettings: Equatable, Sendable {
     /// Connections to this upstream, all shards together.
     package var connectionsMax = 1024
     /// Link-local addresses (169.254.0.0/16, fe80::/10) may be connected to; metadata services use them.
-    package var allowLinkLocal = false
+    package var allowsLinkLocal = false
     /// `unsafe_plain`: tokens may be sent over plain http to addresses that are not loopback.
-    package var allowPlain = false
+    package var allowsPlain = false
     /// How long resolved addresses are used.
     package var dnsRefresh = Duration.seconds(30)
 

@@ -187,7 +187,7 @@ package struct OpenedStore: Sendable {
 
     /// Retries for a lock that other processes hold briefly. There is no queue yet on which to wait.
     private static func retryingWhileBusy<Value>(_ call: () throws(StoreError) -> Value) throws(StoreError) -> Value {
-        let end = Instant.now + StoreLockRetry.limit
+        let end = Instant.now + StoreLockRetry.timeout
         while true {
             do throws(StoreError) {
                 return try call()

@@ -215,7 +215,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// - Returns: false if the first change has waited long enough.
     private func waitForLock() -> Bool {
-        guard case .commit(_, let since, _) = requests.first, loop.now - since < StoreLockRetry.limit else {
+        guard case .commit(_, let since, _) = requests.first, loop.now - since < StoreLockRetry.timeout else {
             return false
         }
         isWaiting = true
@@ -281,7 +281,7 @@ extension StoreError {
 
 /// How long a process retries to take the sealed file's lock (architecture.md 4.9). Other processes hold it for one read and one write.
 enum StoreLockRetry {
-    static let limit = Duration.seconds(10)
+    static let timeout = Duration.seconds(10)
 
     /// The delay before the next attempt.
     static var delay: Duration { Backoff.storeLock.delay(after: 1, chance: .random(in: 0..<1)) }

@@ -35,7 +35,7 @@ import Testing
         #expect(configuration.refresh.at == 0.5...0.6)
         #expect(configuration.shutdown.drainMax == .seconds(7))
         #expect(configuration.shutdown.exitZeroOnSIGTERM)
-        #expect(configuration.log.level == .debug && !configuration.log.access)
+        #expect(configuration.log.level == .debug && !configuration.log.logsAccess)
         #expect(configuration.health == nil)
         #expect(configuration.shards == 2)
         #expect(configuration.loginRequiredStatus == 401)

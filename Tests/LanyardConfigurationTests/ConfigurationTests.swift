@@ -100,7 +100,7 @@ import Testing
         var second = ListenerSettings(address: .unix(path: "/run/lanyard/data.sock"))
         second.socketMode = 0o660
         var third = ListenerSettings(address: .tcp(host: "0.0.0.0", port: 7402))
-        third.unsafe = true
+        third.isUnsafe = true
         third.allowedHosts = ["api.internal:7402"]
         #expect(configuration.listeners == [first, second, third])
         #expect(configuration.health?.address == .tcp(host: "::1", port: 7401))
@@ -177,7 +177,7 @@ import Testing
         limits.parkedRequestsMax = 10
         #expect(configuration.limits == limits)
         #expect(configuration.loginRequiredStatus == 401)
-        #expect(configuration.log.level == .debug && !configuration.log.access)
+        #expect(configuration.log.level == .debug && !configuration.log.logsAccess)
         #expect(configuration.shutdown.drainMin == .seconds(1) && configuration.shutdown.drainMax == .seconds(5))
         #expect(configuration.shutdown.exitZeroOnSIGTERM)
         #expect(configuration.shards == 3)

@@ -14,8 +14,8 @@ struct CurlTransportTests {
 
     private static var hasty: CurlLimits {
         var limits = CurlLimits()
-        limits.connect = .seconds(2)
-        limits.total = .seconds(2)
+        limits.connectTimeout = .seconds(2)
+        limits.totalTimeout = .seconds(2)
         return limits
     }
 
@@ -147,7 +147,7 @@ struct CurlTransportTests {
         let port = UInt16(bigEndian: address.sin_port)
         let filler = try RawClient(.tcp(port))
         var limits = CurlLimits()
-        limits.connect = .milliseconds(300)
+        limits.connectTimeout = .milliseconds(300)
         let bench = try IdentityBench(baseURL: "http://127.0.0.1:\(port)", limits: limits)
         let start = ContinuousClock.now
         // More than there are places: none is kept for a thread that is not lost.
@@ -161,7 +161,7 @@ struct CurlTransportTests {
     @Test("eight calls run at once, the rest wait in order, and a call that waits too long fails without being sent")
     func bound() async throws {
         var limits = CurlLimits()
-        limits.total = .seconds(3)
+        limits.totalTimeout = .seconds(3)
         let bench = try bench(limits: limits, RawResponse([.pause(.seconds(8))]))
         async let first = bench.refresh()
         try await eventually("the first call has been sent") { bench.server.requests.count == 2 }

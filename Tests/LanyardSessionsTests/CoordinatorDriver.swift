@@ -32,7 +32,7 @@ final class CoordinatorDriver {
     var failsReads = false
     /// Commits and reads get no reply until `release`.
     var holdsStore = false
-    var claim = AccountOwnership.free
+    var ownership = AccountOwnership.free
     var chance = 0.5
 
     /// The actions, in order, as short words.
@@ -115,7 +115,7 @@ final class CoordinatorDriver {
             trail.append("refresh")
             calls.append(call)
             sent.append(Tokens.text(token) ?? "")
-        case .claim(_, let operation): handle(.claimed(claim, operation: operation))
+        case .claim(_, let operation): handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): revoke(revocation)
         case .completeTermination(let revocation, let isStored, let ticket):
             if let revocation { revoke(revocation) }

@@ -48,16 +48,16 @@ struct RegistryDriver {
     /// Sends a request without a response of the service; returns the actions as words.
     mutating func ask(_ request: UserRequest) -> [String] {
         asks += 1
-        return words(registry.handle(.requested(request, UserRegistry.RequestID(asks))))
+        return words(registry.handle(.requested(request, UserRegistry.OperatorRequestID(asks))))
     }
 
     /// The latest request.
-    var latest: UserRegistry.RequestID { UserRegistry.RequestID(asks) }
+    var latest: UserRegistry.OperatorRequestID { UserRegistry.OperatorRequestID(asks) }
 
     /// The request's login, which is for `name`, succeeds in `account`; returns the following actions up to the
     /// response.
     mutating func succeed(
-        _ ask: UserRegistry.RequestID, _ name: String, _ account: String?, _ provider: String = "email_password"
+        _ ask: UserRegistry.OperatorRequestID, _ name: String, _ account: String?, _ provider: String = "email_password"
     ) -> [String] {
         switch account.map({ registry.claim($0, for: index(name)) }) ?? .free {
         case .free: return stand(ask, name, account, provider)
@@ -69,29 +69,33 @@ struct RegistryDriver {
 
     /// The session of the login becomes the session of `name`.
     private mutating func stand(
-        _ ask: UserRegistry.RequestID, _ name: String, _ account: String?, _ provider: String
+        _ ask: UserRegistry.OperatorRequestID, _ name: String, _ account: String?, _ provider: String
     ) -> [String] {
         _ = change(name, .valid, account, provider)
         return words(registry.handle(.loggedIn(ask)))
     }
 
-    mutating func fail(_ ask: UserRegistry.RequestID, _ error: UserError) -> [String] {
+    mutating func fail(_ ask: UserRegistry.OperatorRequestID, _ error: UserError) -> [String] {
         words(registry.handle(.failed(ask, error)))
     }
 
-    mutating func nameExists(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.nameExists(ask))) }
+    mutating func nameExists(_ ask: UserRegistry.OperatorRequestID) -> [String] {
+        words(registry.handle(.nameExists(ask)))
+    }
 
     /// The service has deleted the account of the request.
-    mutating func deletes(_ ask: UserRegistry.RequestID) -> [String] {
+    mutating func deletes(_ ask: UserRegistry.OperatorRequestID) -> [String] {
         words(registry.handle(.accountDeleted(ask)))
     }
 
     /// The request's link or deletion has changed no user.
-    mutating func endsChange(_ ask: UserRegistry.RequestID) -> [String] {
+    mutating func endsChange(_ ask: UserRegistry.OperatorRequestID) -> [String] {
         words(registry.handle(.accountChangeEnded(ask)))
     }
 
-    mutating func overtake(_ ask: UserRegistry.RequestID) -> [String] { words(registry.handle(.overtaken(ask))) }
+    mutating func overtake(_ ask: UserRegistry.OperatorRequestID) -> [String] {
+        words(registry.handle(.overtaken(ask)))
+    }
 
     /// A forgotten user is gone completely.
     mutating func goes(_ name: String) { _ = registry.handle(.removalCompleted(index(name))) }

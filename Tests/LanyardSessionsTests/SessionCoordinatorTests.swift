@@ -252,7 +252,7 @@ struct SessionCoordinatorTests {
         try driver.logIn()
         driver.toDue()
         try driver.fail(.sessionDead)
-        driver.claim = .inUse(by: "bob")
+        driver.ownership = .inUse(by: "bob")
         try driver.grant(refresh: "two", account: "b")
         #expect(driver.state == .refused && driver.reason == .accountInUse && driver.revoked == ["two"])
         #expect(driver.stored?.session == nil && driver.stored?.accountID == "a")

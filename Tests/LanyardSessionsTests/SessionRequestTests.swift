@@ -131,7 +131,7 @@ struct SessionRequestTests {
     func accountInUse() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.claim = .inUse(by: "bob")
+        driver.ownership = .inUse(by: "bob")
         driver.handle(.login(Self.bob, ticket: 1))
         try driver.grant(refresh: "bob", account: "b")
         #expect(driver.revoked == ["bob"] && driver.storedRefresh == "one" && driver.state == .valid)
@@ -142,7 +142,7 @@ struct SessionRequestTests {
     func accountInUseAtStart() throws {
         let driver = CoordinatorDriver()
         driver.begin()
-        driver.claim = .inUse(by: "bob")
+        driver.ownership = .inUse(by: "bob")
         try driver.grant(refresh: "bob", account: "b")
         #expect(driver.state == .refused && driver.reason == .accountInUse && driver.revoked == ["bob"])
         #expect(driver.stored?.refused == nil && driver.stored?.session == nil && driver.coordinator.due == .never)
@@ -151,7 +151,7 @@ struct SessionRequestTests {
     @Test("a login into the account of a user without a session is handed over, and stored there")
     func belongs() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
-        driver.claim = .belongs(to: "bob")
+        driver.ownership = .belongs(to: "bob")
         driver.handle(.login(Self.bob, ticket: 1))
         try driver.grant(refresh: "bob", account: "b")
         guard case .belongs(to: "bob", let obtained) = driver.replies[1] else {

@@ -48,7 +48,7 @@ struct SessionRetryAfterTests {
         one.pass(10)
         one.handle(.storeSnapshot(one.stored))
         #expect(one.state == .unreachable && one.call == nil && one.coordinator.due == one.now + .seconds(10))
-        #expect(one.refusal == .identityUnreachable(nextAttempt: one.coordinator.due, because: "planned"))
+        #expect(one.refusal == .identityUnreachable(nextAttemptAt: one.coordinator.due, because: "planned"))
         one.toDue()
         #expect(one.call?.kind == .refresh && one.sent == ["theirs"])
     }
@@ -199,7 +199,7 @@ struct SessionRetryAfterTests {
         #expect(two.state == .loginRequired)
         one.handle(.storeSnapshot(one.stored))
         #expect(one.state == .loggingIn && one.call == nil && one.coordinator.due == one.now + .seconds(20))
-        #expect(one.refusal == .identityUnreachable(nextAttempt: one.coordinator.due, because: "planned"))
+        #expect(one.refusal == .identityUnreachable(nextAttemptAt: one.coordinator.due, because: "planned"))
         one.toDue()
         #expect(one.call?.kind == .login)
     }

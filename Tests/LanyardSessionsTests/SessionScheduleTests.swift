@@ -129,7 +129,7 @@ struct SessionScheduleTests {
         #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60, 60])
         driver.pass(86_400 - 30 - (driver.now - driver.calls[0].startedAt).inSeconds - 0.75 * 86_400)
         try driver.fail(.transient(retryAfter: nil))
-        #expect((try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds.rounded() == 30)
+        #expect((try #require(driver.retryState?.nextAttemptAt) - driver.now).inSeconds.rounded() == 30)
         driver.fixedChance = 0
         driver.toCall()
         try driver.fail(.transient(retryAfter: nil))
@@ -165,7 +165,7 @@ struct SessionScheduleTests {
         let calls = driver.calls.count
         driver.handle(.tokenNeeded)
         #expect(driver.calls.count == calls && driver.dueIn <= 10)
-        #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due, because: "planned"))
+        #expect(driver.refusal == .identityUnreachable(nextAttemptAt: driver.due, because: "planned"))
         let publications = driver.publications
         driver.handle(.tokenNeeded)
         #expect(driver.publications == publications)
@@ -222,7 +222,7 @@ struct SessionScheduleTests {
         #expect(driver.publications == publications && driver.state == .refreshing)
         driver.toDue()
         #expect(driver.state == .unreachable && driver.now == end + .seconds(5))
-        #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.now + .seconds(5)))
+        #expect(driver.refusal == .identityUnreachable(nextAttemptAt: driver.now + .seconds(5)))
         try driver.grant(.seconds(10))
         // The response came later than most of the token's lifetime.
         #expect(driver.state == .valid || driver.state == .unreachable)
@@ -249,7 +249,7 @@ struct SessionScheduleTests {
         var longest = 0.0
         for _ in 0..<12 {
             try driver.fail(.transient(retryAfter: nil))
-            longest = max(longest, (try #require(driver.retryState?.nextAttempt) - driver.now).inSeconds)
+            longest = max(longest, (try #require(driver.retryState?.nextAttemptAt) - driver.now).inSeconds)
             driver.toCall()
         }
         #expect(longest.rounded() == 300)

@@ -114,7 +114,7 @@ struct SessionTransitionTests {
         if after == .refused {
             #expect(driver.refusal == .credentialRefused(because: "planned"))
         } else {
-            #expect(driver.refusal == .identityUnreachable(nextAttempt: driver.due, because: "planned"))
+            #expect(driver.refusal == .identityUnreachable(nextAttemptAt: driver.due, because: "planned"))
             driver.toDue()
             #expect(driver.call?.kind == .login && driver.call?.cause == .retry)
         }

@@ -115,7 +115,7 @@ struct SpentCredentialTests {
     @Test("it is recorded if its login ended in another user's account")
     func accountInUse() throws {
         let driver = CoordinatorDriver()
-        driver.claim = .inUse(by: "bob")
+        driver.ownership = .inUse(by: "bob")
         driver.begin()
         try Self.complete(driver, "one")
         #expect(driver.state == .refused && driver.reason == .accountInUse && driver.revoked == ["one"])

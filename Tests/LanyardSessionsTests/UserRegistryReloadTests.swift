@@ -184,7 +184,7 @@ import Testing
     func obstacles() {
         var registry = registry([user("alice")])
         let request = UserRequest.add(name: "bob", identity: "demo", RegistryDriver.email())
-        _ = registry.handle(.requested(request, UserRegistry.RequestID(1)))
+        _ = registry.handle(.requested(request, UserRegistry.OperatorRequestID(1)))
         let alice = ("alice", origin())
         #expect(registry.obstacles(to: reload([alice, ("carol", origin())], from: registry)).isEmpty)
         for reload in [
@@ -193,7 +193,7 @@ import Testing
             let obstacles = registry.obstacles(to: reload)
             #expect(obstacles.count == 1 && obstacles[0].hasPrefix("users.bob: "), "\(obstacles)")
         }
-        _ = registry.handle(.failed(UserRegistry.RequestID(1), .noCredential))
+        _ = registry.handle(.failed(UserRegistry.OperatorRequestID(1), .noCredential))
         // Its runner still has work.
         #expect(registry.obstacles(to: reload([alice, ("bob", origin())], from: registry)).count == 1)
         _ = registry.handle(.removalCompleted(names.index(of: "bob")))
@@ -204,7 +204,7 @@ import Testing
     func loginUnderWay() {
         var registry = registry([user("alice")])
         _ = registry.handle(
-            .requested(.login("alice", RegistryDriver.email()), UserRegistry.RequestID(1)))
+            .requested(.login("alice", RegistryDriver.email()), UserRegistry.OperatorRequestID(1)))
         let other = origin(.apiKey(keyFile: "/k"))
         #expect(registry.obstacles(to: reload([("alice", other)], from: registry)).isEmpty)
         let elsewhere = origin(app: "other", source: moved)

@@ -14,7 +14,7 @@ struct SessionDrainTests {
     private static func identity(_ port: String, on loop: EventLoop, total: Duration) -> AppServicesIdentity {
         let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: port)
         var limits = CurlLimits()
-        limits.total = total
+        limits.totalTimeout = total
         return AppServicesIdentity(
             IdentitySettings(name: "slow", kind: .appServices(app)), app: app, version: "1", on: loop, limits: limits,
             logger: LogRecorder().logger)

@@ -102,7 +102,7 @@ import Testing
     func refusals() throws {
         let refusals: [AccessToken.Refusal] = [
             .loginRequired, .credentialRefused(because: "x"), .userUnknown(wasRemoved: false),
-            .identityUnreachable(nextAttempt: .never),
+            .identityUnreachable(nextAttemptAt: .never),
         ]
         let expected = refusals.map {
             Self.row(Self.name($0), .noToken($0, user: "alice", loginRequiredStatus: 503, at: .past))

@@ -5,7 +5,7 @@ package struct HealthReport: Sendable {
     /// One element of `checks` in a response.
     struct Check: Equatable, Sendable {
         var name: String
-        var ok: Bool
+        var isPassing: Bool
         var reason: String
         /// The check is shown, and does not change the status.
         var isAdvisory = false
@@ -24,7 +24,7 @@ package struct HealthReport: Sendable {
 
     /// `/livez`: the process only. It never depends on an identity service or an upstream, because a restart would repair neither.
     package var live: OperatorResponse {
-        Self.response(isLive ? [] : [Check(name: "watchdog", ok: false, reason: "heartbeat_late")])
+        Self.response(isLive ? [] : [Check(name: "watchdog", isPassing: false, reason: "heartbeat_late")])
     }
 
     /// The control plane makes progress.
@@ -69,38 +69,39 @@ package struct HealthReport: Sendable {
     private var sessions: [Check] {
         var checks: [Check] = []
         if snapshot.followsActiveUser, snapshot.activeUser == nil {
-            checks.append(Check(name: "session", ok: false, reason: "no_active_user"))
+            checks.append(Check(name: "session", isPassing: false, reason: "no_active_user"))
         }
         for name in wantedUsers {
             let user = snapshot.users.first { $0.name == name }
             // A route names a user that is not configured. The admin API may add it.
-            checks.append(user.map(Self.check) ?? Check(name: "session:\(name)", ok: false, reason: "logged_out"))
+            checks.append(
+                user.map(Self.check) ?? Check(name: "session:\(name)", isPassing: false, reason: "logged_out"))
         }
         return checks
     }
 
     private static func check(_ user: HealthSnapshot.User) -> Check {
-        Check(name: "session:\(user.name)", ok: user.isReady, reason: user.reason)
+        Check(name: "session:\(user.name)", isPassing: user.isReady, reason: user.reason)
     }
 
     private var listener: Check {
-        Check(name: "listener", ok: !snapshot.isDraining, reason: snapshot.isDraining ? "draining" : "listening")
+        Check(name: "listener", isPassing: !snapshot.isDraining, reason: snapshot.isDraining ? "draining" : "listening")
     }
 
     private var store: Check {
-        Check(name: "store", ok: snapshot.store != .failing, reason: snapshot.store.rawValue, isAdvisory: true)
+        Check(name: "store", isPassing: snapshot.store != .failing, reason: snapshot.store.rawValue, isAdvisory: true)
     }
 
     private var clock: Check {
         let skew = snapshot.clockSkew ?? .zero
         let isOff = max(skew, .zero - skew) > Self.clockSkewMax
-        return Check(name: "clock", ok: !isOff, reason: isOff ? "clock_off" : "clock_in_step", isAdvisory: true)
+        return Check(name: "clock", isPassing: !isOff, reason: isOff ? "clock_off" : "clock_in_step", isAdvisory: true)
     }
 
     // MARK: The body
 
     private static func response(_ checks: [Check]) -> OperatorResponse {
-        let isReady = checks.allSatisfy { $0.ok || $0.isAdvisory }
+        let isReady = checks.allSatisfy { $0.isPassing || $0.isAdvisory }
         var body = JSONWriter()
         body.beginObject()
         body.key("status")
@@ -112,7 +113,7 @@ package struct HealthReport: Sendable {
             body.key("name")
             body.string(check.name)
             body.key("ok")
-            body.bool(check.ok)
+            body.bool(check.isPassing)
             body.key("reason")
             body.string(check.reason)
             body.endObject()

@@ -17,7 +17,7 @@ extension ConfigurationBuilder {
         guard let text = section.text("address"), let address = try? AddressText.listenAddress(text) else { return }
         var listener = ListenerSettings(address: address)
         section.fill(&listener.allowedOrigins, "allowed_origins")
-        section.fill(&listener.unsafe, "unsafe")
+        section.fill(&listener.isUnsafe, "unsafe")
         if let hosts = section.texts("allowed_hosts") {
             let defaultPort: UInt16 = section.has("tls") ? 443 : 80
             listener.allowedHosts = hosts.compactMap { Self.allowedHost($0, defaultPort: defaultPort) }
@@ -99,7 +99,7 @@ extension ConfigurationBuilder {
         let checksCallers =
             section.has("capability_file") || section.has("capability_credential")
             || section.section("tls").has("client_ca_file")
-        if reach != .loopback, !listener.unsafe, !checksCallers, !section.isUnread("unsafe") {
+        if reach != .loopback, !listener.isUnsafe, !checksCallers, !section.isUnread("unsafe") {
             let capability = place.adding("capability_file", to: "listeners[]", flag: "--capability-file")
             let unsafe = place.adding("unsafe: true", to: "listeners[]", flag: "--unsafe")
             reportError(

@@ -71,8 +71,8 @@ extension ConfigurationBuilder {
         var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)
         readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
         section.fill(&upstream.connectionsMax, "connections_max")
-        section.fill(&upstream.allowLinkLocal, "allow_link_local")
-        section.fill(&upstream.allowPlain, "unsafe_plain")
+        section.fill(&upstream.allowsLinkLocal, "allow_link_local")
+        section.fill(&upstream.allowsPlain, "unsafe_plain")
         readTLS(section, &upstream, shown: shown)
         top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
         checkReach(section, upstream, shown: shown)
@@ -200,13 +200,13 @@ extension ConfigurationBuilder {
         guard case .tcp(let host, _, let tls) = upstream.endpoint else { return }
         let reach = AddressText.reach(host)
         let place = section.place("upstream")
-        if !tls, reach != .loopback, !upstream.allowPlain, !section.isUnread("unsafe_plain") {
+        if !tls, reach != .loopback, !upstream.allowsPlain, !section.isUnread("unsafe_plain") {
             reportError(
                 place, "\(shown).upstream: plain http would show tokens on the network path to \(host)",
                 remedy: place.adding("unsafe_plain: true", to: "routes[]", flag: "--unsafe-plain")
                     + " if that way is safe")
         }
-        if reach == .linkLocal, !upstream.allowLinkLocal, !section.isUnread("allow_link_local") {
+        if reach == .linkLocal, !upstream.allowsLinkLocal, !section.isUnread("allow_link_local") {
             reportError(
                 place, "\(shown).upstream: \(host) is an address of metadata services, such as link-local ones",
                 remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")

@@ -71,7 +71,7 @@ struct ConfigurationBuilder {
         limits.fill(&configuration.limits.bufferBytesMax, "buffer_bytes_max")
         top.section("log").fill(&configuration.log.level, "level")
         top.section("log").fill(&configuration.log.format, "format")
-        top.section("log").fill(&configuration.log.access, "access")
+        top.section("log").fill(&configuration.log.logsAccess, "access")
         let shutdown = top.section("shutdown")
         shutdown.fill(&configuration.shutdown.drainMin, "drain_min")
         shutdown.fill(&configuration.shutdown.drainMax, "drain_max")

@@ -1,9 +1,10 @@
 /// Decides when a read's result is settled. Pure.
 ///
-/// A writer in place leaves the file empty at first and incomplete after that. So a change counts only when a second read, `pause` later,
-/// finds the same stamp and the same bytes. A writer that pauses longer than that within a file is not detected: only a rename is safe.
-/// The first read of a file needs no second one if the file is at rest. For a watch it needs none either if no process had the file open
-/// for writing. A login has no such exception: a writer may open a file twice, and a wrong password has consequences.
+/// A writer in place leaves the file empty at first and incomplete after that. So a change counts only when a second
+/// read, `settlingDelay` later, finds the same stamp and the same bytes. A writer that pauses longer than that within a
+/// file is not detected: only a rename is safe. The first read of a file needs no second one if the file is at rest.
+/// For a watch it needs none either if no process had the file open for writing. A login has no such exception: a
+/// writer may open a file twice, and a wrong password has consequences.
 struct FileSettling {
     /// What a read has found, without the secret itself.
     struct Finding: Equatable {
@@ -29,7 +30,7 @@ struct FileSettling {
     }
 
     /// Between a read that has found something new and the one that confirms it.
-    static let pause = Duration.milliseconds(200)
+    static let settlingDelay = Duration.milliseconds(200)
 
     private var unconfirmed: Finding?
 
@@ -38,7 +39,7 @@ struct FileSettling {
 
     /// - Parameter isAtRest: a first read found the file at rest, which needs no second read. Never true of a change: the clock of a file
     ///   server may be slow.
-    /// - Returns: whether `finding` is settled; if not, read again after `pause`.
+    /// - Returns: whether `finding` is settled; if not, read again after `settlingDelay`.
     mutating func accepts(_ finding: Finding, isAtRest: Bool) -> Bool {
         let isUnsettled = finding.content == .failure(.unsettled)
         guard !isUnsettled, unconfirmed == finding || (isAtRest && unconfirmed == nil) else {

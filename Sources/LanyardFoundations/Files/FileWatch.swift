@@ -117,7 +117,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             settling.forget()
         } else if !settling.accepts(finding, isAtRest: !hasRead && snapshot.isAtRest(at: .now)) {
             hasRead = true
-            loop.set(deadline, at: loop.now + FileSettling.pause)
+            loop.set(deadline, at: loop.now + FileSettling.settlingDelay)
             return
         } else {
             usesReported = uses.count

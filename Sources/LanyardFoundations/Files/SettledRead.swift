@@ -57,7 +57,7 @@ package final class SettledRead: Watcher, @unchecked Sendable {
         if case .failure(let error) = outcome, error.isShortage { return finish(outcome) }
         let finding = FileSettling.Finding(snapshot.stamp, outcome)
         guard settling.accepts(finding, isAtRest: snapshot.stamp?.isAtRest(at: .now) ?? false) else {
-            return loop.set(next, at: loop.now + FileSettling.pause)
+            return loop.set(next, at: loop.now + FileSettling.settlingDelay)
         }
         files.noteUse(of: path, finding.content)
         finish(outcome)

@@ -95,7 +95,7 @@ package final class AppServicesIdentity: IdentityService {
         loop.post { [self] in
             let request = CurlRequest(
                 method: .get, url: ServiceOrigin(baseURL)?.text ?? baseURL, onlyConnects: true,
-                deadline: .now + limits.total)
+                deadline: .now + limits.totalTimeout)
             http.send(request) { result in
                 switch result {
                 case .success(let response):
@@ -183,7 +183,7 @@ package final class AppServicesIdentity: IdentityService {
         fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
     ) {
-        let deadline = Instant.now + limits.total
+        let deadline = Instant.now + limits.totalTimeout
         loop.post { [self] in
             if let origin { return proceed(origin, deadline) }
             waiting.append(PendingCall(proceed: { proceed($0, deadline) }, fail: fail))

@@ -69,7 +69,7 @@ struct AppServicesLogin: Sendable {
         let reason =
             now.seconds >= expiry
             ? "a JWT that expired at \(end)" : "a JWT that expires at \(end), in less than \(Self.lifetimeMin) s"
-        return Self.unfit(CredentialFormat.Fault(reason: reason, remedy: "write a new one into the file"), path)
+        return Self.unfit(CredentialFormat.Defect(reason: reason, remedy: "write a new one into the file"), path)
     }
 
     /// Adds the credential's fingerprint and source to what became of this login's call.
@@ -107,8 +107,8 @@ struct AppServicesLogin: Sendable {
     ) throws(IdentityError) {
         let source = try Self.source(of: credential, content)
         let kind = LoginKind(of: source.credential)
-        if let secret = source.credential.secret, let fault = kind.format.fault(of: secret) {
-            throw Self.unfit(fault, source.path)
+        if let secret = source.credential.secret, let defect = kind.format.defect(of: secret) {
+            throw Self.unfit(defect, source.path)
         }
         self.kind = kind
         worldReadable = source.worldReadable
@@ -154,8 +154,8 @@ struct AppServicesLogin: Sendable {
         }
     }
 
-    private static func unfit(_ fault: CredentialFormat.Fault, _ path: String?) -> IdentityError {
-        IdentityError(.credentialUnavailable, message: fault.message(path: path))
+    private static func unfit(_ defect: CredentialFormat.Defect, _ path: String?) -> IdentityError {
+        IdentityError(.credentialUnavailable, message: defect.message(path: path))
     }
 
     // MARK: Where the secret comes from

@@ -15,7 +15,7 @@ enum CredentialFormat: Equatable, Sendable {
     static let documentDepthMax = 100
 
     /// What is wrong with a secret. Never holds a byte of it.
-    struct Fault: Equatable {
+    struct Defect: Equatable {
         /// What the secret is.
         let reason: String
         /// What to do with its file.
@@ -29,26 +29,26 @@ enum CredentialFormat: Equatable, Sendable {
     }
 
     /// nil: the secret can be sent. Whether text is UTF-8 is seen when it is written.
-    func fault(of secret: Secret) -> Fault? {
+    func defect(of secret: Secret) -> Defect? {
         secret.withBytes { bytes in
             switch self {
-            case .text: return Self.textFault(bytes)
-            case .jwt: return Self.jwtFault(bytes)
+            case .text: return Self.textDefect(bytes)
+            case .jwt: return Self.jwtDefect(bytes)
             case .document:
-                guard case .unfit(let fault) = Self.document(bytes) else { return nil }
-                return fault
+                guard case .unfit(let defect) = Self.document(bytes) else { return nil }
+                return defect
             }
         }
     }
 
-    private static func textFault(_ bytes: UnsafeRawBufferPointer) -> Fault? {
+    private static func textDefect(_ bytes: UnsafeRawBufferPointer) -> Defect? {
         guard bytes.count > SecretFile.bytesMax else { return nil }
-        return Fault(reason: "text larger than 64 KiB, the most that such a secret has", remedy: "correct it")
+        return Defect(reason: "text larger than 64 KiB, the most that such a secret has", remedy: "correct it")
     }
 
     // MARK: JWT
 
-    private static func jwtFault(_ token: UnsafeRawBufferPointer) -> Fault? {
+    private static func jwtDefect(_ token: UnsafeRawBufferPointer) -> Defect? {
         guard token.count <= jwtCharactersMax else {
             return wrong("more than 1,000,000 characters, the most that the service takes of a JWT")
         }
@@ -71,8 +71,8 @@ enum CredentialFormat: Equatable, Sendable {
         return nil
     }
 
-    private static func wrong(_ reason: String) -> Fault {
-        Fault(reason: reason, remedy: "the file is wrong or truncated: write the whole token into it")
+    private static func wrong(_ reason: String) -> Defect {
+        Defect(reason: reason, remedy: "the file is wrong or truncated: write the whole token into it")
     }
 
     private static func isBase64URL(_ byte: UInt8) -> Bool {
@@ -87,7 +87,7 @@ enum CredentialFormat: Equatable, Sendable {
     enum Document: Equatable {
         /// The bytes from the first member to the last; empty if there is none.
         case members(Range<Int>)
-        case unfit(Fault)
+        case unfit(Defect)
     }
 
     /// Reads a document whose members are to become members of another object.
@@ -119,6 +119,6 @@ enum CredentialFormat: Equatable, Sendable {
     }
 
     private static func unfit(_ reason: String, remedy: String = "write one JSON object into it") -> Document {
-        .unfit(Fault(reason: reason, remedy: remedy))
+        .unfit(Defect(reason: reason, remedy: remedy))
     }
 }

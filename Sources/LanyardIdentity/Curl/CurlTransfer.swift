@@ -170,11 +170,11 @@ final class CurlTransfer {
 
     /// Prepares the handle. False if libcurl refuses an option, which only a lack of memory explains.
     func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
-        let total = min(timeLeft, limits.total)
+        let total = min(timeLeft, limits.totalTimeout)
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         return setFixedOptions() && setTrust(trust) && setRequest()
             && set(CURLOPT_TIMEOUT_MS, max(Int(total.nanoseconds / 1_000_000), 1))
-            && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connect).nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connectTimeout).nanoseconds / 1_000_000), 1))
             && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
             && set(CURLOPT_WRITEDATA, own: own) && set(CURLOPT_HEADERDATA, own: own)
             && lanyard_curl_set_data_callback(easy, CURLOPT_WRITEFUNCTION, Self.onBody) == CURLE_OK

@@ -40,8 +40,8 @@ extension UpstreamSettings {
     /// Why this address must not be connected to; nil: it may be. The check needs the address: a name, even
     /// `localhost`, says nothing about it.
     func prohibition(of address: SocketAddress) -> UpstreamError? {
-        if address.isMetadataService, !allowLinkLocal { return .forbiddenAddress(address) }
-        if case .tcp(_, _, tls: false) = endpoint, !allowPlain, !address.isLoopback {
+        if address.isMetadataService, !allowsLinkLocal { return .forbiddenAddress(address) }
+        if case .tcp(_, _, tls: false) = endpoint, !allowsPlain, !address.isLoopback {
             return .plainBeyondLoopback(address)
         }
         return nil

@@ -50,11 +50,11 @@ extension FieldName {
 
 /// The options of all `Connection` fields of a head together (RFC 9110 §7.6.1, http-rules.md 9.1, 10.1).
 package struct ConnectionOptions: Equatable, Sendable {
-    package var close = false
-    package var keepAlive = false
-    package var upgrade = false
+    package var hasClose = false
+    package var hasKeepAlive = false
+    package var hasUpgrade = false
     /// `Connection` names `TE`, so `TE: trailers` is valid.
-    package var te = false
+    package var hasTE = false
     /// A member is another word: the name of a field that must not be forwarded.
     package var nominatesFields = false
 
@@ -67,13 +67,13 @@ package struct ConnectionOptions: Equatable, Sendable {
             }
             if member.equals(lowered: "close") {
                 // It also names a field `Close`.
-                (close, nominatesFields) = (true, true)
+                (hasClose, nominatesFields) = (true, true)
             } else if member.equals(lowered: "keep-alive") {
-                keepAlive = true
+                hasKeepAlive = true
             } else if member.equals(lowered: "upgrade") {
-                upgrade = true
+                hasUpgrade = true
             } else if member.equals(lowered: "te") {
-                te = true
+                hasTE = true
             } else {
                 nominatesFields = true
             }

@@ -68,11 +68,11 @@ package struct RequestHead: Equatable, Sendable {
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier
     /// hop.
-    package var wantsTrailers: Bool { traits.contains(.trailers) && connection.te && minorVersion >= 1 }
+    package var wantsTrailers: Bool { traits.contains(.trailers) && connection.hasTE && minorVersion >= 1 }
 
     /// The client asks for a persistent connection (RFC 9112 §9.3).
     package var wantsKeepAlive: Bool {
-        minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
+        minorVersion >= 1 ? !connection.hasClose : connection.hasKeepAlive && !connection.hasClose
     }
 }
 

@@ -129,6 +129,6 @@ package struct ResponseHead: Equatable, Sendable {
 
     /// The upstream keeps the connection open (RFC 9112 §9.3).
     package var keepsAlive: Bool {
-        minorVersion >= 1 ? !connection.close : connection.keepAlive && !connection.close
+        minorVersion >= 1 ? !connection.hasClose : connection.hasKeepAlive && !connection.hasClose
     }
 }

@@ -23,18 +23,18 @@ package enum TokenRefusal: Sendable, CaseIterable {
             isContinued = attempt.add(table.value(index, in: head), continued: isContinued)
             if isContinued { findings = attempt }
         }
-        if findings.insufficientScope {
+        if findings.hasInsufficientScope {
             self = .insufficientScope
-        } else if findings.invalidRequest, !findings.invalidToken {
+        } else if findings.hasInvalidRequest, !findings.hasInvalidToken {
             self = .invalidRequest
         }
     }
 
     /// The findings of the fields so far.
     private struct Findings {
-        var insufficientScope = false
-        var invalidToken = false
-        var invalidRequest = false
+        var hasInsufficientScope = false
+        var hasInvalidToken = false
+        var hasInvalidRequest = false
         /// The current challenge is of a scheme with an `error` that counts.
         private var isBearer = false
         private var hasError = false
@@ -64,9 +64,9 @@ package enum TokenRefusal: Sendable, CaseIterable {
                 guard isBearer, name.equals(lowered: "error") else { break }
                 guard !hasError else { return false }
                 hasError = true
-                if value.equals(lowered: "insufficient_scope") { insufficientScope = true }
-                if value.equals(lowered: "invalid_token") { invalidToken = true }
-                if value.equals(lowered: "invalid_request") { invalidRequest = true }
+                if value.equals(lowered: "insufficient_scope") { hasInsufficientScope = true }
+                if value.equals(lowered: "invalid_token") { hasInvalidToken = true }
+                if value.equals(lowered: "invalid_request") { hasInvalidRequest = true }
             }
             return true
         }

@@ -57,11 +57,11 @@ extension SessionCoordinator {
         orphanedRefresh = nil
     }
 
-    mutating func claimed(_ claim: AccountOwnership, _ number: UInt64) {
-        guard !adopted(claim, number), let operation, operation.number == number,
+    mutating func claimed(_ ownership: AccountOwnership, _ number: UInt64) {
+        guard !adopted(ownership, number), let operation, operation.number == number,
             case .claiming(let grant) = operation.stage
         else { return }
-        switch (claim, operation.purpose) {
+        switch (ownership, operation.purpose) {
         case (.free, _), (.belongs, .own), (.belongs, .closingIntent): save(grant)
         case (.inUse(let other), _): rejectAccountInUse(grant, for: other)
         case (.belongs(let other), .requested(let ticket)):

@@ -106,10 +106,10 @@ extension SessionCoordinator {
     }
 
     /// Returns whether an adoption was waiting for this check.
-    mutating func adopted(_ claim: AccountOwnership, _ number: UInt64) -> Bool {
+    mutating func adopted(_ ownership: AccountOwnership, _ number: UInt64) -> Bool {
         guard let (user, finishing) = adopting, number == operation?.number ?? 0 else { return false }
         adopting = nil
-        guard case .inUse(let other) = claim else {
+        guard case .inUse(let other) = ownership else {
             takeOver(user, finishing)
             return true
         }

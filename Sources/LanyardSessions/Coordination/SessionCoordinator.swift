@@ -279,7 +279,7 @@ package struct SessionCoordinator: Sendable {
         case .storeSnapshot(let user): applySnapshot(user)
         case .committed(let result): committed(result)
         case .callCompleted(let result, let call): callCompleted(result, call)
-        case .claimed(let claim, let number): claimed(claim, number)
+        case .claimed(let ownership, let number): claimed(ownership, number)
         }
     }
 

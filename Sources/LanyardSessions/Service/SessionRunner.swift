@@ -260,8 +260,8 @@ package final class SessionRunner: @unchecked Sendable {
             service.refresh(token) { [self] result in complete(result, to: call) }
         case .claim(let account, let operation):
             // The registry knows the index as the successor's. The store checks the account all the same.
-            let claim = isRetiring ? .free : environment.accounts.claim(account, for: index)
-            handle(.claimed(claim, operation: operation))
+            let ownership = isRetiring ? .free : environment.accounts.claim(account, for: index)
+            handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
         case .completeTermination(let revocation, let isStored, let ticket):
             completeTermination(revocation, isStored: isStored, ticket)

@@ -62,12 +62,12 @@ package struct RetryState: Sendable {
     }
 
     /// When the next attempt is made; nil while one is under way.
-    package var nextAttempt: Instant? {
+    package var nextAttemptAt: Instant? {
         guard case .resting(let until) = phase else { return nil }
         return until
     }
 
-    func isDue(at now: Instant) -> Bool { nextAttempt.map { $0 <= now } ?? false }
+    func isDue(at now: Instant) -> Bool { nextAttemptAt.map { $0 <= now } ?? false }
 
     /// Whether a call may be made now: none is in flight, and the service's limit has passed.
     func mayRetryEarly(at now: Instant) -> Bool { call == nil && notBefore <= now }

@@ -55,7 +55,7 @@ extension Session {
     package var nextCallAt: Instant {
         switch self {
         case .valid(_, let refreshAt): refreshAt
-        default: retryState?.nextAttempt ?? .never
+        default: retryState?.nextAttemptAt ?? .never
         }
     }
 
@@ -122,7 +122,7 @@ extension Session {
     private static func unreachable(
         _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
-        let next = retryState.nextAttempt ?? now + context.settings.waitMax
-        return .none(.identityUnreachable(nextAttempt: next, because: retryState.error?.message))
+        let next = retryState.nextAttemptAt ?? now + context.settings.waitMax
+        return .none(.identityUnreachable(nextAttemptAt: next, because: retryState.error?.message))
     }
 }

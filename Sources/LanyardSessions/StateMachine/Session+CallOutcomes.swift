@@ -119,7 +119,7 @@ extension Session {
         transition.logEvent(
             call.kind == .login ? .loginFailed : .refreshFailed, error.isAlarming ? .error : .warning,
             reason: retryState.reason.rawValue,
-            nextAt: retryState.nextAttempt, error: error)
+            nextAt: retryState.nextAttemptAt, error: error)
         return next
     }
 

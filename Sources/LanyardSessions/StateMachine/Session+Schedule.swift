@@ -14,9 +14,10 @@ extension Session {
         case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
         case .refreshing(let tokens, _): tokens.usableUntil + context.settings.waitMax
         case .stale(let tokens, let retryState):
-            retryState.nextAttempt.map { min($0, tokens.usableUntil) } ?? tokens.usableUntil + context.settings.waitMax
-        case .loggingIn(let retryState): retryState.nextAttempt ?? .never
-        case .unreachable(_, let retryState): retryState.nextAttempt ?? .never
+            retryState.nextAttemptAt.map { min($0, tokens.usableUntil) }
+                ?? tokens.usableUntil + context.settings.waitMax
+        case .loggingIn(let retryState): retryState.nextAttemptAt ?? .never
+        case .unreachable(_, let retryState): retryState.nextAttemptAt ?? .never
         default: .never
         }
     }
@@ -82,7 +83,7 @@ extension Session {
         let next = Session.unreachable(tokens, retryState)
         transition.publish(next)
         transition.logEvent(
-            .expired, .error, reason: retryState.reason.rawValue, nextAt: retryState.nextAttempt,
+            .expired, .error, reason: retryState.reason.rawValue, nextAt: retryState.nextAttemptAt,
             error: retryState.error)
         return next
     }
@@ -116,7 +117,7 @@ extension Session {
             next = isAllowed ? Self.renew(tokens, .forced, &transition) : .valid(tokens, refreshAt: refreshAt)
         case .stale(let tokens, let retryState)
         where tokens.generation == generation && retryState.mayRetryEarly(at: transition.now):
-            let isAllowed = Self.mayForce(retryState.nextAttempt, &transition)
+            let isAllowed = Self.mayForce(retryState.nextAttemptAt, &transition)
             next = isAllowed ? Self.retry(tokens, retryState, .forced, &transition) : .stale(tokens, retryState)
         case let same: next = same
         }

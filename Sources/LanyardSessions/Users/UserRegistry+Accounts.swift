@@ -8,38 +8,38 @@ extension UserRegistry {
         logins.values.contains { $0.user == user } || accountChanges.values.contains(user)
     }
 
-    func callAccount(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    func callAccount(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         guard user.isAuthenticated else { throw .notLoggedIn }
         return [.callAccount(requestID, user.index)]
     }
 
     /// The token of a static identity is in its file, so showing it reveals nothing new.
-    func showToken(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    func showToken(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         guard user.isAuthenticated else { throw .notLoggedIn }
         return [.callAccount(requestID, user.index)]
     }
 
-    mutating func changeAccount(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    mutating func changeAccount(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         let actions = try callAccount(user, requestID)
         guard !hasChangeUnderWay(user.index) else { throw .loginInProgress }
         accountChanges[requestID] = user.index
         return actions
     }
 
-    func manageAccount(_ identity: String, _ requestID: RequestID) throws(UserError) -> [Action] {
+    func manageAccount(_ identity: String, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         guard let isStatic = identities[identity] else { throw .noSuchIdentity }
         guard !isStatic else { throw .notSupported }
         return [.manageAccount(requestID, identity: identity)]
     }
 
-    mutating func endAccountChange(_ requestID: RequestID) -> [Action] {
+    mutating func endAccountChange(_ requestID: OperatorRequestID) -> [Action] {
         accountChanges[requestID] = nil
         return []
     }
 
     /// The account is gone. A configured user stays known, logged out as by an operator; any other is forgotten.
-    mutating func completeDeletion(_ requestID: RequestID) -> [Action] {
+    mutating func completeDeletion(_ requestID: OperatorRequestID) -> [Action] {
         guard let index = accountChanges.removeValue(forKey: requestID) else { return [] }
         // A logout or a removal came first.
         guard let user = self[index] else { return [.respond(requestID, .loggedOutBefore(index))] }

@@ -3,7 +3,7 @@ import LanyardFoundations
 /// Logins that operators request, the ownership of their accounts, and changes of sessions (architecture.md 5.7).
 extension UserRegistry {
     mutating func add(
-        _ name: String, _ identity: String, _ provider: String, activates: Bool, _ requestID: RequestID
+        _ name: String, _ identity: String, _ provider: String, activates: Bool, _ requestID: OperatorRequestID
     ) throws(UserError) -> [Action] {
         guard let isStatic = identities[identity] else { throw .noSuchIdentity }
         guard !isStatic else { throw .notSupported }
@@ -28,7 +28,7 @@ extension UserRegistry {
 
     /// - Parameter given: the kind of the credential that was given.
     mutating func logIn(
-        _ name: String, _ given: String?, activates: Bool, _ requestID: RequestID
+        _ name: String, _ given: String?, activates: Bool, _ requestID: OperatorRequestID
     ) throws(UserError) -> [Action] {
         // A configured anonymous user is not shown after its logout, but can log in.
         guard let user = self[name] ?? hidden.first(where: { $0.name == name }), !user.isProvisional else {
@@ -62,7 +62,7 @@ extension UserRegistry {
     }
 
     /// The account belongs to another known user, which has no session. The login continues as that user's.
-    mutating func transferLogin(_ requestID: RequestID, to name: String) -> [Action] {
+    mutating func transferLogin(_ requestID: OperatorRequestID, to name: String) -> [Action] {
         guard let login = logins[requestID] else { return [] }
         guard let holder = self[name] else { return failLogin(requestID, nil) }
         logins[requestID]?.user = holder.index
@@ -72,7 +72,7 @@ extension UserRegistry {
     // MARK: Ends of logins
 
     /// The session becomes the user's, and the user becomes active unless the request says otherwise.
-    mutating func completeLogin(_ requestID: RequestID) -> [Action] {
+    mutating func completeLogin(_ requestID: OperatorRequestID) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         restoreHidden(login.user)
         guard let user = self[login.user] else { return [.respond(requestID, .error(.noSuchUser))] }
@@ -98,7 +98,7 @@ extension UserRegistry {
     /// The login has failed, and the users are as before.
     ///
     /// - Parameter error: nil: something else happened first.
-    mutating func failLogin(_ requestID: RequestID, _ error: UserError?) -> [Action] {
+    mutating func failLogin(_ requestID: OperatorRequestID, _ error: UserError?) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         let provisional = dropProvisional(login)
         let isKnown = self[login.user] != nil || hidden.contains { $0.index == login.user }
@@ -106,7 +106,7 @@ extension UserRegistry {
     }
 
     /// The provisional user exists already, added by another process.
-    mutating func confirmProvisional(_ requestID: RequestID) -> [Action] {
+    mutating func confirmProvisional(_ requestID: OperatorRequestID) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         self[login.user]?.isProvisional = false
         _ = names.index(of: login.name)

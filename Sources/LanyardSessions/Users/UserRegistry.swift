@@ -5,7 +5,7 @@ import LanyardSessionInterface
 /// and returns actions, in order; `UserService` performs them. It does no I/O and sees no secret.
 package struct UserRegistry: Sendable {
     /// Names one request of an operator until it has a response.
-    package struct RequestID: Hashable, Sendable {
+    package struct OperatorRequestID: Hashable, Sendable {
         /// Unique in this process.
         package let number: UInt64
         package init(_ number: UInt64) { self.number = number }
@@ -13,20 +13,20 @@ package struct UserRegistry: Sendable {
 
     /// What has happened.
     package enum Event: Sendable {
-        case requested(UserRequest, RequestID)
+        case requested(UserRequest, OperatorRequestID)
         /// The login of the request has succeeded.
-        case loggedIn(RequestID)
+        case loggedIn(OperatorRequestID)
         /// The login succeeded in the account of this user, which has no session. The session becomes that user's.
-        case belongs(RequestID, to: String)
-        case failed(RequestID, UserError)
+        case belongs(OperatorRequestID, to: String)
+        case failed(OperatorRequestID, UserError)
         /// Another process has added a user of the requested name. That user is known here from now on.
-        case nameExists(RequestID)
+        case nameExists(OperatorRequestID)
         /// Something else happened first, such as a logout.
-        case overtaken(RequestID)
+        case overtaken(OperatorRequestID)
         /// The link or the deletion of the request has ended, without a change of the user.
-        case accountChangeEnded(RequestID)
+        case accountChangeEnded(OperatorRequestID)
         /// The service has deleted the account.
-        case accountDeleted(RequestID)
+        case accountDeleted(OperatorRequestID)
         /// The state of a user's session has changed.
         case changed(UserIndex, SessionSnapshot)
         /// A forgotten user is gone completely: its name is free again.
@@ -57,28 +57,28 @@ package struct UserRegistry: Sendable {
         case admit(RegisteredUser)
         /// Log in with the request's credential, otherwise with the configured one; then `loggedIn`, `belongs`,
         /// `failed` or `overtaken`.
-        case logIn(RequestID, UserIndex)
+        case logIn(OperatorRequestID, UserIndex)
         /// Give the session that the request's login obtained to this user; then `loggedIn`, `failed` or `overtaken`.
-        case adopt(RequestID, UserIndex)
+        case adopt(OperatorRequestID, UserIndex)
         /// Routes without a user of their own follow this one from now on, and after a restart.
         case activate(StoreContents.ActiveChoice, UserIndex?)
-        case refresh(RequestID, UserIndex)
+        case refresh(OperatorRequestID, UserIndex)
         /// Make the request's call about the user's account; a link or a deletion then ends with `accountChangeEnded`
         /// or `accountDeleted`.
-        case callAccount(RequestID, UserIndex)
+        case callAccount(OperatorRequestID, UserIndex)
         /// Make the request's call at this identity.
-        case manageAccount(RequestID, identity: String)
+        case manageAccount(OperatorRequestID, identity: String)
         /// End the session: erase the tokens, tell the service, send the response.
-        case logOut(RequestID, UserIndex)
+        case logOut(OperatorRequestID, UserIndex)
         /// The same, and the user is not shown any more.
-        case hide(RequestID, UserIndex)
+        case hide(OperatorRequestID, UserIndex)
         /// The same, and the user is forgotten; then `removalCompleted`.
-        case forget(RequestID?, UserIndex)
+        case forget(OperatorRequestID?, UserIndex)
         /// Remove an unknown user from the store, tell the service, send the response.
-        case removeStored(RequestID, String)
+        case removeStored(OperatorRequestID, String)
         /// Remove a user whose login never succeeded; then `removalCompleted`.
         case drop(UserIndex)
-        case respond(RequestID, Response)
+        case respond(OperatorRequestID, Response)
     }
 
     /// What an operator is told.
@@ -116,16 +116,16 @@ package struct UserRegistry: Sendable {
     /// The names of the configured users, in the order of the configuration.
     var configuredNames: [String]
     let names: UserNames
-    var logins: [RequestID: Login] = [:]
+    var logins: [OperatorRequestID: Login] = [:]
     /// The users whose account is being linked or deleted.
-    var accountChanges: [RequestID: UserIndex] = [:]
+    var accountChanges: [OperatorRequestID: UserIndex] = [:]
     /// Configured anonymous users that an operator has logged out. They are forgotten with their account until the next
     /// start, or until an operator logs in one of that name.
     var hidden: [RegisteredUser] = []
     /// The names of stored users that are not known.
     var unknownStoredUsers: Set<String> = []
     /// The unknown users that are being removed from the store.
-    var storedRemovals: [RequestID: String] = [:]
+    var storedRemovals: [OperatorRequestID: String] = [:]
     /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
     var duplicateAccounts: [UserIndex: String] = [:]
     /// Forgotten users that the store still knows.
@@ -200,7 +200,7 @@ package struct UserRegistry: Sendable {
         return []
     }
 
-    private mutating func respond(_ request: UserRequest, _ requestID: RequestID) -> [Action] {
+    private mutating func respond(_ request: UserRequest, _ requestID: OperatorRequestID) -> [Action] {
         do throws(UserError) {
             switch request {
             case .add(let name, let identity, let credential, let activates):
@@ -235,7 +235,9 @@ package struct UserRegistry: Sendable {
 
     // MARK: The active user
 
-    private mutating func activate(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    private mutating func activate(
+        _ user: RegisteredUser, _ requestID: OperatorRequestID
+    ) throws(UserError) -> [Action] {
         guard user.isAuthenticated else { throw .notLoggedIn }
         return makeActive(user.index) + [.respond(requestID, .user(user.index))]
     }
@@ -255,7 +257,7 @@ package struct UserRegistry: Sendable {
         return makeActive(activatesNext ? users.first { $0.isAuthenticated && $0.index != user }?.index : nil)
     }
 
-    private func refresh(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    private func refresh(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         guard user.isAuthenticated else { throw .notLoggedIn }
         return [.refresh(requestID, user.index)]
@@ -263,7 +265,7 @@ package struct UserRegistry: Sendable {
 
     // MARK: Logout and removal
 
-    mutating func logOut(_ user: RegisteredUser, _ requestID: RequestID) throws(UserError) -> [Action] {
+    mutating func logOut(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         // A second logout changes nothing (app-services.md 7.1).
         guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }
@@ -274,14 +276,14 @@ package struct UserRegistry: Sendable {
         return actions + [.logOut(requestID, user.index)]
     }
 
-    private mutating func hide(_ user: RegisteredUser, _ requestID: RequestID) -> [Action] {
+    private mutating func hide(_ user: RegisteredUser, _ requestID: OperatorRequestID) -> [Action] {
         let actions = deactivate(user.index)
         users.removeAll { $0.index == user.index }
         hidden.append(user)
         return actions + [.hide(requestID, user.index)]
     }
 
-    mutating func forget(_ user: RegisteredUser, _ requestID: RequestID?) -> [Action] {
+    mutating func forget(_ user: RegisteredUser, _ requestID: OperatorRequestID?) -> [Action] {
         let actions = deactivate(user.index)
         users.removeAll { $0.index == user.index }
         beingRemoved.insert(user.index)

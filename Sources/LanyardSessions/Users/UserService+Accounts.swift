@@ -5,7 +5,7 @@ import Logging
 /// Operators' calls about accounts: as a user, or at an identity (app-services.md 4).
 extension UserService {
     /// Calls at an identity that belong to no user.
-    func manageAccount(_ requestID: RequestID, _ identity: String) {
+    func manageAccount(_ requestID: OperatorRequestID, _ identity: String) {
         guard case .manageAccount(_, let call)? = pendingRequests[requestID]?.request,
             let accounts = environment.accounts(at: identity)
         else {
@@ -19,7 +19,7 @@ extension UserService {
     }
 
     /// Calls as a user.
-    func callAccount(_ requestID: RequestID, _ user: UserIndex) {
+    func callAccount(_ requestID: OperatorRequestID, _ user: UserIndex) {
         guard let request = pendingRequests[requestID]?.request, let runner = runner(of: user, for: requestID) else {
             return carryOut(registry.handle(.accountChangeEnded(requestID)))
         }
@@ -40,7 +40,7 @@ extension UserService {
     }
 
     /// Ends a request that has not changed the user.
-    private func end(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
+    private func end(_ requestID: OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
         carryOut(registry.handle(.accountChangeEnded(requestID)))
         later { self.deliver(requestID, result) }
     }
@@ -57,7 +57,7 @@ extension UserService {
 
     // MARK: The access token and what it carries
 
-    private func showToken(_ requestID: RequestID, _ runner: SessionRunner) {
+    private func showToken(_ requestID: OperatorRequestID, _ runner: SessionRunner) {
         withUsableToken(of: runner) { [unowned self] result in
             later { self.deliver(requestID, result.map { .accessToken($0.access, $0.expiry) }) }
         }
@@ -81,7 +81,7 @@ extension UserService {
     }
 
     /// The service writes the current custom data into each new access token, and nowhere else.
-    private func customData(_ requestID: RequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+    private func customData(_ requestID: OperatorRequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
         renew(runner) { [unowned self] result in
             let data = result.flatMap { tokens in
                 accounts.customData(in: tokens.access).mapError { UserError.identity($0) }
@@ -95,7 +95,8 @@ extension UserService {
     /// The link is one call with the access token. The new access token is then stored by an operation of the user's
     /// session, like the result of a refresh.
     private func link(
-        _ requestID: RequestID, _ credential: GivenCredential, _ runner: SessionRunner, _ accounts: any AccountService
+        _ requestID: OperatorRequestID, _ credential: GivenCredential, _ runner: SessionRunner,
+        _ accounts: any AccountService
     ) {
         let session = runner.coordinator.sessionID
         // Of several exchanges the last one has brought the token.
@@ -124,7 +125,9 @@ extension UserService {
         }.start()
     }
 
-    private func readIdentities(_ requestID: RequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+    private func readIdentities(
+        _ requestID: OperatorRequestID, _ runner: SessionRunner, _ accounts: any AccountService
+    ) {
         perform(.identities, as: runner, at: accounts) { [unowned self] result in
             end(requestID, .success(.result(result.success ?? Self.unknownIdentities(of: runner))))
         }
@@ -153,7 +156,9 @@ extension UserService {
     // MARK: Deletion
 
     /// The store is marked first. A crash then leaves a user that is logged out, whatever the service has done.
-    private func deleteAccount(_ requestID: RequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+    private func deleteAccount(
+        _ requestID: OperatorRequestID, _ runner: SessionRunner, _ accounts: any AccountService
+    ) {
         runner.beginDeletion { [unowned self] reply in
             switch reply {
             case .deletionBegun:
@@ -170,7 +175,7 @@ extension UserService {
         }
     }
 
-    private func deleted(_ requestID: RequestID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
+    private func deleted(_ requestID: OperatorRequestID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
         switch result {
         case .success:
             runner.endDeletion(isDeleted: true)

@@ -28,14 +28,14 @@ extension UserService {
     }
 
     /// Forgets an unknown user. Its session is revoked if the identity is still configured.
-    func removeStored(_ requestID: UserRegistry.RequestID, _ name: String) {
+    func removeStored(_ requestID: UserRegistry.OperatorRequestID, _ name: String) {
         environment.store.read(name) { [weak self] result in
             self?.later { [weak self] in self?.removeStored(requestID, name, result) }
         }
     }
 
     private func removeStored(
-        _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<StoredUser?, StoreError>
+        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<StoredUser?, StoreError>
     ) {
         guard case .success(let found) = result else { return endRemoval(requestID, .failure(.storeFailing)) }
         guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
@@ -46,7 +46,7 @@ extension UserService {
     }
 
     private func removedStored(
-        _ requestID: UserRegistry.RequestID, _ name: String, _ revocation: StoredRevocation?,
+        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ revocation: StoredRevocation?,
         _ result: Result<StoreChange.Verdict, StoreError>
     ) {
         guard case .success = result else { return endRemoval(requestID, .failure(.storeFailing)) }
@@ -57,13 +57,13 @@ extension UserService {
     }
 
     private func removedStored(
-        _ requestID: UserRegistry.RequestID, _ name: String, _ result: Result<UserOutcome, UserError>
+        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<UserOutcome, UserError>
     ) {
         registry.unknownStoredUsers.remove(name)
         endRemoval(requestID, result)
     }
 
-    private func endRemoval(_ requestID: UserRegistry.RequestID, _ result: Result<UserOutcome, UserError>) {
+    private func endRemoval(_ requestID: UserRegistry.OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
         registry.storedRemovals[requestID] = nil
         deliver(requestID, result)
     }

@@ -6,7 +6,7 @@ import Logging
 /// Performs the decisions of the user registry: between operators, the runners, the store and the report. Belongs to
 /// the queue of `SessionService`, which owns it.
 final class UserService: AccountRegistry, @unchecked Sendable {
-    typealias RequestID = UserRegistry.RequestID
+    typealias OperatorRequestID = UserRegistry.OperatorRequestID
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
     /// An operator's request that has no reply yet.
@@ -19,13 +19,13 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     unowned let environment: any UserEnvironment
     var registry: UserRegistry
-    private(set) var pendingRequests: [RequestID: PendingRequest] = [:]
+    private(set) var pendingRequests: [OperatorRequestID: PendingRequest] = [:]
     private var requestCount: UInt64 = 0
     /// Changes of the active user that are being stored; responses wait for them.
     private var openChoices = 0
-    private var heldResponses: [(RequestID, UserRegistry.Response)] = []
+    private var heldResponses: [(OperatorRequestID, UserRegistry.Response)] = []
     /// Responses that wait until the name of a provisional user is free again.
-    private var responsesAfterRemoval: [UserIndex: [(RequestID, UserRegistry.Response)]] = [:]
+    private var responsesAfterRemoval: [UserIndex: [(OperatorRequestID, UserRegistry.Response)]] = [:]
     /// The change of the active user that the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
@@ -40,7 +40,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     func perform(_ request: UserRequest, _ reply: @escaping Reply) {
         requestCount += 1
-        let requestID = RequestID(requestCount)
+        let requestID = OperatorRequestID(requestCount)
         pendingRequests[requestID] = PendingRequest(request: request, reply: reply)
         carryOut(registry.handle(.requested(request, requestID)))
     }
@@ -122,7 +122,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     }
 
     /// - Parameter leaving: a user that is being removed; its name must be free when the response is sent.
-    private func respond(_ requestID: RequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
+    private func respond(_ requestID: OperatorRequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
         if let leaving, registry.isBeingRemoved(leaving), environment.runner(at: leaving) != nil {
             responsesAfterRemoval[leaving, default: []].append((requestID, response))
         } else if openChoices > 0 {
@@ -136,13 +136,13 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the request
     /// gets `noSuchUser`.
-    func runner(of user: UserIndex, for requestID: RequestID?) -> SessionRunner? {
+    func runner(of user: UserIndex, for requestID: OperatorRequestID?) -> SessionRunner? {
         if let runner = environment.runner(at: user) { return runner }
         if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
         return nil
     }
 
-    private func logIn(_ requestID: RequestID, _ user: UserIndex) {
+    private func logIn(_ requestID: OperatorRequestID, _ user: UserIndex) {
         guard let runner = environment.runner(at: user), let credential = credential(for: requestID, runner) else {
             return carryOut(registry.handle(.failed(requestID, .noCredential)))
         }
@@ -150,14 +150,14 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         runner.login(credential) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
     }
 
-    private func credential(for requestID: RequestID, _ runner: SessionRunner) -> Credential? {
+    private func credential(for requestID: OperatorRequestID, _ runner: SessionRunner) -> Credential? {
         switch pendingRequests[requestID]?.request {
         case .add(_, _, let given, _)?, .login(_, let given?, _)?: .given(given)
         default: runner.managedUser.settings.login.map { .configured($0) }
         }
     }
 
-    private func adopt(_ requestID: RequestID, _ user: UserIndex) {
+    private func adopt(_ requestID: OperatorRequestID, _ user: UserIndex) {
         guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = environment.runner(at: user)
         else {
             return carryOut(registry.handle(.overtaken(requestID)))
@@ -166,7 +166,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         runner.adopt(obtained) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
     }
 
-    private func forget(_ requestID: RequestID?, _ user: UserIndex) {
+    private func forget(_ requestID: OperatorRequestID?, _ user: UserIndex) {
         guard let runner = runner(of: user, for: requestID) else { return }
         if case .feed = runner.managedUser.source {
             environment.drop(runner)
@@ -181,7 +181,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     // MARK: Replies of runners
 
-    private func handleReply(login reply: SessionReply, of requestID: RequestID, at identity: StoredIdentity) {
+    private func handleReply(login reply: SessionReply, of requestID: OperatorRequestID, at identity: StoredIdentity) {
         switch reply {
         case .loggedIn: carryOut(registry.handle(.loggedIn(requestID)))
         case .belongs(let name, let obtained):
@@ -199,14 +199,14 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         }
     }
 
-    private func handleReply(refresh reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
+    private func handleReply(refresh reply: SessionReply, of requestID: OperatorRequestID, _ user: UserIndex) {
         later { [self] in
             if let error = reply.refreshError { return deliver(requestID, .failure(error)) }
             deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.accessTokenExpiry)))
         }
     }
 
-    private func handleReply(leaving reply: SessionReply, of requestID: RequestID, _ user: UserIndex) {
+    private func handleReply(leaving reply: SessionReply, of requestID: OperatorRequestID, _ user: UserIndex) {
         later { [self] in
             guard case .terminated(let isRevoked, let isStored) = reply else {
                 // The runner has ended, and the user is not logged out.
@@ -227,7 +227,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     /// Runs after the event at hand, so that the report already shows what the response says.
     func later(_ work: @escaping @Sendable () -> Void) { environment.loop.post(work) }
 
-    private func deliver(_ requestID: RequestID, _ response: UserRegistry.Response) {
+    private func deliver(_ requestID: OperatorRequestID, _ response: UserRegistry.Response) {
         switch response {
         case .added(let user):
             let view = environment.view(of: user)
@@ -258,7 +258,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         unsavedChoice == nil && environment.runner(at: user)?.coordinator.isStored != false
     }
 
-    func deliver(_ requestID: RequestID, _ result: Result<UserOutcome, UserError>) {
+    func deliver(_ requestID: OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
         guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
         // No runner took the session.
         if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {

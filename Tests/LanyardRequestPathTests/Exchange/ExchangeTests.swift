@@ -7,7 +7,7 @@ import Testing
     ) -> RequestHead {
         var head = RequestHead()
         (head.kind, head.framing, head.minorVersion) = (method, framing, minor)
-        head.connection.close = close
+        head.connection.hasClose = close
         return head
     }
 
@@ -16,7 +16,7 @@ import Testing
     ) -> ResponseHead {
         var head = ResponseHead()
         (head.status, head.framing, head.minorVersion) = (200, framing, minor)
-        head.connection.close = close
+        head.connection.hasClose = close
         head.announcesForbiddenBody = forbidden
         return head
     }

@@ -160,7 +160,7 @@ import Testing
     func failed() async throws {
         let news: [AccessToken.Availability] = [
             ProxyBench.availability(1, "token-1", renewal: .possible(from: .now + .seconds(9))),
-            .none(.loginRequired), .none(.identityUnreachable(nextAttempt: .now + .seconds(9))),
+            .none(.loginRequired), .none(.identityUnreachable(nextAttemptAt: .now + .seconds(9))),
         ]
         for end in news {
             let bench = try Self.picky()

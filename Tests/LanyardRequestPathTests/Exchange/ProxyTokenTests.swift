@@ -32,7 +32,7 @@ import Testing
             (.loginRequired, "login-required", nil), (.userUnknown(wasRemoved: false), "login-required", nil),
             (.userUnknown(wasRemoved: true), "login-required", nil),
             (.credentialRefused(because: "why"), "credential-refused", nil),
-            (.identityUnreachable(nextAttempt: .now + .seconds(30)), "identity-unreachable", 20...30),
+            (.identityUnreachable(nextAttemptAt: .now + .seconds(30)), "identity-unreachable", 20...30),
         ]
         for (refusal, name, retryAfter) in refusals {
             let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })

@@ -68,7 +68,7 @@ import Testing
                     let (client, upstream) = try tunnels.open()
                     bench.publish(generation: 2)
                     bench.path.publish(.pending, for: ProxyBench.user)
-                    bench.path.publish(.none(.identityUnreachable(nextAttempt: .never)), for: ProxyBench.user)
+                    bench.path.publish(.none(.identityUnreachable(nextAttemptAt: .never)), for: ProxyBench.user)
                     bench.path.activate(ProxyBench.user)
                     bench.path.activate(nil)
                     bench.settle()

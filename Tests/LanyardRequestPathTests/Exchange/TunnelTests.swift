@@ -108,7 +108,7 @@ import Testing
         #expect(tunnel.deadline == Self.after(30))
         _ = tunnel.wrote(to: .client, waiting: 0, at: Self.after(29))
         #expect(tunnel.deadline == Self.after(59))
-        tunnel = Self.tunnel { $0.idle = .seconds(2) }
+        tunnel = Self.tunnel { $0.idleTimeout = .seconds(2) }
         _ = tunnel.ended(.upstream)
         #expect(tunnel.due(at: Self.after(2)) == .close(.idle))
     }
@@ -130,7 +130,7 @@ import Testing
         "a side that takes only what the kernel held for it is not stuck, nor is the tunnel idle",
         arguments: Tunnel.Side.allCases)
     func kernelEmpties(_ side: Tunnel.Side) {
-        var tunnel = Self.tunnel { $0.idle = .seconds(90) }
+        var tunnel = Self.tunnel { $0.idleTimeout = .seconds(90) }
         _ = tunnel.wrote(to: side, waiting: 100, at: Self.start)
         tunnel.madeProgress(side, at: Self.after(60))
         #expect(tunnel.deadline == Self.after(120))

@@ -96,7 +96,7 @@ import Testing
         cache.receive(.none(.userUnknown(wasRemoved: false)), for: user)
         #expect(word(cache.decide(user, at: at(1))) == "refuse userUnknown(wasRemoved: false)")
         #expect(source.asked == [])
-        cache.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
+        cache.receive(.none(.identityUnreachable(nextAttemptAt: at(9))), for: user)
         for _ in 0..<3 {
             guard case .refuse(.identityUnreachable) = cache.decide(user, at: at(1)) else {
                 Issue.record("not refused")
@@ -197,7 +197,7 @@ import Testing
             #expect(refuse(6) == "awaited")
             #expect(source.refused.count == told + 1)
         }
-        cache.receive(.none(.identityUnreachable(nextAttempt: at(9))), for: user)
+        cache.receive(.none(.identityUnreachable(nextAttemptAt: at(9))), for: user)
         cache.receive(.token(token(4)), for: user)
         #expect(refuse() == "awaited")
         #expect(source.refused.count == 6)
@@ -247,7 +247,7 @@ import Testing
         guard case .use(let new) = cache.decide(user, at: at(1)) else { return }
         #expect(word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "awaited")
         // An outage is no end of a session.
-        cache.receive(.none(.identityUnreachable(nextAttempt: at(5))), for: user)
+        cache.receive(.none(.identityUnreachable(nextAttemptAt: at(5))), for: user)
         cache.receive(.token(token(3)), for: user)
         #expect(
             word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "renewed 3")
@@ -256,7 +256,7 @@ import Testing
     @Test("what was sent as one account is not sent again as another, although no logout came in between")
     func accounts() throws {
         let between: [AccessToken.Availability?] = [
-            nil, .pending, .none(.credentialRefused(because: "why")), .none(.identityUnreachable(nextAttempt: at(5))),
+            nil, .pending, .none(.credentialRefused(because: "why")), .none(.identityUnreachable(nextAttemptAt: at(5))),
         ]
         for news in between {
             let cache = cache()

@@ -30,7 +30,7 @@ struct FleetAccountChange {
     }
 
     let kind: Kind
-    let request: UserRegistry.RequestID
+    let request: UserRegistry.OperatorRequestID
     /// In real time.
     let requestedAt: Instant
     /// `SessionCoordinator.sessionID` when it was requested.
@@ -48,7 +48,7 @@ struct FleetAccountChange {
     /// The session's reply.
     var reply: SessionReply?
 
-    init(_ kind: Kind, _ request: UserRegistry.RequestID, session: UInt64, at now: Instant) {
+    init(_ kind: Kind, _ request: UserRegistry.OperatorRequestID, session: UInt64, at now: Instant) {
         self.kind = kind
         requestedAt = now
         self.request = request

@@ -52,7 +52,7 @@ final class FleetProcess {
     /// Links and deletions under way, by user.
     var accountChanges: [Int: FleetAccountChange] = [:]
     /// Operators' logins under way, by ticket.
-    var logins: [UInt64: UserRegistry.RequestID] = [:]
+    var logins: [UInt64: UserRegistry.OperatorRequestID] = [:]
     /// That the store is open here.
     var entry: (any DiskLock)?
     /// What it believes that the file holds: a planted bug writes that.

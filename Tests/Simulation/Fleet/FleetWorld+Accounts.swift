@@ -9,9 +9,9 @@ extension FleetWorld {
 
     /// What the registry of this process makes of an operator's request, now that it knows the user's state.
     func admit(_ request: UserRequest, _ user: Int, at process: FleetProcess) -> (
-        id: UserRegistry.RequestID, actions: [UserRegistry.Action]
+        id: UserRegistry.OperatorRequestID, actions: [UserRegistry.Action]
     ) {
-        let id = UserRegistry.RequestID(dice.next())
+        let id = UserRegistry.OperatorRequestID(dice.next())
         let coordinator = process.sessions[user].coordinator
         let snapshot = UserRegistry.SessionSnapshot(
             state: coordinator.session.state, accountID: coordinator.context.accountID, provider: coordinator.provider)

@@ -36,8 +36,8 @@ extension Problem {
         case .credentialRefused(let message): return .credentialRefused(user: user, because: message)
         case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
         case .userUnknown(wasRemoved: true): return .userRemoved(user: user, status: status)
-        case .identityUnreachable(let nextAttempt, let message):
-            let wait = nextAttempt == .never ? 60 : (nextAttempt - now).inSeconds.rounded(.up)
+        case .identityUnreachable(let nextAttemptAt, let message):
+            let wait = nextAttemptAt == .never ? 60 : (nextAttemptAt - now).inSeconds.rounded(.up)
             return .identityUnreachable(user: user, because: message, retryAfter: Int(wait))
         }
     }

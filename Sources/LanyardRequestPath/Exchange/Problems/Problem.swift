@@ -10,7 +10,7 @@ package struct Problem: Equatable, Sendable {
     package let title: String
     /// What happened and how to correct it; never a byte of the request.
     package var detail: String
-    package var retryable = false
+    package var isRetryable = false
     /// Seconds.
     package var retryAfter: Int?
     /// `error` of `Proxy-Status` (RFC 9209 §2.3).
@@ -178,7 +178,7 @@ package struct Problem: Equatable, Sendable {
             "identity-unreachable", "Identity service unreachable",
             message.map { "There is no usable token: \($0)." }
                 ?? "There is no usable token, and the identity service has not responded yet.")
-        (problem.user, problem.retryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
+        (problem.user, problem.isRetryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
         return problem
     }
 
@@ -193,7 +193,7 @@ package struct Problem: Equatable, Sendable {
     /// - Parameter retryAfter: seconds.
     package static func overloaded(_ detail: String, retryAfter: Int = 1, closes: Bool = false) -> Problem {
         Problem(
-            name: "overloaded", status: 503, title: "Overloaded", detail: detail, retryable: true,
+            name: "overloaded", status: 503, title: "Overloaded", detail: detail, isRetryable: true,
             retryAfter: retryAfter,
             error: "connection_limit_reached", closes: closes)
     }
@@ -201,7 +201,7 @@ package struct Problem: Equatable, Sendable {
     package static let buffersFull = overloaded("The memory of all buffers is in use.")
 
     package static let shuttingDown = Problem(
-        name: "shutting-down", status: 503, title: "Shutting down", detail: "Lanyard is stopping.", retryable: true,
+        name: "shutting-down", status: 503, title: "Shutting down", detail: "Lanyard is stopping.", isRetryable: true,
         retryAfter: 1, error: "proxy_internal_response", closes: true)
 
     private static func unavailable(_ name: String, _ title: String, _ detail: String) -> Problem {
@@ -210,7 +210,7 @@ package struct Problem: Equatable, Sendable {
 
     private func with(status: Int) -> Problem {
         Problem(
-            name: name, status: status, title: title, detail: detail, retryable: retryable, retryAfter: retryAfter,
+            name: name, status: status, title: title, detail: detail, isRetryable: isRetryable, retryAfter: retryAfter,
             error: error, closes: closes, rejection: rejection, user: user, allow: allow, cause: cause)
     }
 
@@ -228,7 +228,7 @@ package struct Problem: Equatable, Sendable {
 
     static func unreachable(_ detail: String, error: String) -> Problem {
         Problem(
-            name: "upstream-unreachable", status: 502, title: "Upstream unreachable", detail: detail, retryable: true,
+            name: "upstream-unreachable", status: 502, title: "Upstream unreachable", detail: detail, isRetryable: true,
             error: error)
     }
 
@@ -238,7 +238,7 @@ package struct Problem: Equatable, Sendable {
 
     static func timeout(_ detail: String, error: String) -> Problem {
         Problem(
-            name: "upstream-timeout", status: 504, title: "Upstream timeout", detail: detail, retryable: true,
+            name: "upstream-timeout", status: 504, title: "Upstream timeout", detail: detail, isRetryable: true,
             error: error)
     }
 }

@@ -6,7 +6,7 @@ import LanyardFoundations
 /// Belongs to the shard's queue. The connection holds it as its owner until the end.
 final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     private static let bytesMax = 64 << 10
-    private static let timeMax = Duration.seconds(1)
+    private static let timeout = Duration.seconds(1)
 
     private let shard: Shard
     private let pool: UpstreamPool
@@ -25,7 +25,7 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
         super.init()
         deadline.owner = self
         connection.owner = self
-        shard.loop.set(deadline, at: shard.loop.now + Self.timeMax)
+        shard.loop.set(deadline, at: shard.loop.now + Self.timeout)
         // Bytes that have already arrived cause no event.
         shard.loop.resumeLater(self)
     }

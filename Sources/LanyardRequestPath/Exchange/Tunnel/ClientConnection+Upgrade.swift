@@ -8,7 +8,7 @@ extension ClientConnection {
     /// ordinary one (http-rules.md 15.1).
     func requestedUpgrade(on route: Route) -> [UInt8]? {
         let head = intake.head
-        guard head.traits.contains(.upgrade), head.connection.upgrade, head.minorVersion > 0,
+        guard head.traits.contains(.upgrade), head.connection.hasUpgrade, head.minorVersion > 0,
             let buffer = intake.buffer, head.framing == .none || head.framing == .length(0),
             let asked = Self.onlyProtocol(buffer.table, buffer.bytes)
         else { return nil }
@@ -72,8 +72,8 @@ extension ClientConnection {
     private var tunnelLimits: Tunnel.Limits {
         var limits = Tunnel.Limits()
         guard let route = intake.route else { return limits }
-        limits.idle = timeouts(route).upgradedIdle
-        limits.write = timeouts(route).write
+        limits.idleTimeout = timeouts(route).upgradedIdle
+        limits.writeTimeout = timeouts(route).write
         limits.maxAge = route.settings.upgradedMaxAge
         return limits
     }

@@ -45,11 +45,11 @@ package struct Tunnel: Equatable, Sendable {
 
     package struct Limits: Equatable, Sendable {
         /// Time without a byte in either direction.
-        package var idle = Duration.seconds(3600)
+        package var idleTimeout = Duration.seconds(3600)
         /// The same after one side has ended.
         package var halfClosedTimeout = Duration.seconds(30)
         /// Time in which a side takes no byte.
-        package var write = Duration.seconds(60)
+        package var writeTimeout = Duration.seconds(60)
         /// From the 101 on; nil is no limit.
         package var maxAge: Duration?
 
@@ -73,7 +73,7 @@ package struct Tunnel: Equatable, Sendable {
     private let limits: Limits
     private var toClient = Direction()
     private var toUpstream = Direction()
-    private var lastByte: Instant
+    private var lastByteAt: Instant
     private let agedAt: Instant
     /// A side failed: the bytes that it sent before are delivered, then the tunnel ends.
     private var hasFailed = false
@@ -81,7 +81,7 @@ package struct Tunnel: Equatable, Sendable {
     /// - Parameter now: the time of the 101.
     package init(_ limits: Limits, at now: Instant) {
         self.limits = limits
-        lastByte = now
+        lastByteAt = now
         agedAt = limits.maxAge.map { now + $0 } ?? .never
     }
 
@@ -104,16 +104,16 @@ package struct Tunnel: Equatable, Sendable {
 
     private var idleAt: Instant {
         let isHalf = toClient.sourceHasEnded || toUpstream.sourceHasEnded
-        return lastByte + (isHalf ? min(limits.idle, limits.halfClosedTimeout) : limits.idle)
+        return lastByteAt + (isHalf ? min(limits.idleTimeout, limits.halfClosedTimeout) : limits.idleTimeout)
     }
 
     /// Bytes were sent to this side or queued for it.
     ///
     /// - Parameter waiting: bytes that are queued now.
     package mutating func wrote(to side: Side, waiting: Int, at now: Instant) -> Action {
-        lastByte = now
+        lastByteAt = now
         self[to: side].waiting = waiting
-        self[to: side].stuckAt = waiting == 0 ? .never : now + limits.write
+        self[to: side].stuckAt = waiting == 0 ? .never : now + limits.writeTimeout
         return advance(side)
     }
 
@@ -145,12 +145,12 @@ package struct Tunnel: Equatable, Sendable {
     /// This side took some bytes of its kernel buffer, but none of those queued here: it is slow and has not stopped
     /// (http-rules.md 8.2).
     package mutating func madeProgress(_ side: Side, at now: Instant) {
-        lastByte = now
-        if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.write }
+        lastByteAt = now
+        if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.writeTimeout }
     }
 
     /// Until now neither side was read, because memory was short: the silence is not theirs.
-    package mutating func paused(until now: Instant) { lastByte = now }
+    package mutating func paused(until now: Instant) { lastByteAt = now }
 
     /// The deadline has passed.
     package func due(at now: Instant) -> Action {
