@@ -19,7 +19,7 @@ package enum Signals {
     static func openDescriptor() throws(SystemError) -> OwnedDescriptor {
         let numbers = [SIGTERM, SIGINT, SIGHUP, SIGUSR1]
         let raw = lanyard_hold_signals(numbers, CInt(numbers.count))
-        guard raw >= 0 else { throw SystemError(.local, .system(errno), "creating a signalfd") }
+        guard raw >= 0 else { throw SystemError(.machine, .system(errno), "creating a signalfd") }
         return OwnedDescriptor(taking: raw)
     }
 

@@ -109,7 +109,7 @@ package struct OpenedStore: Sendable {
 
     /// The store for the life of the process. Its queue exists from now on, its thread only from the first call on.
     ///
-    /// - Throws: `.local` errors if no descriptor is available.
+    /// - Throws: `.machine` errors if no descriptor is available.
     package func store(log: Logger) throws(SystemError) -> any SessionStore {
         switch place {
         case .memory: MemoryStore(fingerprintKey: contents.fingerprintKey)

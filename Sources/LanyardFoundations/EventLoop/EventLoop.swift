@@ -176,12 +176,12 @@ public final class EventLoop: Sendable {
     {
         var event = lanyard_epoll_event(readiness.rawValue, data)
         guard epoll_ctl(epoll.raw, operation, descriptor, &event) == 0 else {
-            throw SystemError(.local, .system(errno), "watching a descriptor")
+            throw SystemError(.machine, .system(errno), "watching a descriptor")
         }
     }
 
     private static func descriptor(_ raw: CInt, _ doing: String) throws(SystemError) -> OwnedDescriptor {
-        guard raw >= 0 else { throw SystemError(.local, .system(errno), doing) }
+        guard raw >= 0 else { throw SystemError(.machine, .system(errno), doing) }
         return OwnedDescriptor(taking: raw)
     }
 

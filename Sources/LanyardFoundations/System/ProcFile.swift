@@ -7,7 +7,7 @@ package enum ProcFile {
         let raw = open(path, O_RDONLY | O_CLOEXEC)
         guard raw >= 0 else { return nil }
         let file = OwnedDescriptor(taking: raw)
-        let bytes = try? file.read(upTo: bytesMax) { SystemError(.local, .system($0), "reading \(path)") }
+        let bytes = try? file.read(upTo: bytesMax) { SystemError(.machine, .system($0), "reading \(path)") }
         return bytes.map { String(decoding: $0, as: UTF8.self) }
     }
 

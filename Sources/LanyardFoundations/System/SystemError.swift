@@ -5,7 +5,7 @@ import Glibc
 /// A type of its own, because no later code decides by it: the start ends and logs it, or one connection ends.
 package struct SystemError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The side at fault: this machine, or the configuration.
-    package enum Side: String, Sendable { case local, configuration }
+    package enum Side: String, Sendable { case machine, configuration }
 
     /// What failed.
     package enum Kind: Equatable, Sendable {
