@@ -194,4 +194,40 @@ import Testing
         }
         #expect(found > 20)
     }
+
+    /// The types of a Swift text that are an `Error`, nested ones with the names of the types around them.
+    private static func errorTypes(in text: String) -> [String] {
+        let declaration =
+            #/(?<indent> *)(?:\w+ )*(?:struct|enum|class|extension) (?<name>[\w.]+)(?:<[^>]*>)?(?:: (?<bases>.*?))?(?: where .*| \{.*)?$/#
+        var outer: [(indent: Int, name: String)] = []
+        var found: [String] = []
+        for line in text.split(separator: "\n") {
+            guard let match = line.prefixMatch(of: declaration) else { continue }
+            outer.removeAll { $0.indent >= match.indent.count }
+            outer.append((match.indent.count, String(match.name)))
+            if match.bases?.contains(#/\bError\b/#) == true { found.append(outer.map(\.name).joined(separator: ".")) }
+        }
+        return found
+    }
+
+    @Test("every type that is an Error has its name on the page, but the emulator's")
+    func named() throws {
+        let page = try SourceFiles.text(of: "docs/errors.md")
+        let texts = try SourceFiles.texts(below: "Sources").filter { !$0.key.hasPrefix("Sources/LanyardEmulator") }
+        let types = texts.values.flatMap(Self.errorTypes)
+        #expect(types.count > 20)
+        #expect(types.filter { !page.contains("`\($0)`") }.sorted() == [])
+    }
+
+    @Test(
+        "an error type is found wherever it is declared, and no other type",
+        arguments: [
+            ("struct AError: Error {", ["AError"]), ("enum A {\n    private struct BError: Error {", ["A.BError"]),
+            ("extension A.B {\n    enum C: Sendable {}\n    final class DError: Hashable, Error {", ["A.B.DError"]),
+            ("extension AError: Equatable, Error {}", ["AError"]), ("struct A: Sendable {\n    let b: Error", []),
+            ("struct A<B: Error> {", []), ("extension A where B: Error {", []), ("/// struct AError: Error {", []),
+        ])
+    func planted(text: String, expected: [String]) {
+        #expect(Self.errorTypes(in: text) == expected)
+    }
 }
