@@ -7,8 +7,8 @@ import Testing
 struct FleetDiskTests {
     private let disk = FleetDisk()
 
-    private func write(_ text: String, to name: String, on door: FleetDoor, syncing: Bool = true) throws {
-        let draft = try door.create(name)
+    private func write(_ text: String, to name: String, on gate: FleetDiskGate, syncing: Bool = true) throws {
+        let draft = try gate.create(name)
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty { rest = try rest.dropFirst(rest.withUnsafeBytes { try draft.write($0) }) }
         if syncing { try draft.sync() }
@@ -22,10 +22,10 @@ struct FleetDiskTests {
     func synchronized() throws {
         for seed in 1...50 as ClosedRange<UInt64> {
             let disk = FleetDisk()
-            let door = FleetDoor(disk, process: 0)
-            try write("whole", to: "a", on: door)
-            try door.rename("a", to: "b")
-            try door.syncFolder()
+            let gate = FleetDiskGate(disk, process: 0)
+            try write("whole", to: "a", on: gate)
+            try gate.rename("a", to: "b")
+            try gate.syncFolder()
             var dice = Dice(seed)
             disk.losePower(&dice)
             #expect(text("b", disk) == "whole" && text("a", disk) == nil)
@@ -38,11 +38,11 @@ struct FleetDiskTests {
         var texts: Set<String?> = []
         for seed in 1...200 as ClosedRange<UInt64> {
             let disk = FleetDisk()
-            let door = FleetDoor(disk, process: 0)
-            try write("old", to: "b", on: door)
-            try door.syncFolder()
-            try write("newer", to: "a", on: door, syncing: seed.isMultiple(of: 2))
-            try door.rename("a", to: "b")
+            let gate = FleetDiskGate(disk, process: 0)
+            try write("old", to: "b", on: gate)
+            try gate.syncFolder()
+            try write("newer", to: "a", on: gate, syncing: seed.isMultiple(of: 2))
+            try gate.rename("a", to: "b")
             var dice = Dice(seed)
             disk.losePower(&dice)
             if seed.isMultiple(of: 2) { names.insert(text("b", disk)) } else { texts.insert(text("b", disk)) }
@@ -55,14 +55,14 @@ struct FleetDiskTests {
     func death() throws {
         for isLate in [false, true] {
             let disk = FleetDisk()
-            let door = FleetDoor(disk, process: 0)
-            let lock = try door.lock("l", .exclusive)
-            try write("x", to: "a", on: door)
-            door.arm(CrashPoint(.open, .rename), isLate: isLate)
-            #expect(throws: DiskError.self) { try door.rename("a", to: "b") }
-            #expect(throws: DiskError.self) { try door.syncFolder() }
+            let gate = FleetDiskGate(disk, process: 0)
+            let lock = try gate.lock("l", .exclusive)
+            try write("x", to: "a", on: gate)
+            gate.arm(CrashPoint(.open, .rename), isLate: isLate)
+            #expect(throws: DiskError.self) { try gate.rename("a", to: "b") }
+            #expect(throws: DiskError.self) { try gate.syncFolder() }
             #expect((text("b", disk) == nil) == !isLate)
-            let other = FleetDoor(disk, process: 1)
+            let other = FleetDiskGate(disk, process: 1)
             #expect(try other.lock("l", .exclusive) != nil)
             withExtendedLifetime(lock) {}
         }
@@ -70,7 +70,7 @@ struct FleetDiskTests {
 
     @Test("an exclusive lock excludes, shared ones do not exclude each other")
     func locks() throws {
-        let (one, two) = (FleetDoor(disk, process: 0), FleetDoor(disk, process: 1))
+        let (one, two) = (FleetDiskGate(disk, process: 0), FleetDiskGate(disk, process: 1))
         let shared = try #require(try one.lock("open", .shared))
         let other = try #require(try two.lock("open", .shared))
         #expect(try two.lock("open", .exclusive) == nil)

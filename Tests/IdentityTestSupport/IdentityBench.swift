@@ -7,7 +7,7 @@ import TestSupport
 
 /// An `AppServicesIdentity` on a loop of its own, before a scripted server that records raw bytes.
 package final class IdentityBench: Sendable {
-    /// What the server answers to one request, by method and path; nil leaves it to the habits of a healthy service.
+    /// What the server answers to one request, by method and path; nil gives the response of a healthy service.
     package typealias Script = @Sendable (_ request: RawMessage, _ path: String) -> RawResponse?
 
     package static let appPath = "/api/client/v2.0/app/demo-abcde"
@@ -31,7 +31,7 @@ package final class IdentityBench: Sendable {
         let own = Guarded("")
         server = try RawServer { request in
             let path = request.message.target
-            return script(request.message, path) ?? Self.habit(path, hostname: own.withLock { $0 })
+            return script(request.message, path) ?? Self.healthyResponse(path, hostname: own.withLock { $0 })
         }
         let origin = "http://\(server.endpoint)"
         own.withLock { $0 = origin }
@@ -82,7 +82,7 @@ package final class IdentityBench: Sendable {
         json(200, #"{"deployment_model":"LOCAL","location":"US-VA","hostname":"\#(hostname)","ws_hostname":"ws://x"}"#)
     }
 
-    private static func habit(_ path: String, hostname: String) -> RawResponse {
+    private static func healthyResponse(_ path: String, hostname: String) -> RawResponse {
         switch path {
         case appPath + "/location": location(hostname)
         case sessionPath: json(201, #"{"access_token":"\#(Tokens.access())"}"#)

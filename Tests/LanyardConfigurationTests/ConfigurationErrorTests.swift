@@ -46,8 +46,8 @@ import Testing
     @Test("what an operator should know is a warning, and Lanyard starts", arguments: FaultCases.warnings)
     func warnings(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
-    @Test("what can never work, since nothing can bring the user, is refused", arguments: FaultCases.hopeless)
-    func hopeless(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
+    @Test("what can never work, since nothing can bring the user, is refused", arguments: FaultCases.missingUsers)
+    func missingUsers(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }
 
     @Test("a key that would guard nothing where it stands is not passed over", arguments: FaultCases.ignored)
     func ignored(_ document: String, _ diagnostics: [String]) throws { try check(document, diagnostics) }

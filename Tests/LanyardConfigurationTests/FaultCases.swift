@@ -491,7 +491,7 @@ enum FaultCases {
     ]
 
     /// What nothing can mend while Lanyard runs.
-    static let hopeless: [Case] = [
+    static let missingUsers: [Case] = [
         (
             both + "admin: off\nroutes:\n  - {upstream: 'http://127.0.0.1:1', user: alcie}\n",
             [

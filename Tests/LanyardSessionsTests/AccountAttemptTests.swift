@@ -35,10 +35,10 @@ import Testing
         var late = AccountAttempt(.accessToken)
         #expect(late.begin(Self.tokens(age: 1800), at: Self.now) == .renew)
         #expect(late.renewed(nil, Self.tokens("new"), at: Self.now) == Self.send("new"))
-        var hopeless = AccountAttempt(.accessToken)
-        #expect(hopeless.begin(Self.tokens(age: 1800), at: Self.now) == .renew)
-        #expect(hopeless.renewed(nil, Self.tokens(age: 1800), at: Self.now) == .fail(.notLoggedIn))
-        #expect(hopeless.begin(nil, at: Self.now) == .fail(.notLoggedIn))
+        var expired = AccountAttempt(.accessToken)
+        #expect(expired.begin(Self.tokens(age: 1800), at: Self.now) == .renew)
+        #expect(expired.renewed(nil, Self.tokens(age: 1800), at: Self.now) == .fail(.notLoggedIn))
+        #expect(expired.begin(nil, at: Self.now) == .fail(.notLoggedIn))
     }
 
     @Test("a 401 renews the token and repeats the call once; the second 401 is passed on")

@@ -62,7 +62,7 @@ struct SessionEdgeTests {
             }
         ),
         (
-            "with a wish of the service's",
+            "with a Retry-After of the service",
             { driver in
                 let error = IdentityError(.transient(retryAfter: .seconds(60)), message: "planned")
                 driver.context.recordRetryAfter(

@@ -35,8 +35,8 @@ final class SessionSimulation: @unchecked Sendable {
     var requestInterval = 1.0
     /// Decides the behaviour of a call.
     var service: (SessionCall, inout SeededGenerator) -> Fate = { _, _ in Fate(latency: 0.05) }
-    private lazy var door = Door(self)
-    private lazy var tokenCache = TokenCache(source: door)
+    private lazy var observer = CacheObserver(self)
+    private lazy var tokenCache = TokenCache(source: observer)
     private var numbers: SeededGenerator
     private var response: (at: Instant, event: Session.Event)?
     private var nextRequest: Instant
@@ -115,7 +115,7 @@ final class SessionSimulation: @unchecked Sendable {
                 Issue.record("a token that the service did not grant")
             }
         case .park:
-            if parked.isEmpty { tokenCache.park(door, for: UserIndex(0)) }
+            if parked.isEmpty { tokenCache.park(observer, for: UserIndex(0)) }
             if since == driver.now { counts.waited += 1 }
             parked.append(since)
         case .refuse:
@@ -160,7 +160,7 @@ final class SessionSimulation: @unchecked Sendable {
     // MARK: The shard's side
 
     /// The observer of the cache. It does not hold the simulation, which holds the cache.
-    private final class Door: TokenSource, TokenCache.Waiter, @unchecked Sendable {
+    private final class CacheObserver: TokenSource, TokenCache.Waiter, @unchecked Sendable {
         private unowned let simulation: SessionSimulation
 
         init(_ simulation: SessionSimulation) { self.simulation = simulation }

@@ -144,7 +144,7 @@ import Testing
             (.failing(until: .now + .seconds(100_000)), "refresh failed", "refresh_failed"),
             (.possible(from: .now + .seconds(100_000)), "cooldown", "cooldown"),
         ])
-    func hopeless(_ renewal: AccessToken.Renewal, _ words: String, _ result: String) async throws {
+    func noRenewal(_ renewal: AccessToken.Renewal, _ words: String, _ result: String) async throws {
         let bench = try Self.picky()
         bench.publish(generation: 1, token: "token-1", renewal: renewal)
         let start = ContinuousClock.now

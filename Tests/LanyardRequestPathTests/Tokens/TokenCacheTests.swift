@@ -142,7 +142,7 @@ import Testing
         #expect(cache.active == nil)
     }
 
-    /// A hope in a word.
+    /// An outlook in a word.
     private func word(_ outlook: TokenCache.ReplacementOutlook) -> String {
         switch outlook {
         case .renewed(let token): "renewed \(token.generation)"
@@ -204,7 +204,7 @@ import Testing
     }
 
     @Test("no refresh is asked for where nothing may or can be renewed")
-    func hopeless() {
+    func noRenewal() {
         let cache = cache()
         for (renewal, word) in [
             (.possible(from: at(9)), "cooling down"), (.failing(until: at(9)), "none"), (.impossible, "none"),

@@ -3,7 +3,7 @@ import LanyardVault
 
 /// One folder of a simulated machine: what was not synchronized can be lost when the power goes, files and names alike.
 ///
-/// Synchronous, as real file calls are. Calls of processes come through `FleetDoor`s.
+/// Synchronous, as real file calls are. Calls of processes come through `FleetDiskGate`s.
 package final class FleetDisk {
     /// Makes the disk worse than any disk: for planted bugs.
     package struct Tricks {

@@ -26,7 +26,7 @@ enum FleetEvent {
     /// A process begins.
     case start(process: Int, plan: UInt64)
     case weather
-    case mischief(FleetMischief)
+    case incident(FleetIncident)
     case relief(FleetRelief)
     /// A session is led where it would seldom come by itself.
     case lead
@@ -50,7 +50,7 @@ enum FleetEvent {
 }
 
 /// What goes wrong, or is done, by chance.
-enum FleetMischief: CaseIterable {
+enum FleetIncident: CaseIterable {
     case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream, accountChange
 
     /// How many of the plan's units lie between two of a kind.

@@ -27,7 +27,7 @@ final class FleetProcess {
 
     let number: Int
     let life: Int
-    let door: FleetDoor
+    let gate: FleetDiskGate
     let file: StoreFile
     let source = FleetSource()
     let tokenCache: TokenCache
@@ -61,10 +61,10 @@ final class FleetProcess {
     /// In real time.
     let startedAt: Instant
 
-    init(number: Int, life: Int, door: FleetDoor, file: StoreFile, at clocks: HostClocks) {
+    init(number: Int, life: Int, gate: FleetDiskGate, file: StoreFile, at clocks: HostClocks) {
         self.number = number
         self.life = life
-        self.door = door
+        self.gate = gate
         self.file = file
         looksFrom = clocks.instant
         startedAt = clocks.now

@@ -84,13 +84,13 @@ extension FleetWorld {
             let verdict = process.copy.apply(change, now: clocks.wall)
             process.copy.writes += 1
             let bytes = try StoreText.write(process.copy).withBytes { try sealing.seal($0) }
-            try process.door.remove(storePath.temporary)
-            let draft = try process.door.create(storePath.temporary)
+            try process.gate.remove(storePath.temporary)
+            let draft = try process.gate.create(storePath.temporary)
             var rest = bytes[...]
             while !rest.isEmpty { rest = try rest.dropFirst(rest.withUnsafeBytes { try draft.write($0) }) }
             try draft.sync()
-            try process.door.rename(storePath.temporary, to: storePath.name)
-            try process.door.syncFolder()
+            try process.gate.rename(storePath.temporary, to: storePath.name)
+            try process.gate.syncFolder()
             if case .stored(let stored) = verdict { checkStored(change, stored, user(of: stored)) }
             return .success(verdict)
         } catch {

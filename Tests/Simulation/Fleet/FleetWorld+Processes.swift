@@ -20,22 +20,22 @@ extension FleetWorld {
         lives[number] += 1
         if lives[number] > 1 { report.restarts += 1 }
         let life = lives[number]
-        let door = FleetDoor(disk, process: number &+ life &* processes.count)
-        door.onCall = { [unowned self] in interleave(with: number) }
+        let gate = FleetDiskGate(disk, process: number &+ life &* processes.count)
+        gate.onCall = { [unowned self] in interleave(with: number) }
         let fingerprintKey = Secret(capacity: 32) { _ in 32 }
-        let file = StoreFile(storePath, on: door, sealing: sealing, fingerprintKey: fingerprintKey)
-        let process = FleetProcess(number: number, life: life, door: door, file: file, at: clocks)
-        if dice.hits(0.03) { door.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
+        let file = StoreFile(storePath, on: gate, sealing: sealing, fingerprintKey: fingerprintKey)
+        let process = FleetProcess(number: number, life: life, gate: gate, file: file, at: clocks)
+        if dice.hits(0.03) { gate.armed = (dice.pick(CrashPoint.opening), dice.hits(0.5)) }
         processes[number] = process
-        door.work = .open
+        gate.work = .open
         do throws(StoreError) {
             try file.inspect()
             process.entry = try file.lockOpenFile(.shared)
             let opened = try file.begin()
-            guard door.died == nil else { return kill(process, at: door.died) }
+            guard gate.died == nil else { return kill(process, at: gate.died) }
             begin(process, opened.contents)
         } catch {
-            if let died = door.died { return kill(process, at: died) }
+            if let died = gate.died { return kill(process, at: died) }
             refuseToStart(process, error)
         }
     }
@@ -47,7 +47,7 @@ extension FleetWorld {
         default: accuse(.readable, fault.message)
         }
         processes[process.number] = nil
-        process.door.die(at: CrashPoint(.open, .none))
+        process.gate.die(at: CrashPoint(.open, .none))
         failedStarts += 1
         let timeout = Duration.seconds(1 << min(failedStarts, 9))
         planStart(process.number, at: clocks.now + dice.between(.seconds(1), timeout))
@@ -171,7 +171,7 @@ extension FleetWorld {
     /// False: it died just before.
     func survives(_ process: FleetProcess, _ work: CrashPoint.Work) -> Bool {
         let point = CrashPoint(work, .none)
-        guard process.door.armed?.point == point else { return true }
+        guard process.gate.armed?.point == point else { return true }
         kill(process, at: point)
         return false
     }

@@ -36,7 +36,7 @@ extension FleetWorld {
     private func doFirstTask(_ process: FleetProcess) {
         guard let task = process.tasks.first else { return }
         let outcome = carryOut(task, process)
-        if let died = process.door.died {
+        if let died = process.gate.died {
             return kill(process, at: died)
         }
         guard let outcome else {
@@ -62,7 +62,7 @@ extension FleetWorld {
         switch task.kind {
         case .lock: return Outcome(event: .locked(lock(process, task.user)))
         case .unlock:
-            process.door.work = .unlockUser
+            process.gate.work = .unlockUser
             process.locks[task.user]?.release()
             process.locks[task.user] = nil
             session.isLockless = false
@@ -71,7 +71,7 @@ extension FleetWorld {
             if plan.bug == .noReadAfterLock {
                 return Outcome(event: .read(.success(session.known), operation: operation))
             }
-            process.door.work = .read
+            process.gate.work = .read
             do throws(StoreError) {
                 let user = try process.file.read()[members[task.user].name]
                 session.known = user
@@ -82,26 +82,26 @@ extension FleetWorld {
                 return Outcome(event: .read(.failure(error), operation: operation))
             }
         case .look:
-            process.door.work = .read
+            process.gate.work = .read
             return Outcome(contents: try? process.file.read())
         case .background(let change):
-            process.door.work = .other
+            process.gate.work = .other
             _ = try? process.file.commit([change], now: clocks.wall)
             return Outcome()
         case .commit(let intended):
             let change = planted(intended)
             recordCredential(change, process, task.user, isStored: false)
-            process.door.work = CrashPoint.Work(change)
+            process.gate.work = CrashPoint.Work(change)
             if let planted = plantedCommit(change, process, task.user) { return Outcome(event: .committed(planted)) }
             do throws(StoreError) {
                 let verdict = try process.file.commit([change], now: clocks.wall)[0]
                 // It may have died at the very end, when the lock goes back.
-                guard process.door.died == nil else { return Outcome() }
+                guard process.gate.died == nil else { return Outcome() }
                 stored(change, verdict, process, task.user)
                 return Outcome(event: .committed(.success(verdict)))
             } catch {
                 if error.kind == .busy, clocks.now - (task.triedSince ?? clocks.now) < .seconds(10) { return nil }
-                if process.door.died == nil { diskTroubleAt = clocks.now }
+                if process.gate.died == nil { diskTroubleAt = clocks.now }
                 if case .saveSession = change { session.failedSave = true }
                 // Its call is made all the same: no other process can know of it.
                 if case .storeIntent = change { excuse(task.user) }
@@ -111,10 +111,10 @@ extension FleetWorld {
     }
 
     private func lock(_ process: FleetProcess, _ user: Int) -> StoreLock {
-        process.door.work = .lockUser
+        process.gate.work = .lockUser
         process.sessions[user].isLockBusy = false
         do throws(DiskError) {
-            guard let lock = try process.door.lock(storePath.lock(of: members[user].name), .exclusive) else {
+            guard let lock = try process.gate.lock(storePath.lock(of: members[user].name), .exclusive) else {
                 count(.userBusy)
                 process.sessions[user].isLockBusy = true
                 return .busy
@@ -122,7 +122,7 @@ extension FleetWorld {
             process.locks[user] = lock
             return .taken
         } catch {
-            if process.door.died == nil {
+            if process.gate.died == nil {
                 count(.lockFailed)
                 lockTroubleAt = clocks.now
                 process.sessions[user].isLockless = true

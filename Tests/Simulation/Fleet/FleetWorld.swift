@@ -95,8 +95,8 @@ package final class FleetWorld {
         heap.plan(.request, at: clocks.now + .seconds(1))
         heap.plan(.holiday, at: clocks.now + max(plan.unit * 8, .seconds(3600)))
         heap.plan(.weather, at: clocks.now + dice.apart(plan.unit))
-        for mischief in FleetMischief.allCases where plan.changesAccounts || mischief != .accountChange {
-            heap.plan(.mischief(mischief), at: clocks.now + dice.apart(plan.unit * mischief.unitsApart))
+        for incident in FleetIncident.allCases where plan.changesAccounts || incident != .accountChange {
+            heap.plan(.incident(incident), at: clocks.now + dice.apart(plan.unit * incident.unitsApart))
         }
         guard plan.isGuided else { return }
         heap.plan(.lead, at: clocks.now + .seconds(60))
@@ -127,7 +127,7 @@ package final class FleetWorld {
         case .revocations(let number, let life):
             if let process = process(number, life) { revokeAgain(process) }
         case .weather: changeWeather()
-        case .mischief(let mischief): play(mischief)
+        case .incident(let incident): play(incident)
         case .relief(let relief): relieve(relief)
         case .lead: beginLead()
         case .step(let step, let user, let here): take(step, user, here: here)

@@ -34,7 +34,7 @@ struct CrashModel {
         self.active = [active]
     }
 
-    /// What the running program says stands until the next wish.
+    /// What the running program says stands until the next operation.
     mutating func observe(_ status: AdminStatus) {
         active = [status.active]
         for user in status.users { standings[user.name] = user.isIn ? .loggedIn : .loggedOut }
@@ -78,7 +78,7 @@ struct CrashModel {
             ? nil : "active is \(status.active ?? "nobody"), not one of \(active.map { $0 ?? "nobody" })"
     }
 
-    /// A random wish that makes sense now.
+    /// A random operation that makes sense now.
     func operation(_ random: inout SeededGenerator) -> Operation {
         let names = standings.keys.sorted()
         let present = names.filter { standings[$0] == .loggedIn }

@@ -7,7 +7,7 @@ final class PlayedService: Sendable {
     static let app = "demo-abcde"
     static let client = "/api/client/v2.0"
 
-    /// The response to one request; nil leaves it to the habits of a healthy service.
+    /// The response to one request; nil gives the response of a healthy service.
     typealias Script = @Sendable (_ request: RawMessage, _ path: String) -> RawResponse?
 
     struct State {
@@ -45,7 +45,7 @@ final class PlayedService: Sendable {
                 state.calls.append("\(request.message.method) \(path)")
                 return state.script
             }
-            return script(request.message, path) ?? Self.habit(request.message, path, state)
+            return script(request.message, path) ?? Self.healthyResponse(request.message, path, state)
         }
     }
 
@@ -77,7 +77,7 @@ final class PlayedService: Sendable {
         return String(last.split(separator: "-").first ?? "")
     }
 
-    private static func habit(_ request: RawMessage, _ path: String, _ state: Box<State>) -> RawResponse {
+    private static func healthyResponse(_ request: RawMessage, _ path: String, _ state: Box<State>) -> RawResponse {
         let number = state.with { state -> Int in
             state.tokens += 1
             return state.tokens

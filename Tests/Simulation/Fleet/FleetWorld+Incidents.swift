@@ -18,10 +18,10 @@ extension FleetWorld {
         heap.plan(.weather, at: clocks.now + max(plan.unit * units, .seconds(1)))
     }
 
-    func play(_ mischief: FleetMischief) {
-        heap.plan(.mischief(mischief), at: clocks.now + dice.apart(plan.unit * mischief.unitsApart))
+    func play(_ incident: FleetIncident) {
+        heap.plan(.incident(incident), at: clocks.now + dice.apart(plan.unit * incident.unitsApart))
         guard clocks.now >= holidayUntil, clocks.now >= asleepUntil else { return }
-        switch mischief {
+        switch incident {
         case .crash: planCrash()
         case .power: losePower()
         case .wall: setWallWrong()
@@ -67,7 +67,7 @@ extension FleetWorld {
         guard let process = running.randomElement(&dice) else { return }
         if dice.hits(0.1) { return kill(process, at: nil) }
         let point = dice.pick(plan.changesAccounts ? CrashPoint.drawnWithAccounts : CrashPoint.drawn)
-        process.door.armed = (point, dice.hits(0.5))
+        process.gate.armed = (point, dice.hits(0.5))
         let needsCredential = [.recordRefusal, .dropRefreshToken, .login].contains(point.work)
         let fitting = members.indices.filter {
             // A refresh that fails is what leads there, and only who has a token makes one.
@@ -119,7 +119,7 @@ extension FleetWorld {
     }
 
     private func end(_ process: FleetProcess) {
-        process.door.die(at: CrashPoint(.open, .none))
+        process.gate.die(at: CrashPoint(.open, .none))
         processes[process.number] = nil
         toldStore(byDying: process)
         cutOffAccountChanges(of: process)
@@ -322,7 +322,7 @@ extension FleetWorld {
         mendDisk()
         mendLocks()
         setWall(error: .zero)
-        for process in running { process.door.armed = nil }
+        for process in running { process.gate.armed = nil }
         for user in members.indices {
             enable(user)
             mendCredential(of: user)

@@ -2,7 +2,7 @@ import Glibc
 import LanyardVault
 
 /// One process's way to the disk: where it can be told to die, before or after each call.
-package final class FleetDoor: StoreDisk, @unchecked Sendable {
+package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     let disk: FleetDisk
     /// Whose calls these are.
     let process: Int
@@ -87,19 +87,19 @@ package final class FleetDoor: StoreDisk, @unchecked Sendable {
 /// A file of the simulated disk that is being written.
 final class FleetDraft: DiskWriter {
     private let file: FleetDisk.File
-    private let door: FleetDoor
+    private let gate: FleetDiskGate
 
-    init(_ file: FleetDisk.File, _ door: FleetDoor) {
+    init(_ file: FleetDisk.File, _ gate: FleetDiskGate) {
         self.file = file
-        self.door = door
+        self.gate = gate
     }
 
     func write(_ bytes: UnsafeRawBufferPointer) throws(DiskError) -> Int {
-        try door.call(.write) { () throws(DiskError) in try door.disk.write(bytes, to: file) }
+        try gate.call(.write) { () throws(DiskError) in try gate.disk.write(bytes, to: file) }
     }
 
     func sync() throws(DiskError) {
-        try door.call(.synchronize) { () throws(DiskError) in try door.disk.synchronize(file) }
+        try gate.call(.synchronize) { () throws(DiskError) in try gate.disk.synchronize(file) }
     }
 }
 
@@ -107,19 +107,19 @@ final class FleetDraft: DiskWriter {
 final class FleetLock: DiskLock, @unchecked Sendable {
     private let name: String
     private let number: UInt64
-    private let door: FleetDoor
+    private let gate: FleetDiskGate
 
-    init(_ name: String, _ number: UInt64, _ door: FleetDoor) {
+    init(_ name: String, _ number: UInt64, _ gate: FleetDiskGate) {
         self.name = name
         self.number = number
-        self.door = door
+        self.gate = gate
     }
 
     func release() {
         // The end of a process has given all of its locks back.
-        guard door.died == nil else { return }
-        _ = try? door.call(.unlock) { () throws(DiskError) in door.disk.give(name, number) }
+        guard gate.died == nil else { return }
+        _ = try? gate.call(.unlock) { () throws(DiskError) in gate.disk.give(name, number) }
     }
 
-    deinit { door.disk.give(name, number) }
+    deinit { gate.disk.give(name, number) }
 }

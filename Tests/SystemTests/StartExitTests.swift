@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-@Suite struct HopelessStartTests {
+@Suite struct StartExitTests {
     private static func start(
         _ emulator: EmulatorProcess, password: String, login: String
     ) async throws -> LanyardProcess {
