@@ -14,6 +14,7 @@ if lanyard_open_standard_descriptors() != 0 {
 let isRun = CommandLine.argc > 1 && CommandLine.unsafeArgv[1].map { strcmp($0, RunCommand.name) == 0 } == true
 // Before anything that takes time: from here on a signal ends `run` only if it should. Other commands keep their signal settings.
 if isRun { Signals.prepare() }
+Machine.returnLargeBlocks()
 // Before a library reads the variables and before a second thread starts. Proxy variables are cleared after the configuration is read.
 ProcessEnvironment.clear(.always)
 // Before anything allocates through OpenSSL: memory that OpenSSL frees is wiped from here on.
