@@ -92,10 +92,10 @@ import Testing
 
     @Test("a problem: its parts, its exit code, and what to do")
     func problem() throws {
-        func problem(_ json: String, retryAfter: Int? = nil) -> AdminProblem? {
+        func problem(_ json: String, retryAfter: Int? = nil) -> ReceivedProblem? {
             var buffer = SecretBuffer()
             buffer.append(json)
-            return AdminProblem(
+            return ReceivedProblem(
                 HTTPResponse(
                     status: 422, contentType: "application/problem+json", retryAfter: retryAfter, body: buffer.seal()))
         }
@@ -107,7 +107,7 @@ import Testing
             #"{"type":"urn:lanyard:problem:identity-unreachable","title":"t","user":"bob"}"#, retryAfter: 3)
         #expect(unreachable?.exitCode == 1 && unreachable?.remedy.hasSuffix("; repeat the command in 3 s") == true)
         let unknown = problem(#"{"type":"urn:lanyard:problem:no-active-user","title":"t"}"#)
-        #expect(unknown?.remedy == AdminProblem.unknownRemedy)
+        #expect(unknown?.remedy == ReceivedProblem.unknownRemedy)
         #expect(problem(#"{"type":"about:blank","title":"t"}"#) == nil && problem("x") == nil)
     }
 }

@@ -47,11 +47,11 @@ import Testing
 
     @Test("each problem of the request path and of the admin API")
     func problems() throws {
-        let admin = try Self.found(
-            Regex(#"\(\s*(?:\d{3}|status),\s*"([a-z]+(?:-[a-z]+)*)","#), below: "Sources/LanyardAdmin")
-        #expect(Set(admin).count > 20)
-        let heads = HeadError.Kind.allCases.compactMap { OperatorResponse.malformed(HeadError($0, "x")).problemName }
-        try Self.compare("| problem | side |", with: Set(Problem.names + admin + heads))
+        let health = try Self.found(
+            Regex(#"\(\s*\d{3},\s*"([a-z]+(?:-[a-z]+)*)","#), below: "Sources/LanyardAdmin")
+        #expect(Set(health).count > 5)
+        let admin = AdminProblem.allCases.map(\.rawValue)
+        try Self.compare("| problem | side |", with: Set(Problem.names + admin + health))
     }
 
     @Test("each reason of the health pages")
@@ -73,7 +73,7 @@ import Testing
         let rows = try Self.rows("| problem | side |")
         #expect(Set(rows.map { $0[1] }) == ["admin", "both", "requests"])
         for row in rows {
-            let remedy = LanyardClient.AdminProblem.remedy(row[0], user: "NAME")
+            let remedy = ReceivedProblem.remedy(row[0], user: "NAME")
             #expect((remedy != nil) == (row[1] != "requests"), "\(row[0]): \(remedy ?? "no remedy")")
         }
     }

@@ -1,4 +1,10 @@
-/// The problems of the admin API by their names, as its OpenAPI document lists them. A test compares them with the source.
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+
+/// The problem types of the admin API (RFC 9457), as its OpenAPI document lists them. The raw value is the last part of a type.
+///
+/// A test compares them with the source.
 enum AdminProblem: String, CaseIterable {
     case malformedRequest = "malformed-request"
     case tokenRequired = "admin-token-required"
@@ -33,27 +39,32 @@ enum AdminProblem: String, CaseIterable {
     case storeFailing = "store-failing"
     case versionNotSupported = "version-not-supported"
 
+    /// The status of its responses. `identityError` has this one if the identity service's own is not used.
+    var status: Int {
+        switch self {
+        case .malformedRequest: 400
+        case .tokenRequired: 401
+        case .callerNotAllowed, .originNotAllowed, .tokenNotExposed: 403
+        case .noSuchUser, .noSuchIdentity, .noRoute: 404
+        case .methodNotAllowed: 405
+        case .requestTimeout: 408
+        case .nameInUse, .accountInUse, .notLoggedIn, .notSupported, .loginInProgress: 409
+        case .contentTooLarge: 413
+        case .uriTooLong: 414
+        case .expectationFailed: 417
+        case .hostNotAllowed: 421
+        case .invalidValue, .credentialRefused, .configurationInvalid, .restartNeeded: 422
+        case .fieldsTooLarge: 431
+        case .notImplemented: 501
+        case .identityError: 502
+        case .identityUnreachable, .loginRequired, .overloaded, .shuttingDown, .storeFailing: 503
+        case .versionNotSupported: 505
+        }
+    }
+
     /// The statuses of its responses. `4XX` stands for each status of the identity service that has none of its own here.
     var statuses: [String] {
-        switch self {
-        case .malformedRequest: ["400"]
-        case .tokenRequired: ["401"]
-        case .callerNotAllowed, .originNotAllowed, .tokenNotExposed: ["403"]
-        case .noSuchUser, .noSuchIdentity, .noRoute: ["404"]
-        case .methodNotAllowed: ["405"]
-        case .requestTimeout: ["408"]
-        case .nameInUse, .accountInUse, .notLoggedIn, .notSupported, .loginInProgress: ["409"]
-        case .contentTooLarge: ["413"]
-        case .uriTooLong: ["414"]
-        case .expectationFailed: ["417"]
-        case .hostNotAllowed: ["421"]
-        case .invalidValue, .credentialRefused, .configurationInvalid, .restartNeeded: ["422"]
-        case .fieldsTooLarge: ["431"]
-        case .notImplemented: ["501"]
-        case .identityError: ["400", "401", "403", "404", "409", "422", "4XX", "502"]
-        case .identityUnreachable, .loginRequired, .overloaded, .shuttingDown, .storeFailing: ["503"]
-        case .versionNotSupported: ["505"]
-        }
+        self == .identityError ? ["400", "401", "403", "404", "409", "422", "4XX", "502"] : ["\(status)"]
     }
 
     /// Whether a call of the route may end in it.
@@ -80,5 +91,182 @@ enum AdminProblem: String, CaseIterable {
         case "405": "Allow"
         default: nil
         }
+    }
+}
+
+/// The responses with these problems (architecture.md 7.4).
+extension OperatorResponse {
+    /// A problem detail of the type.
+    ///
+    /// - Parameter status: nil: the type's own.
+    static func problem(
+        _ type: AdminProblem, status: Int? = nil, _ title: String, _ detail: String, closes: Bool = false,
+        user: String? = nil, isRetryable: Bool = false, identity: IdentityError? = nil
+    ) -> OperatorResponse {
+        problem(
+            status ?? type.status, type.rawValue, title, detail, closes: closes, user: user, isRetryable: isRetryable,
+            identity: identity)
+    }
+
+    static let noRoute = problem(
+        .noRoute, "Not found", "The admin API has no such path; see /v1/status and /v1/users.")
+    static let noSuchUser = problem(.noSuchUser, "No such user", "This Lanyard knows no user of that name.")
+    static let tokenRequired: OperatorResponse = {
+        var response = problem(
+            .tokenRequired, "Admin token required",
+            "A call over TCP carries `Authorization: Bearer` with the content of admin.token_file.")
+        // RFC 9110 §11.6.1: a 401 names the accepted authentication scheme.
+        response.fields.append("WWW-Authenticate: Bearer realm=\"lanyard\"")
+        return response
+    }()
+    static let callerNotAllowed = problem(
+        .callerNotAllowed, "Caller not allowed", "Only root and the user that Lanyard runs as may call.",
+        closes: true)
+    static let adminHostNotAllowed = problem(
+        .hostNotAllowed, "Host not allowed",
+        "Name the admin listener by the address it is bound to, or by localhost with its port.")
+    static let bodyTimedOut = problem(
+        .requestTimeout, "Request timeout", "The request's body did not arrive in time.", closes: true)
+    static let bodyTooLarge = problem(
+        .contentTooLarge, "Content too large", "The body of an admin call has at most 1088 KiB.", closes: true)
+    static let expectationFailed = problem(
+        .expectationFailed, "Expectation failed", "Only 100-continue can be expected here.", closes: true)
+    static let queryNotTaken = problem(
+        .invalidValue, "Invalid value", "This call takes no query parameters in this version.")
+    static let accountQueryInvalid = problem(
+        .invalidValue, "Invalid value",
+        "The only query here is ?account=delete, which deletes the account at the service.")
+    static let noSuchIdentity = problem(
+        .noSuchIdentity, "No such identity", "No identity of that name is configured.")
+    static let tokenNotExposed = problem(
+        .tokenNotExposed, "Token not exposed",
+        "Access tokens are shown only if admin.expose_tokens is true; refresh tokens never.")
+
+    static func methodNotAllowed(allow: String) -> OperatorResponse {
+        var response = problem(.methodNotAllowed, "Method not allowed", "This path takes \(allow).")
+        response.allow = allow
+        return response
+    }
+
+    /// A body that cannot be used.
+    static func problem(_ error: AdminBody.ReadError) -> OperatorResponse {
+        switch error {
+        case .malformed(let error):
+            problem(
+                .malformedRequest, "Malformed request",
+                "The body is not JSON: \(error.kind.message) at byte \(error.offset).")
+        case .invalid(let message): problem(.invalidValue, "Invalid value", message + ".")
+        }
+    }
+
+    /// The problem for an operation that failed.
+    ///
+    /// - Parameter user: the name in the call; nil: it names none.
+    static func problem(_ error: UserError, user: String?) -> OperatorResponse {
+        let name = user ?? "the user"
+        return switch error {
+        case .noSuchUser: noSuchUser
+        case .noSuchIdentity: noSuchIdentity
+        case .nameInUse:
+            problem(.nameInUse, "Name in use", "There is a user \(name); choose another name.", user: user)
+        case .accountInUse(let holder):
+            problem(
+                .accountInUse, "Account in use",
+                "The login ended in the account of \(holder), which is logged in; the new session is revoked.",
+                user: holder)
+        case .notLoggedIn:
+            problem(.notLoggedIn, "Not logged in", "\(name) has no session; log in first.", user: user)
+        case .notSupported:
+            problem(
+                .notSupported, "Not supported",
+                "The tokens of a static identity come from its file; it has no logins and no accounts.", user: user)
+        case .loginInProgress:
+            problem(
+                .loginInProgress, "Login in progress",
+                "Another login of this user, a link or the deletion of its account is in progress; wait for its end.",
+                user: user)
+        case .noCredential:
+            problem(
+                .invalidValue, "Invalid value", "credential is missing, and \(name) has none configured.",
+                user: user)
+        case .identity(let error): problem(error, user: user)
+        case .stopping:
+            problem(
+                .shuttingDown, "Shutting down", "Lanyard is ending; nothing was changed.", user: user,
+                isRetryable: true)
+        case .outcomeUnknown:
+            problem(
+                .shuttingDown, "Shutting down",
+                "Lanyard has ended before the call did, and its outcome is unknown; look at the user after the restart.",
+                user: user)
+        case .loginRequired:
+            problem(
+                .loginRequired, "Login required",
+                "The session has ended with this refresh, and Lanyard cannot begin another by itself: log in; last_error says why.",
+                user: user)
+        case .storeFailing:
+            problem(
+                .storeFailing, "The store fails",
+                "The store cannot be read or written now, and this call cannot do without it; nothing was changed.",
+                user: user, isRetryable: true)
+        case .serviceOutcomeUnknown(let error): outcomeUnknown(error, user)
+        case .notDeleted(let error): notDeleted(error, user, name)
+        }
+    }
+
+    /// Whether the call was carried out is unknown, so it is not to be repeated blindly.
+    private static func outcomeUnknown(_ error: IdentityError, _ user: String?) -> OperatorResponse {
+        let detail = error.message + ". Whether the call was carried out is unknown; look before repeating it."
+        return problem(
+            .identityUnreachable, "Identity service unreachable", detail, user: user, identity: error)
+    }
+
+    private static func notDeleted(_ error: IdentityError, _ user: String?, _ name: String) -> OperatorResponse {
+        guard error.verdict == .unknownOutcome else {
+            return problem(error, user: user, outcome: " The account was not deleted, and \(name) stays logged in.")
+        }
+        let detail =
+            error.message
+            + ". Whether the account was deleted is unknown; \(name) stays logged in; refresh it to find out."
+        return problem(
+            .identityUnreachable, "Identity service unreachable", detail, user: user, identity: error)
+    }
+
+    /// The problem for an error of the identity service, or for a service that did not respond.
+    ///
+    /// - Parameter outcome: what else the operator must know; it begins with a space.
+    private static func problem(
+        _ error: IdentityError, user: String?, outcome: String = ""
+    ) -> OperatorResponse {
+        let detail = error.message + "." + outcome
+        switch error.verdict {
+        case .credentialRefused, .credentialUnavailable:
+            return problem(
+                .credentialRefused, "Credential refused", detail, user: user, identity: error)
+        case .transient(let retryAfter):
+            // Another 4xx with the service's own error is a refusal: a repeat of the same call would fail again.
+            if error.isServiceError, let status = error.status, 400..<500 ~= status, ![408, 425, 429].contains(status) {
+                break
+            }
+            return unreachable(detail, user, error, retryAfter: retryAfter)
+        case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, error, retryAfter: nil)
+        case .accountInUse: return problem(.accountInUse, "Account in use", detail, user: user)
+        case .sessionDead, .credentialDoubted, .gone, .unknownApp, .callRefused: break
+        }
+        // A 5xx here would look like a failure of Lanyard.
+        let status = error.status.flatMap { 400..<500 ~= $0 ? $0 : nil } ?? 502
+        return problem(
+            .identityError, status: status, "The identity service refused", detail, user: user, identity: error)
+    }
+
+    private static func unreachable(
+        _ detail: String, _ user: String?, _ error: IdentityError, retryAfter: Duration?
+    ) -> OperatorResponse {
+        var response = problem(
+            .identityUnreachable, "Identity service unreachable", detail, user: user, isRetryable: true,
+            identity: error)
+        let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
+        response.fields.append("Retry-After: \(min(seconds, 3600))")
+        return response
     }
 }

@@ -168,12 +168,12 @@ enum AdminResponses {
         case .restartNeeded(let keys):
             let names = keys.joined(separator: ", ")
             return .problem(
-                422, "restart-needed", "Restart needed",
+                .restartNeeded, "Restart needed",
                 "Nothing was changed. These can change only at a start: \(names).")
         case .invalid(let messages):
             let list = messages.joined(separator: "; ")
             return .problem(
-                422, "configuration-invalid", "Configuration invalid", "Nothing was changed. \(list).")
+                .configurationInvalid, "Configuration invalid", "Nothing was changed. \(list).")
         }
     }
 

@@ -30,7 +30,7 @@ package struct AdminClient: Sendable {
         switch (response.status, response.contentType) {
         case (204, _), (200..<300, "application/json"): return response
         case (_, ProblemDetail.contentType):
-            guard let problem = AdminProblem(response) else { throw .notAdminAPI(status: response.status) }
+            guard let problem = ReceivedProblem(response) else { throw .notAdminAPI(status: response.status) }
             throw .problem(problem)
         default: throw .notAdminAPI(status: response.status)
         }
@@ -72,7 +72,7 @@ package enum AdminCallError: Error, Sendable {
     /// There is no response.
     case noResponse(HTTPClientError)
     /// The response to the call is a problem.
-    case problem(AdminProblem)
+    case problem(ReceivedProblem)
     /// The response is not one of an admin API.
     case notAdminAPI(status: Int)
 }

@@ -126,7 +126,7 @@ struct AdminSession {
         return CommandFailure.failed("\(subject) \(client.address): \(error.message)", remedy, exitCode: 69)
     }
 
-    private func report(_ problem: AdminProblem) -> ExitCode {
+    private func report(_ problem: ReceivedProblem) -> ExitCode {
         if ["no-route", "method-not-allowed"].contains(problem.name) { return reportUnknownCall() }
         let detail = problem.detail.hasSuffix(".") ? String(problem.detail.dropLast()) : problem.detail
         let message = detail.isEmpty ? problem.title : "\(problem.title): \(detail)"

@@ -1,7 +1,7 @@
 import LanyardFoundations
 
 /// A problem of the admin API (RFC 9457), as a command reads it.
-package struct AdminProblem: Equatable, Sendable {
+package struct ReceivedProblem: Equatable, Sendable {
     private static let typePrefix = "urn:lanyard:problem:"
 
     /// The last part of its type, such as `no-such-user`.
