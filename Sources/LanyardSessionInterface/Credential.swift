@@ -29,58 +29,7 @@ extension CredentialFingerprint {
 }
 
 /// A credential whose secret is at hand.
-package enum GivenCredential: Sendable {
-    case anonymous
-    case emailPassword(email: String, password: Secret)
-    case apiKey(Secret)
-    /// The argument of a custom function: the text of a JSON object.
-    case function(payload: Secret)
-    case jwt(Secret)
-    case facebook(accessToken: Secret)
-    case googleIDToken(Secret)
-    case googleAuthCode(Secret)
-    case apple(idToken: Secret)
-
-    /// The credential of a configured login.
-    ///
-    /// - Parameter secret: the content of its file.
-    package init(_ login: UserSettings.Login, secret: Secret) {
-        switch login {
-        case .anonymous: self = .anonymous
-        case .emailPassword(let email, _): self = .emailPassword(email: email, password: secret)
-        case .apiKey: self = .apiKey(secret)
-        case .function: self = .function(payload: secret)
-        case .jwt: self = .jwt(secret)
-        case .facebook: self = .facebook(accessToken: secret)
-        case .googleIDToken: self = .googleIDToken(secret)
-        case .googleAuthCode: self = .googleAuthCode(secret)
-        case .apple: self = .apple(idToken: secret)
-        }
-    }
-
-    package var provider: String {
-        switch self {
-        case .anonymous: "anonymous"
-        case .emailPassword: "email_password"
-        case .apiKey: "api_key"
-        case .function: "function"
-        case .jwt: "jwt"
-        case .facebook: "facebook"
-        case .googleIDToken, .googleAuthCode: "google"
-        case .apple: "apple"
-        }
-    }
-
-    /// What must not be shown; nil: there is nothing.
-    package var secret: Secret? {
-        switch self {
-        case .anonymous: nil
-        case .emailPassword(_, let secret), .apiKey(let secret), .function(let secret), .jwt(let secret),
-            .facebook(let secret), .googleIDToken(let secret), .googleAuthCode(let secret), .apple(let secret):
-            secret
-        }
-    }
-}
+package typealias GivenCredential = LoginMethod<Secret>
 
 /// A keyed hash of a credential. It tells only whether a credential is the one that was refused, or that has served its
 /// only login.

@@ -13,7 +13,7 @@ package struct StoredUser: Equatable, Sendable {
     package var session: StoredSession?
     /// The service's id of the account, from the latest login.
     package var accountID: String?
-    /// The kind of the latest login, as `UserSettings.Login.provider` spells it. A logout removes an anonymous user.
+    /// The kind of the latest login, as `LoginKind.provider` spells it. A logout removes an anonymous user.
     package var provider: String?
     /// The user has had this account since then: an anonymous account ends 90 days after it was made (refresh.md 16).
     package var accountSince: WallTime?

@@ -6,50 +6,8 @@ package struct UserSettings: Equatable, Sendable {
     /// nil: an operator logs in.
     package var login: Login?
 
-    /// Login kinds as configured: secrets are paths, read when they are used and again when the file changes.
-    package enum Login: Equatable, Sendable {
-        case anonymous
-        case emailPassword(email: String, passwordFile: String)
-        case apiKey(keyFile: String)
-        /// A custom function. The file holds its argument, a JSON object.
-        case function(payloadFile: String)
-        /// A JSON Web Token of another issuer, which the service verifies.
-        case jwt(tokenFile: String)
-        case facebook(accessTokenFile: String)
-        case googleIDToken(file: String)
-        /// Google's authorization code, which works for one login.
-        case googleAuthCode(file: String)
-        case apple(idTokenFile: String)
-
-        /// The `provider` of each kind.
-        package static let providers = [
-            "anonymous", "email_password", "api_key", "function", "jwt", "facebook", "google", "apple",
-        ]
-
-        /// The kind's name, as the configuration and the metrics' `provider` label spell it.
-        package var provider: String {
-            switch self {
-            case .anonymous: "anonymous"
-            case .emailPassword: "email_password"
-            case .apiKey: "api_key"
-            case .function: "function"
-            case .jwt: "jwt"
-            case .facebook: "facebook"
-            case .googleIDToken, .googleAuthCode: "google"
-            case .apple: "apple"
-            }
-        }
-
-        /// The file with the secret; nil: there is none.
-        package var secretFile: String? {
-            switch self {
-            case .anonymous: nil
-            case .emailPassword(_, let file), .apiKey(let file), .function(let file), .jwt(let file),
-                .facebook(let file), .googleIDToken(let file), .googleAuthCode(let file), .apple(let file):
-                file
-            }
-        }
-    }
+    /// A login as configured: its secret is a path. The file is read when it is used and again when it changes.
+    package typealias Login = LoginMethod<String>
 
     package init(name: String, identity: String, login: Login? = nil) {
         self.name = name

@@ -191,9 +191,9 @@ final class PlayedUsers: UserOperations {
 
     private func words(_ credential: GivenCredential) -> String {
         if let secret = credential.secret { secrets.withLock { $0.append(secret) } }
-        return switch credential {
+        return switch credential.kind {
         case .anonymous: "nothing"
-        case .emailPassword(let email, _): "password of \(email)"
+        case .emailPassword: "password of \(credential.email ?? "-")"
         case .apiKey: "key"
         default: credential.provider
         }

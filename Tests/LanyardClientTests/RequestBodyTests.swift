@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 import TestSupport
 import Testing
 
@@ -21,8 +22,8 @@ import Testing
             (.googleIDToken(secret("g")), #"{"google":{"id_token":"g"}}"#),
             (.googleAuthCode(secret("g")), #"{"google":{"auth_code":"g"}}"#),
             (.apple(idToken: secret("a")), #"{"apple":{"id_token":"a"}}"#),
-        ] as [(LoginCredential, String)])
-    func credential(_ credential: LoginCredential, _ expected: String) {
+        ] as [(LoginMethod<Secret>, String)])
+    func credential(_ credential: LoginMethod<Secret>, _ expected: String) {
         var body = RequestBody()
         body.add("name", "bob")
         credential.write(into: &body)

@@ -238,7 +238,7 @@ import Testing
             configuration.users == [
                 UserSettings(
                     name: "default", identity: "default",
-                    login: .emailPassword(email: "alice@example.com", passwordFile: password))
+                    login: .emailPassword(email: "alice@example.com", password: password))
             ])
         #expect(configuration.routes.map(\.route) == [RouteSettings(name: "default")])
         #expect(configuration.activeUser == "default")
@@ -249,13 +249,13 @@ import Testing
         let folder = try TemporaryFolder()
         let key = try folder.write("key", "k")
         let service = ["--upstream", "http://127.0.0.1:1", "--app-id", "a", "--base-url", "http://127.0.0.1:1"]
-        #expect(load(service + ["--api-key-file", key]).configuration?.users.first?.login == .apiKey(keyFile: key))
+        #expect(load(service + ["--api-key-file", key]).configuration?.users.first?.login == .apiKey(key))
         let files: [(String, UserSettings.Login)] = [
-            ("--function-payload-file", .function(payloadFile: key)), ("--jwt-file", .jwt(tokenFile: key)),
-            ("--facebook-access-token-file", .facebook(accessTokenFile: key)),
-            ("--google-id-token-file", .googleIDToken(file: key)),
-            ("--google-auth-code-file", .googleAuthCode(file: key)),
-            ("--apple-id-token-file", .apple(idTokenFile: key)),
+            ("--function-payload-file", .function(payload: key)), ("--jwt-file", .jwt(key)),
+            ("--facebook-access-token-file", .facebook(accessToken: key)),
+            ("--google-id-token-file", .googleIDToken(key)),
+            ("--google-auth-code-file", .googleAuthCode(key)),
+            ("--apple-id-token-file", .apple(idToken: key)),
         ]
         for (flag, login) in files {
             #expect(load(service + [flag, key]).configuration?.users.first?.login == login)

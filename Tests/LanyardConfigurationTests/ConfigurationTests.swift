@@ -117,10 +117,9 @@ import Testing
         #expect(demo.proxy == .url("http://127.0.0.1:3128"))
         #expect(configuration.users.map(\.name) == ["zoe", "alice", "kiosk", "robot"])
         #expect(configuration.users.map(\.identity) == ["demo", "demo", "demo", "fixed"])
-        guard case .emailPassword("zoe@example.com", let file) = configuration.users[0].login else {
-            Issue.record("\(configuration.users[0])")
-            return
-        }
+        let login = try #require(configuration.users[0].login)
+        #expect((login.kind, login.email) == (.emailPassword, "zoe@example.com"))
+        let file = try #require(login.secretFile)
         #expect(file.hasPrefix("/tmp/") && file.hasSuffix("/password"))
         #expect(configuration.users[2].login == .anonymous)
         #expect(configuration.users[3].login == nil)
@@ -214,15 +213,23 @@ import Testing
         #expect(kept.contains("  path: /var/lib/s\n") && !kept.contains("memory"))
     }
 
+    @Test("each kind of login has its keys", arguments: LoginKind.allCases)
+    func loginKeys(_ kind: LoginKind) {
+        #expect(ConfigurationKeys.keys(in: "users.*.login").contains { $0.name == kind.provider })
+        guard let name = kind.secretName else { return }
+        let keys = ConfigurationKeys.keys(in: "users.*.login." + kind.provider)
+        #expect(keys.contains { $0.name == name + "_file" })
+    }
+
     @Test(
         "each kind of login arrives with its file, also as a systemd credential, and prints as itself",
         arguments: [
-            ("function: {payload_file: f}", .function(payloadFile: "f")),
-            ("jwt: {token_file: f}", .jwt(tokenFile: "f")),
-            ("facebook: {access_token_file: f}", .facebook(accessTokenFile: "f")),
-            ("google: {id_token_file: f}", .googleIDToken(file: "f")),
-            ("google: {auth_code_file: f}", .googleAuthCode(file: "f")),
-            ("apple: {id_token_file: f}", .apple(idTokenFile: "f")),
+            ("function: {payload_file: f}", .function(payload: "f")),
+            ("jwt: {token_file: f}", .jwt("f")),
+            ("facebook: {access_token_file: f}", .facebook(accessToken: "f")),
+            ("google: {id_token_file: f}", .googleIDToken("f")),
+            ("google: {auth_code_file: f}", .googleAuthCode("f")),
+            ("apple: {id_token_file: f}", .apple(idToken: "f")),
         ] as [(String, UserSettings.Login)])
     func loginKinds(_ text: String, _ login: UserSettings.Login) throws {
         let folder = try TemporaryFolder()

@@ -53,7 +53,7 @@ struct AppServicesIdentityTests {
     func password(content: String, sent: String) async throws {
         let bench = try IdentityBench()
         let file = try bench.folder.write("password", content)
-        _ = try await bench.login(.emailPassword(email: "al\"ice@example.com", passwordFile: file)).get()
+        _ = try await bench.login(.emailPassword(email: "al\"ice@example.com", password: file)).get()
         let request = try #require(bench.server.requests.last)
         #expect(request.target == "\(IdentityBench.appPath)/auth/providers/local-userpass/login")
         let body = try request.json
@@ -65,7 +65,7 @@ struct AppServicesIdentityTests {
         let bench = try IdentityBench()
         for key in ["first", "second"] {
             let file = try bench.folder.write("key", key)
-            _ = try await bench.login(.apiKey(keyFile: file)).get()
+            _ = try await bench.login(.apiKey(file)).get()
             let request = try #require(bench.server.requests.last)
             #expect(request.target == "\(IdentityBench.appPath)/auth/providers/api-key/login")
             #expect(try request.json["key"].string == key)
@@ -135,7 +135,7 @@ struct AppServicesIdentityTests {
             bench.folder.path: "not a regular file",
         ]
         for (file, message) in files {
-            let error = await bench.login(.apiKey(keyFile: file)).failure
+            let error = await bench.login(.apiKey(file)).failure
             #expect(error?.verdict == .credentialUnavailable)
             #expect(error?.message.contains(message) == true && error?.message.contains(file) == true)
         }
@@ -146,7 +146,7 @@ struct AppServicesIdentityTests {
     func worldReadable() async throws {
         let bench = try IdentityBench()
         let file = try bench.folder.write("key", "k", mode: 0o644)
-        for _ in 0..<2 { _ = try await bench.login(.apiKey(keyFile: file)).get() }
+        for _ in 0..<2 { _ = try await bench.login(.apiKey(file)).get() }
         #expect(bench.log.lines.count { $0.contains("secret_file_world_readable") && $0.contains(file) } == 1)
     }
 }

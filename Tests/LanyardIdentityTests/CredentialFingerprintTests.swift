@@ -38,7 +38,7 @@ struct CredentialFingerprintTests {
         #expect(second.message.contains("refused before (InvalidPassword)") && Self.logins(bench) == 1)
         #expect(second.code == "InvalidPassword")
         let file = try bench.folder.write("password", "wrong\n")
-        let configured = Credential.configured(.emailPassword(email: "a@example.com", passwordFile: file))
+        let configured = Credential.configured(.emailPassword(email: "a@example.com", password: file))
         let third = try #require(await bench.login(configured, guarded: armed).failure)
         #expect(third.status == nil && Self.logins(bench) == 1)
         #expect(third.message.contains("email_password.password_file \(file)") && third.message.contains("base_url"))

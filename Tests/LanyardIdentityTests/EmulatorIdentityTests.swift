@@ -29,8 +29,8 @@ struct EmulatorIdentityTests {
         let bench = try IdentityBench(baseURL: "http://\(emulator.address)")
         let logins: [UserSettings.Login] = [
             .anonymous,
-            .emailPassword(email: Self.email, passwordFile: try bench.folder.write("password", Self.password + "\n")),
-            .apiKey(keyFile: try bench.folder.write("key", "key-of-robot")),
+            .emailPassword(email: Self.email, password: try bench.folder.write("password", Self.password + "\n")),
+            .apiKey(try bench.folder.write("key", "key-of-robot")),
         ]
         var users: Set<String?> = []
         for login in logins {
@@ -53,13 +53,13 @@ struct EmulatorIdentityTests {
         let emulator = try await start()
         let bench = try IdentityBench(baseURL: "http://\(emulator.address)")
         let file = try bench.folder.write("wrong", "wrong horse")
-        let wrong = await bench.login(.emailPassword(email: Self.email, passwordFile: file)).failure
+        let wrong = await bench.login(.emailPassword(email: Self.email, password: file)).failure
         #expect(wrong?.verdict == .credentialRefused && wrong?.code == "InvalidPassword")
-        let key = await bench.login(.apiKey(keyFile: file)).failure
+        let key = await bench.login(.apiKey(file)).failure
         #expect(key?.verdict == .credentialRefused && key?.code == "AuthError")
         try await control(emulator, "/users/disable", #"{"user":"\#(Self.email)"}"#)
         let right = try bench.folder.write("right", Self.password)
-        let disabled = await bench.login(.emailPassword(email: Self.email, passwordFile: right)).failure
+        let disabled = await bench.login(.emailPassword(email: Self.email, password: right)).failure
         #expect(disabled?.verdict == .credentialRefused && disabled?.code == "UserDisabled")
         await emulator.stop()
     }

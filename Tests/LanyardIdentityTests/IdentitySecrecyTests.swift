@@ -27,7 +27,7 @@ struct IdentitySecrecyTests {
         let bench = try IdentityBench { request, _ in request.method == "GET" ? nil : response }
         let file = try bench.folder.write("password", "canary-password", mode: 0o644)
         var said: [String] = []
-        let login = await bench.login(.emailPassword(email: "a@example.com", passwordFile: file))
+        let login = await bench.login(.emailPassword(email: "a@example.com", password: file))
         let refresh = await bench.refresh()
         for outcome in [login, refresh] {
             dump(outcome, to: &said.appendable)

@@ -25,25 +25,25 @@ struct LoginKindTests {
         Kind(
             testDescription: "function", provider: "custom-function",
             secret: #"{ "user": "alice", "n": {"$numberInt":"1"}, "a": [1.50, null] }"#,
-            login: { .function(payloadFile: $0) }, given: { .function(payload: $0) },
+            login: { .function(payload: $0) }, given: { .function(payload: $0) },
             body: #"{ "user": "alice", "n": {"$numberInt":"1"}, "a": [1.50, null],"#),
         Kind(
-            testDescription: "jwt", provider: "custom-token", secret: jwt, login: { .jwt(tokenFile: $0) },
+            testDescription: "jwt", provider: "custom-token", secret: jwt, login: { .jwt($0) },
             given: { .jwt($0) }, body: #"{"token":"\#(jwt)","provider":"custom-token","#),
         Kind(
             testDescription: "facebook", provider: "oauth2-facebook", secret: "EAAB\"x",
-            login: { .facebook(accessTokenFile: $0) }, given: { .facebook(accessToken: $0) },
+            login: { .facebook(accessToken: $0) }, given: { .facebook(accessToken: $0) },
             body: #"{"accessToken":"EAAB\"x","provider":"oauth2-facebook","#),
         Kind(
             testDescription: "google, ID token", provider: "oauth2-google", secret: jwt,
-            login: { .googleIDToken(file: $0) }, given: { .googleIDToken($0) },
+            login: { .googleIDToken($0) }, given: { .googleIDToken($0) },
             body: #"{"id_token":"\#(jwt)","provider":"oauth2-google","#),
         Kind(
             testDescription: "google, authorization code", provider: "oauth2-google", secret: "4/0AX4",
-            login: { .googleAuthCode(file: $0) }, given: { .googleAuthCode($0) },
+            login: { .googleAuthCode($0) }, given: { .googleAuthCode($0) },
             body: #"{"authCode":"4/0AX4","provider":"oauth2-google","#),
         Kind(
-            testDescription: "apple", provider: "oauth2-apple", secret: jwt, login: { .apple(idTokenFile: $0) },
+            testDescription: "apple", provider: "oauth2-apple", secret: jwt, login: { .apple(idToken: $0) },
             given: { .apple(idToken: $0) }, body: #"{"id_token":"\#(jwt)","provider":"oauth2-apple","#),
     ]
 
@@ -74,7 +74,7 @@ struct LoginKindTests {
         ])
     func payload(_ text: String, _ start: String) async throws {
         let bench = try IdentityBench()
-        _ = try await bench.login(.function(payloadFile: try bench.folder.write("payload", text))).get()
+        _ = try await bench.login(.function(payload: try bench.folder.write("payload", text))).get()
         let request = try #require(bench.server.requests.last)
         #expect(request.bodyText.hasPrefix(start))
         #expect(try request.json["options"]["device"]["appId"].string == "demo-abcde")
@@ -106,7 +106,7 @@ struct LoginKindTests {
     func unfitPayload(_ text: String, _ fault: String) async throws {
         let bench = try IdentityBench(baseURL: "http://127.0.0.1:1")
         let file = try bench.folder.write("payload", text)
-        let error = try #require(await bench.login(.function(payloadFile: file)).failure)
+        let error = try #require(await bench.login(.function(payload: file)).failure)
         #expect(error.verdict == .credentialUnavailable)
         #expect(error.message == "\(file) holds \(fault), \(Self.byItself)")
         let given = Credential.given(.function(payload: Tokens.secret(text)))
@@ -144,7 +144,7 @@ struct LoginKindTests {
         let file = try bench.folder.write("token", text)
         let remedy = "the file is wrong or truncated: write the whole token into it, \(Self.byItself)"
         let logins: [UserSettings.Login] = [
-            .jwt(tokenFile: file), .googleIDToken(file: file), .apple(idTokenFile: file),
+            .jwt(file), .googleIDToken(file), .apple(idToken: file),
         ]
         for login in logins {
             let error = try #require(await bench.login(login).failure)
@@ -161,23 +161,23 @@ struct LoginKindTests {
         let bench = try IdentityBench()
         let head = "aaaa.bbbb."
         let token = head + String(repeating: "c", count: 1_000_000 - head.utf8.count)
-        _ = try await bench.login(.jwt(tokenFile: try bench.folder.write("token", token + "\n"))).get()
+        _ = try await bench.login(.jwt(try bench.folder.write("token", token + "\n"))).get()
         #expect(try bench.server.requests.last?.json["token"].string == token)
         let payload = #"{"a":""# + String(repeating: "x", count: (1 << 20) - 8) + #""}"#
-        _ = try await bench.login(.function(payloadFile: try bench.folder.write("payload", payload))).get()
+        _ = try await bench.login(.function(payload: try bench.folder.write("payload", payload))).get()
         let sent = bench.server.requests.count
 
         let longer = try bench.folder.write("longer", token + "cccc")
-        let error = try #require(await bench.login(.jwt(tokenFile: longer)).failure)
+        let error = try #require(await bench.login(.jwt(longer)).failure)
         #expect(error.message.hasPrefix("\(longer) holds more than 1,000,000 characters"))
         let larger = try bench.folder.write("larger", payload + " ")
-        let tooLarge = try #require(await bench.login(.function(payloadFile: larger)).failure)
+        let tooLarge = try #require(await bench.login(.function(payload: larger)).failure)
         #expect(tooLarge.message.hasPrefix("\(larger) is larger than 1 MiB"))
         let given = Credential.given(.function(payload: Tokens.secret(payload + " ")))
         let other = try #require(await bench.login(given, guarded: nil).failure)
         #expect(other.message == "the credential given is more than 1 MiB, the most that a payload has")
         let wide = try bench.folder.write("wide", String(repeating: "x", count: 65537))
-        let password = try #require(await bench.login(.facebook(accessTokenFile: wide)).failure)
+        let password = try #require(await bench.login(.facebook(accessToken: wide)).failure)
         #expect(password.message.hasPrefix("\(wide) holds text larger than 64 KiB"))
         #expect(bench.server.requests.count == sent)
     }
@@ -196,7 +196,7 @@ struct LoginKindTests {
         let bench = try IdentityBench()
         let text = seconds.map { Self.token(expiresIn: $0) } ?? Self.jwt
         let file = try bench.folder.write("token", text)
-        for login in [UserSettings.Login.jwt(tokenFile: file), .googleIDToken(file: file), .apple(idTokenFile: file)] {
+        for login in [UserSettings.Login.jwt(file), .googleIDToken(file), .apple(idToken: file)] {
             let outcome = await bench.login(login)
             guard let message else {
                 #expect(outcome.success != nil)
@@ -224,7 +224,7 @@ struct LoginKindTests {
         }
         own.withLock { $0 = bench.origin }
         let file = try bench.folder.write("token", Self.token(expiresIn: skew / 2))
-        let outcome = await bench.login(.jwt(tokenFile: file))
+        let outcome = await bench.login(.jwt(file))
         // A slow service takes what has expired here; a fast one refuses what is still good here.
         #expect((outcome.success != nil) == (skew < 0))
         #expect(skew < 0 || outcome.failure?.message.contains("holds a JWT that expired at") == true)
@@ -238,7 +238,7 @@ struct LoginKindTests {
     func authorizationCode() async throws {
         let bench = try IdentityBench()
         let file = try bench.folder.write("code", "4/first")
-        let login = Credential.configured(.googleAuthCode(file: file))
+        let login = Credential.configured(.googleAuthCode(file))
         let grant = try await bench.login(login, guarded: LoginGuard(key: Self.key, refused: nil)).get()
         let spent = try #require(grant.spentCredential)
         #expect(spent.isSpent)
@@ -268,12 +268,12 @@ struct LoginKindTests {
         let file = try bench.folder.write("code", "4/first")
         let guarded = LoginGuard(key: Self.key, refused: nil)
         let error = try #require(
-            await bench.login(.configured(.googleAuthCode(file: file)), guarded: guarded).failure)
+            await bench.login(.configured(.googleAuthCode(file)), guarded: guarded).failure)
         #expect(error.verdict == .credentialRefused && error.credential?.isSpent == true)
         #expect(error.unusedRefreshToken != nil && error.message.contains("cannot be used: there is no access_token"))
         // A JWT can be sent again.
         let token = try bench.folder.write("token", Self.jwt)
-        let other = try #require(await bench.login(.configured(.jwt(tokenFile: token)), guarded: guarded).failure)
+        let other = try #require(await bench.login(.configured(.jwt(token)), guarded: guarded).failure)
         #expect(other.verdict == .transient(retryAfter: nil) && other.credential?.isSpent == false)
     }
 
@@ -289,7 +289,7 @@ struct LoginKindTests {
         let guarded = LoginGuard(key: Self.key, refused: nil)
         let error = try #require(await bench.login(.configured(kind.login(file)), guarded: guarded).failure)
         #expect(error.verdict == .credentialRefused && error.code == "AuthError")
-        let shown = LoginKind(of: kind.given(Tokens.secret("")))
+        let shown = AppServicesLoginKind(of: kind.given(Tokens.secret("")).kind)
         #expect(error.message.hasSuffix("(\(shown.key ?? "") \(file); \(shown.refusalHint ?? ""))"))
         #expect(!error.message.contains(kind.secret) && !"\(error)".contains(kind.secret))
         let fingerprint = try #require(error.credential)

@@ -69,7 +69,7 @@ struct StaticIdentityTests {
         let files = FileReader()
         let watch = CredentialFileWatch(by: files, on: loop)
         let told = Told()
-        watch.start(.emailPassword(email: "a@example.com", passwordFile: path)) { told.add("changed") }
+        watch.start(.emailPassword(email: "a@example.com", password: path)) { told.add("changed") }
         // What is asked for behind the watch is answered behind it.
         await withCheckedContinuation { done in loop.post { loop.post { done.resume() } } }
         await withCheckedContinuation { done in files.read(at: path, on: loop) { _ in done.resume() } }

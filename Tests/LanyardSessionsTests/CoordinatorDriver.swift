@@ -56,7 +56,7 @@ final class CoordinatorDriver {
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         identity: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
     ) {
-        let login = UserSettings.Login.emailPassword(email: "a@example.com", passwordFile: "/x")
+        let login = UserSettings.Login.emailPassword(email: "a@example.com", password: "/x")
         coordinator = SessionCoordinator(
             SessionCoordinator.Setup(
                 user: user, identity: identity.name, index: UserIndex(0),

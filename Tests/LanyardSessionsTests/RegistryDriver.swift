@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 
 /// A registry whose actions are recorded as words and carried out at once.
 struct RegistryDriver {

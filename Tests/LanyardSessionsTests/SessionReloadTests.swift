@@ -8,7 +8,7 @@ import Testing
 
 /// Other settings for a user that stays at its identity service, in virtual time (architecture.md 7.9).
 @Suite struct SessionReloadTests {
-    private static let other = Credential.configured(.apiKey(keyFile: "/k"))
+    private static let other = Credential.configured(.apiKey("/k"))
 
     /// - Parameter credential: nil: there is none any more.
     private func reconfigure(

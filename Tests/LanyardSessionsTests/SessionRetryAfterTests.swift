@@ -1,3 +1,4 @@
+import LanyardSettings
 import Testing
 
 @testable import LanyardFoundations

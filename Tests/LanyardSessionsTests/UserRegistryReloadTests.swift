@@ -14,7 +14,7 @@ import Testing
     private let demo = Source(), moved = Source(), robot = Source()
     private let names = UserNames(["alice", "bob"])
 
-    private static let login = UserSettings.Login.emailPassword(email: "a@example.com", passwordFile: "/a")
+    private static let login = UserSettings.Login.emailPassword(email: "a@example.com", password: "/a")
 
     private static func identity(_ name: String, _ app: String = "app") -> StoredIdentity {
         StoredIdentity(name, IdentityFingerprint(of: [app]))
@@ -132,7 +132,7 @@ import Testing
     @Test("another login of the same service is an update, and another service a new user of the name")
     func changed() {
         var registry = registry([user("alice"), user("bob"), user("zoe", isConfigured: false)])
-        let other = UserSettings.Login.apiKey(keyFile: "/k")
+        let other = UserSettings.Login.apiKey("/k")
         let first = reload([("alice", origin(other)), ("bob", origin())], from: registry)
         #expect(words(registry.apply(first)) == ["update alice"])
         #expect(registry["alice"]?.configuredProvider == "api_key" && registry["alice"]?.isAuthenticated == true)
@@ -161,7 +161,7 @@ import Testing
         var registry = registry([user("alice")])
         let same = reload([("alice", origin()), ("bob", origin())], from: registry, former: ["alice", "bob"])
         #expect(registry.apply(same).isEmpty && registry.users.map(\.name) == ["alice"])
-        let other = origin(.apiKey(keyFile: "/k"))
+        let other = origin(.apiKey("/k"))
         let changed = reload([("alice", origin()), ("bob", other)], from: registry, former: ["alice", "bob"])
         #expect(words(registry.apply(changed)) == ["add bob"])
     }
@@ -205,7 +205,7 @@ import Testing
         var registry = registry([user("alice")])
         _ = registry.handle(
             .requested(.login("alice", RegistryDriver.email()), UserRegistry.OperatorRequestID(1)))
-        let other = origin(.apiKey(keyFile: "/k"))
+        let other = origin(.apiKey("/k"))
         #expect(registry.obstacles(to: reload([("alice", other)], from: registry)).isEmpty)
         let elsewhere = origin(app: "other", source: moved)
         let count = names.count

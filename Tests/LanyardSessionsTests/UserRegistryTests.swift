@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 import Testing
 
 /// The rules of architecture.md 5.6 to 5.8 about several users, one by one.

@@ -50,7 +50,7 @@ final class SessionServiceBench: Sendable {
         identity = AppServicesIdentity(
             IdentitySettings(name: "demo", kind: .appServices(app)), app: app, version: "1", on: loop,
             logger: log.logger)
-        let login = UserSettings.Login.emailPassword(email: Self.email, passwordFile: passwordFile)
+        let login = UserSettings.Login.emailPassword(email: Self.email, password: passwordFile)
         let alice = ManagedUser(
             UserSettings(name: "alice", identity: "demo", login: hasLogin ? login : nil), source: .service(identity),
             credential: hasLogin ? CredentialFileWatch(on: loop) : nil)
@@ -118,7 +118,7 @@ final class SessionServiceBench: Sendable {
     func foreignSession() async throws -> Grant {
         let file = try folder.write("other", Self.password)
         return try await withCheckedContinuation { done in
-            identity.login(.configured(.emailPassword(email: Self.email, passwordFile: file)), guarded: nil) {
+            identity.login(.configured(.emailPassword(email: Self.email, password: file)), guarded: nil) {
                 done.resume(returning: $0)
             }
         }.get()

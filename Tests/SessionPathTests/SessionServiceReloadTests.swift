@@ -51,7 +51,7 @@ import Testing
         _ life: Life, _ source: ManagedUser.Source, others: [String] = [], refresh: RefreshSettings = RefreshSettings()
     ) async throws -> [String] {
         let login = UserSettings.Login.emailPassword(
-            email: SessionServiceBench.email, passwordFile: bench.passwordFile)
+            email: SessionServiceBench.email, password: bench.passwordFile)
         let users = (["alice"] + others).map { name in
             ManagedUser(
                 UserSettings(name: name, identity: "demo", login: name == "alice" ? login : nil), source: source)

@@ -19,7 +19,7 @@ import Testing
             users: [String] = ["alice"]
         ) throws {
             let login = UserSettings.Login.emailPassword(
-                email: SessionServiceBench.email, passwordFile: bench.passwordFile)
+                email: SessionServiceBench.email, password: bench.passwordFile)
             service = try SessionService(
                 users.map { name in
                     ManagedUser(

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// The bodies of calls about accounts.
 extension AdminBody {
@@ -15,7 +16,7 @@ extension AdminBody {
             given = try body.credential(key)
         }
         let credential = try needed(given, "credential")
-        if case .anonymous = credential {
+        if credential.kind == .anonymous {
             throw .invalid(
                 "credential.anonymous cannot be linked: an anonymous login always begins an account of its own")
         }

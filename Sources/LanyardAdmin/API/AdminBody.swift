@@ -200,65 +200,52 @@ enum AdminBody {
         /// An object with one member, the kind of login (architecture.md 7.4).
         mutating func credential(_ key: String) throws(ReadError) -> GivenCredential {
             guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
+            let known = LoginKind.providers.joined(separator: ", ")
             var credential: GivenCredential?
             try members { kind, body throws(ReadError) in
                 guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
-                guard kinds.contains(kind) else {
-                    throw .invalid("credential.\(kind) is not a kind of login; known: \(kinds.joined(separator: ", "))")
+                guard LoginKind.providers.contains(kind) else {
+                    throw .invalid("credential.\(kind) is not a kind of login; known: \(known)")
                 }
                 guard case .objectStart = try body.next() else { throw .invalid("credential.\(kind) is not an object") }
                 credential = try body.credential(of: kind)
             }
-            guard let credential else {
-                throw .invalid("\(key) has no kind of login; known: \(kinds.joined(separator: ", "))")
+            guard let credential else { throw .invalid("\(key) has no kind of login; known: \(known)") }
+            return credential
+        }
+
+        private mutating func credential(of provider: String) throws(ReadError) -> GivenCredential {
+            let kinds = LoginKind.allCases.filter { $0.provider == provider }
+            var (email, secret, kind): (String?, Secret?, LoginKind?)
+            let shown = "credential.\(provider)"
+            try members { key, body throws(ReadError) in
+                if kinds == [.emailPassword], key == "email" {
+                    return email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
+                }
+                guard let named = kinds.first(where: { $0.secretName == key }) else {
+                    throw .unknown("\(shown).\(key)")
+                }
+                if let other = kind?.secretName { throw .invalid("\(shown) has both \(other) and \(key)") }
+                kind = named
+                secret = try body.secret("\(shown).\(key)", of: named)
+            }
+            if kinds == [.emailPassword] { _ = try needed(email, "\(shown).email") }
+            kind = kind ?? kinds.first
+            guard let kind, let credential = GivenCredential(kind, email: email, secret: secret) else {
+                let names = kinds.compactMap(\.secretName).joined(separator: " or ")
+                throw .invalid("\(shown).\(names) is missing")
             }
             return credential
         }
 
-        private mutating func credential(of kind: String) throws(ReadError) -> GivenCredential {
-            var (email, secret): (String?, Secret?)
-            var secretKey = ""
-            let shown = "credential.\(kind)"
-            let wanted = secretKeys[kind] ?? []
-            try members { key, body throws(ReadError) in
-                if kind == "email_password", key == "email" {
-                    return email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
-                }
-                guard wanted.contains(key) else { throw .unknown("\(shown).\(key)") }
-                guard secret == nil else { throw .invalid("\(shown) has both \(secretKey) and \(key)") }
-                secretKey = key
-                secret = try body.secret("\(shown).\(key)", of: kind)
-            }
-            if kind == "email_password" { _ = try needed(email, "\(shown).email") }
-            guard !wanted.isEmpty else { return .anonymous }
-            guard let secret else { throw .invalid("\(shown).\(wanted.joined(separator: " or ")) is missing") }
-            switch (kind, secretKey) {
-            case ("email_password", _): return .emailPassword(email: email ?? "", password: secret)
-            case ("api_key", _): return .apiKey(secret)
-            case ("function", _): return .function(payload: secret)
-            case ("jwt", _): return .jwt(secret)
-            case ("facebook", _): return .facebook(accessToken: secret)
-            case ("google", "auth_code"): return .googleAuthCode(secret)
-            case ("google", _): return .googleIDToken(secret)
-            default: return .apple(idToken: secret)
-            }
-        }
-
-        private mutating func secret(_ key: String, of kind: String) throws(ReadError) -> Secret {
+        private mutating func secret(_ key: String, of kind: LoginKind) throws(ReadError) -> Secret {
             switch kind {
-            case "function": try object(key)
-            case "jwt", "google", "apple": try secret(key, bytesMax: tokenBytesMax)
-            default: try secret(key, bytesMax: SecretFile.bytesMax)
+            case .function: try object(key)
+            case .jwt, .googleIDToken, .googleAuthCode, .apple: try secret(key, bytesMax: tokenBytesMax)
+            case .anonymous, .emailPassword, .apiKey, .facebook: try secret(key, bytesMax: SecretFile.bytesMax)
             }
         }
     }
-
-    /// The members of each kind that hold its secret: one of them is needed.
-    private static let secretKeys = [
-        "email_password": ["password"], "api_key": ["key"], "function": ["payload"], "jwt": ["token"],
-        "facebook": ["access_token"], "google": ["id_token", "auth_code"], "apple": ["id_token"],
-    ]
-    private static let kinds = UserSettings.Login.providers
 }
 
 extension AdminBody.ReadError {

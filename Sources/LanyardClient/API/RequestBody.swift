@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// The JSON body of an admin call, in wiped memory because most bodies hold secrets.
 ///
@@ -59,36 +60,14 @@ package struct RequestBody: ~Copyable {
     }
 }
 
-/// What logs a user in, as a command has read it (architecture.md 7.4).
-package enum LoginCredential: Sendable {
-    case anonymous
-    case emailPassword(email: String, password: Secret)
-    case apiKey(Secret)
-    /// The payload is a JSON object.
-    case function(payload: Secret)
-    case jwt(Secret)
-    case facebook(accessToken: Secret)
-    case googleIDToken(Secret)
-    case googleAuthCode(Secret)
-    case apple(idToken: Secret)
-
-    /// Adds the member `credential`.
+extension LoginMethod<Secret> {
+    /// Adds the member `credential` (architecture.md 7.4).
     package func write(into body: inout RequestBody) {
         body.add("credential") { body in
-            switch self {
-            case .anonymous: body.add("anonymous") { _ in }
-            case .emailPassword(let email, let password):
-                body.add("email_password") {
-                    $0.add("email", email)
-                    $0.add("password", password)
-                }
-            case .apiKey(let key): body.add("api_key") { $0.add("key", key) }
-            case .function(let payload): body.add("function") { $0.add("payload", json: payload) }
-            case .jwt(let token): body.add("jwt") { $0.add("token", token) }
-            case .facebook(let token): body.add("facebook") { $0.add("access_token", token) }
-            case .googleIDToken(let token): body.add("google") { $0.add("id_token", token) }
-            case .googleAuthCode(let code): body.add("google") { $0.add("auth_code", code) }
-            case .apple(let token): body.add("apple") { $0.add("id_token", token) }
+            body.add(provider) { body in
+                if let email { body.add("email", email) }
+                guard let secret, let name = kind.secretName else { return }
+                if kind == .function { body.add(name, json: secret) } else { body.add(name, secret) }
             }
         }
     }

@@ -160,42 +160,35 @@ extension ConfigurationBuilder {
     private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {
         let section = user.section("login")
         let kinds = ConfigurationKeys.keys(in: "users.*.login").map(\.name)
-        guard let kind = singleKind(section, of: kinds, shown: "\(shown).login") else { return nil }
-        let inner = section.section(kind)
-        let shownKind = "\(shown).login.\(kind)"
-        switch kind {
-        case "anonymous": return .anonymous
-        case "email_password":
-            let file = secret(inner, "password_file", shown: shownKind)
-            guard let email = inner.text("email"), let file else { return nil }
-            return .emailPassword(email: email, passwordFile: file)
-        case "api_key": return secret(inner, "key_file", shown: shownKind).map { .apiKey(keyFile: $0) }
-        case "function": return secret(inner, "payload_file", shown: shownKind).map { .function(payloadFile: $0) }
-        case "jwt": return secret(inner, "token_file", shown: shownKind).map { .jwt(tokenFile: $0) }
-        case "facebook":
-            return secret(inner, "access_token_file", shown: shownKind).map { .facebook(accessTokenFile: $0) }
-        case "google": return google(inner, shown: shownKind)
-        case "apple": return secret(inner, "id_token_file", shown: shownKind).map { .apple(idTokenFile: $0) }
-        default: return nil
-        }
+        guard let provider = singleKind(section, of: kinds, shown: "\(shown).login") else { return nil }
+        let inner = section.section(provider)
+        let shownKind = "\(shown).login.\(provider)"
+        guard let kind = loginKind(of: provider, inner, shown: shownKind) else { return nil }
+        var file: String?
+        if let name = kind.secretName { file = secret(inner, name + "_file", shown: shownKind) }
+        return UserSettings.Login(kind, email: kind == .emailPassword ? inner.text("email") : nil, secret: file)
     }
 
-    /// A Google login has an ID token or an authorization code.
-    private mutating func google(_ section: ConfigurationSection, shown: String) -> UserSettings.Login? {
-        let idToken = ["id_token_file", "id_token_credential"].first(where: section.has)
-        let authCode = ["auth_code_file", "auth_code_credential"].first(where: section.has)
-        switch (idToken, authCode) {
-        case (let idToken?, let authCode?):
+    /// The kind with this provider; of several, the one whose secret is given. A Google login has an ID token or an authorization code.
+    private mutating func loginKind(
+        of provider: String, _ section: ConfigurationSection, shown: String
+    ) -> LoginKind? {
+        let kinds = LoginKind.allCases.filter { $0.provider == provider }
+        guard kinds.count > 1 else { return kinds.first }
+        let names = kinds.compactMap(\.secretName)
+        let given = zip(kinds, names).compactMap { kind, name in
+            [name + "_file", name + "_credential"].first(where: section.has).map { (kind: kind, key: $0) }
+        }
+        if given.count > 1 {
             reportError(
-                section.place(authCode), "\(shown): both \(idToken) and \(authCode)", remedy: "keep one of them")
-            return nil
-        case (_?, nil): return secret(section, "id_token_file", shown: shown).map { .googleIDToken(file: $0) }
-        case (nil, _?): return secret(section, "auth_code_file", shown: shown).map { .googleAuthCode(file: $0) }
-        case (nil, nil):
-            if !section.node.hasUnread {
-                reportError(section.node.place, "\(shown) has no secret", remedy: "add id_token_file or auth_code_file")
-            }
+                section.place(given[1].key), "\(shown): both \(given[0].key) and \(given[1].key)",
+                remedy: "keep one of them")
             return nil
         }
+        if given.isEmpty, !section.node.hasUnread {
+            let keys = names.map { $0 + "_file" }.joined(separator: " or ")
+            reportError(section.node.place, "\(shown) has no secret", remedy: "add \(keys)")
+        }
+        return given.first?.kind
     }
 }

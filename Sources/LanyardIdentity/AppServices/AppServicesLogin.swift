@@ -8,7 +8,7 @@ struct AppServicesLogin: Sendable {
     /// A JWT that ends sooner is not sent: it might be over when the service reads it.
     private static let lifetimeMin: Int64 = 10
 
-    let kind: LoginKind
+    let kind: AppServicesLoginKind
     /// The provider's path segment.
     var provider: String { kind.provider }
     let body: Secret
@@ -106,7 +106,7 @@ struct AppServicesLogin: Sendable {
         _ device: AppServicesDevice
     ) throws(IdentityError) {
         let source = try Self.source(of: credential, content)
-        let kind = LoginKind(of: source.credential)
+        let kind = AppServicesLoginKind(of: source.credential.kind)
         if let secret = source.credential.secret, let defect = kind.format.defect(of: secret) {
             throw Self.unfit(defect, source.path)
         }
@@ -120,12 +120,12 @@ struct AppServicesLogin: Sendable {
     }
 
     private static func body(
-        of source: Source, _ kind: LoginKind, _ device: AppServicesDevice
+        of source: Source, _ kind: AppServicesLoginKind, _ device: AppServicesDevice
     ) throws(IdentityError) -> Secret {
         let secret = source.credential.secret
         var body = SecretBuffer(capacity: (secret?.count ?? 0) + 1024)
         body.append("{")
-        if case .emailPassword(let email, _) = source.credential {
+        if let email = source.credential.email {
             body.append("\"username\":")
             JSONText.write(email, into: &body)
             body.append(",")
@@ -189,7 +189,7 @@ struct AppServicesLogin: Sendable {
         switch content ?? .failure(.delayed) {
         case .success(let content):
             return Source(
-                credential: GivenCredential(login, secret: content.secret), path: path,
+                credential: login.map { _ in content.secret }, path: path,
                 worldReadable: content.isWorldReadable ? path : nil)
         case .failure(let error):
             throw IdentityError(
@@ -209,12 +209,12 @@ struct AppServicesLogin: Sendable {
 
     /// The fingerprint covers kind, account, secret and identity: a change of any of these makes another credential.
     private static func fingerprint(
-        _ credential: GivenCredential, _ kind: LoginKind, _ identity: IdentityFingerprint?, key: Secret
+        _ credential: GivenCredential, _ kind: AppServicesLoginKind, _ identity: IdentityFingerprint?, key: Secret
     ) -> CredentialFingerprint? {
         guard let secret = credential.secret else { return nil }
         let account: String =
-            switch credential {
-            case .emailPassword(let email, _): email
+            switch credential.kind {
+            case .emailPassword: credential.email ?? ""
             // A text that was refused as one of the two may be the other.
             case .googleIDToken, .googleAuthCode: kind.member ?? ""
             default: ""

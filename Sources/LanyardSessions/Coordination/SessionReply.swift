@@ -59,7 +59,7 @@ package struct ObtainedSession: Sendable {
     /// The clocks before the request was sent.
     package var startedAt: Instant
     package var startedAtWall: WallTime
-    /// The kind of login, as `UserSettings.Login.provider` spells it; nil: unknown.
+    /// The kind of login, as `LoginKind.provider` spells it; nil: unknown.
     package var provider: String?
     /// The grant is the new access token of a link, which continues the session of this `SessionCoordinator.sessionID`;
     /// nil: the grant is a session of its own. `provider` is then the user's new kind of login, nil to keep the old one.

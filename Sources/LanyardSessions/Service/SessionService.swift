@@ -93,7 +93,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             report.expectWrites()
             // The admin API may log a user in with any of them.
             if identities.contains(where: \.hasLogins) || managedUsers.contains(where: { $0.settings.login != nil }) {
-                for provider in UserSettings.Login.providers { report.expectLogins(by: provider) }
+                for provider in LoginKind.providers { report.expectLogins(by: provider) }
             }
             for user in registry.shown { expectRefreshes(of: user, &report) }
         }

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// One user in the registry.
 package struct RegisteredUser: Equatable, Sendable {
@@ -47,7 +48,7 @@ package struct RegisteredUser: Equatable, Sendable {
     /// The account ends with its session: nothing could log in to it again (app-services.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
 
-    static let anonymous = GivenCredential.anonymous.provider
+    static let anonymous = LoginKind.anonymous.provider
 }
 
 /// Whether a login's account may be its user's: two users of one device never share an account (architecture.md 5.7).

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 import Logging
 
 /// Operators' calls about accounts: as a user, or at an identity (app-services.md 4).

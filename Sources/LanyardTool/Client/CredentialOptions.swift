@@ -1,6 +1,7 @@
 import ArgumentParser
 import LanyardClient
 import LanyardFoundations
+import LanyardSettings
 
 /// A credential on the command line: one kind, its secret in a file, on standard input or typed.
 struct CredentialOptions: ParsableArguments {
@@ -70,11 +71,11 @@ struct CredentialOptions: ParsableArguments {
     }
 
     /// Reads the credential; nil: none is named.
-    func credential() throws -> LoginCredential? {
+    func credential() throws -> LoginMethod<Secret>? {
         try CommandFailure.reported { () throws(InputError) in try read() }
     }
 
-    private func read() throws(InputError) -> LoginCredential? {
+    private func read() throws(InputError) -> LoginMethod<Secret>? {
         if let email {
             return .emailPassword(
                 email: email, password: try SecretInput.read(passwordFile, prompt: "Password of \(email)"))

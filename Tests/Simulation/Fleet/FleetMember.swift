@@ -61,15 +61,15 @@ struct FleetMember {
         hasCredential = plan.hasCredential
         isOneUse = plan.isOneUse
         let kinds: [UserSettings.Login] = [
-            .emailPassword(email: name, passwordFile: name), .jwt(tokenFile: name), .function(payloadFile: name),
-            .apiKey(keyFile: name),
+            .emailPassword(email: name, password: name), .jwt(name), .function(payload: name),
+            .apiKey(name),
         ]
         let oneUse: [UserSettings.Login] = [
-            .googleAuthCode(file: name), .jwt(tokenFile: name), .function(payloadFile: name),
+            .googleAuthCode(name), .jwt(name), .function(payload: name),
         ]
         login = isOneUse ? oneUse[place % oneUse.count] : kinds[place % kinds.count]
     }
 
     /// Lanyard knows that a content of the file works once. Of other kinds it learns that by the refusal.
-    var isKnownOneUse: Bool { if case .googleAuthCode = login { isOneUse } else { false } }
+    var isKnownOneUse: Bool { isOneUse && login.kind == .googleAuthCode }
 }

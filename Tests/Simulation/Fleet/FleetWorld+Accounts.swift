@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 
 /// Links and deletions: the real registry admits them, the real `AccountAttempt` decides. Between these and the sessions
 /// the world does what `UserService` and `AccountCallRunner` do.

@@ -1,7 +1,7 @@
-import LanyardSessionInterface
+import LanyardSettings
 
 /// How a kind of login is sent (app-services.md 2.1), checked, and named in messages.
-struct LoginKind: Equatable, Sendable {
+struct AppServicesLoginKind: Equatable, Sendable {
     /// The provider's path segment.
     let provider: String
     /// The member of the body that has the secret. nil: the login has none, or the secret is a document whose members become the
@@ -15,46 +15,42 @@ struct LoginKind: Equatable, Sendable {
     /// What else may be the reason if the service refuses the credential.
     var refusalHint: String?
 
-    init(of credential: GivenCredential) {
-        switch credential {
+    init(of kind: LoginKind) {
+        switch kind {
         case .anonymous: self.init(provider: "anon-user")
-        case .emailPassword:
-            self.init(provider: "local-userpass", member: "password", key: "email_password.password_file")
-        case .apiKey: self.init(provider: "api-key", member: "key", key: "api_key.key_file")
+        case .emailPassword: self.init(provider: "local-userpass", member: "password")
+        case .apiKey: self.init(provider: "api-key", member: "key")
         case .function:
             self.init(
-                provider: "custom-function", key: "function.payload_file", format: .document,
+                provider: "custom-function", format: .document,
                 refusalHint: "the function refuses by an error, and by a result that is no id")
         case .jwt:
             self.init(
-                provider: "custom-token", member: "token", key: "jwt.token_file", format: .jwt,
+                provider: "custom-token", member: "token", format: .jwt,
                 refusalHint: "key, aud, sub and exp of the JWT must be as the service expects")
         case .facebook:
             self.init(
-                provider: "oauth2-facebook", member: "accessToken", key: "facebook.access_token_file",
-                refusalHint: "the access token may have expired")
+                provider: "oauth2-facebook", member: "accessToken", refusalHint: "the access token may have expired")
         case .googleIDToken:
             self.init(
-                provider: "oauth2-google", member: "id_token", key: "google.id_token_file", format: .jwt,
-                refusalHint: Self.idTokenHint)
+                provider: "oauth2-google", member: "id_token", format: .jwt, refusalHint: Self.idTokenHint)
         case .googleAuthCode:
             self.init(
-                provider: "oauth2-google", member: "authCode", key: "google.auth_code_file", isOneUse: true,
+                provider: "oauth2-google", member: "authCode", isOneUse: true,
                 refusalHint: "an authorization code works once, and for some minutes only")
         case .apple:
             self.init(
-                provider: "oauth2-apple", member: "id_token", key: "apple.id_token_file", format: .jwt,
-                refusalHint: Self.idTokenHint)
+                provider: "oauth2-apple", member: "id_token", format: .jwt, refusalHint: Self.idTokenHint)
         }
+        key = kind.secretName.map { "\(kind.provider).\($0)_file" }
     }
 
     private init(
-        provider: String, member: String? = nil, key: String? = nil, format: CredentialFormat = .text,
+        provider: String, member: String? = nil, format: CredentialFormat = .text,
         isOneUse: Bool = false, refusalHint: String? = nil
     ) {
         self.provider = provider
         self.member = member
-        self.key = key
         self.format = format
         self.isOneUse = isOneUse
         self.refusalHint = refusalHint
