@@ -125,7 +125,7 @@ package final class FaultGate: Sendable {
 
         func acceptAll() {
             while !listener.isClosed {
-                guard let client = listener.accept() else {
+                guard let client = listener.accept(within: nil) else {
                     // While connections are refused, no event reports when listening starts again.
                     usleep(2000)
                     continue

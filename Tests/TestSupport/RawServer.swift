@@ -105,7 +105,7 @@ package final class RawServer: Sendable {
         }
 
         func acceptAll() {
-            while let socket = listener.accept() {
+            while let socket = listener.accept(within: nil) {
                 let number = state.withLock { state -> Int in
                     state.records.append(Record())
                     state.live[state.records.count - 1] = socket

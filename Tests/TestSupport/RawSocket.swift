@@ -91,7 +91,9 @@ package final class RawSocket: Sendable {
     }
 
     /// The next connection; nil: the listener is closed or `limit` is over.
-    package func accept(within limit: Duration? = nil) -> RawSocket? {
+    ///
+    /// - Parameter limit: nil: none, for a server that ends with its listener. A test that waits for a connection fails after the default.
+    package func accept(within limit: Duration? = .seconds(30)) -> RawSocket? {
         let end = limit.map { ContinuousClock.now + $0 }
         while true {
             guard (try? wait(for: POLLIN, until: end, doing: "accepting")) != nil else { return nil }

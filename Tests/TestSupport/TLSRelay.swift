@@ -91,7 +91,7 @@ package final class TLSRelay: Sendable {
         }
 
         func acceptAll() {
-            while let accepted = listener.accept() {
+            while let accepted = listener.accept(within: nil) {
                 guard let connection = try? connection(of: accepted) else {
                     accepted.reset()
                     continue

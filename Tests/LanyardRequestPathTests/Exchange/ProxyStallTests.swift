@@ -36,11 +36,12 @@ import Testing
         let stage = try Stage { $0.limits.headerBytesMax = 1 << 20 }
         defer { withExtendedLifetime(stage) {} }
         let (bench, listener) = (stage.bench, stage.listener)
-        bench.publish(generation: 1, usableUntil: .now + .milliseconds(600))
+        // Long enough for a megabyte to pass on a machine with much to do.
+        bench.publish(generation: 1, usableUntil: .now + .seconds(4))
         let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
         async let response = bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\(fields)\r\nbody")
         let socket = try await offPool { try #require(listener.accept()) }
-        try await Task.sleep(for: .milliseconds(900))
+        try await Task.sleep(for: .milliseconds(4300))
         let received = try await offPool { String(decoding: try RawReader(socket).readToEnd(), as: UTF8.self) }
         #expect(received.hasPrefix("POST / HTTP/1.1\r\n"))
         #expect(!received.contains(ProxyBench.token) && !received.contains("\r\n\r\n"))

@@ -19,7 +19,7 @@ final class EndlessUpstream: Sendable {
         let taken = taken
         address = "http://127.0.0.1:\(listener.localPort)"
         Thread.detachNewThread {
-            while let socket = listener.accept() {
+            while let socket = listener.accept(within: nil) {
                 Thread.detachNewThread { Self.serve(socket, taken) }
             }
         }
