@@ -95,4 +95,4 @@ void lanyard_name_thread(const char *name) { pthread_setname_np(pthread_self(), 
 
 void lanyard_return_memory(void) { malloc_trim(0); }
 
-int lanyard_return_large_blocks(void) { return mallopt(M_MMAP_THRESHOLD, 128 << 10) == 1 ? 0 : -1; }
+void lanyard_return_large_blocks(void) { mallopt(M_MMAP_THRESHOLD, 128 << 10); }

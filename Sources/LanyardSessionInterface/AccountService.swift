@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// The calls of an identity service that concern accounts, besides the three that a session needs
 /// (app-services.md 4).
@@ -19,7 +20,7 @@ package protocol AccountService: AnyObject, Sendable {
     ///
     /// - Parameter reply: the new access token, without a refresh token: the session stays the same.
     func link(
-        _ credential: GivenCredential, accessToken: Secret,
+        _ credential: LoginMethod<Secret>, accessToken: Secret,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
 
     /// The custom data of the user that the access token carries, `{}` if there is none. It makes no call.

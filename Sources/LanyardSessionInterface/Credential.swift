@@ -6,7 +6,7 @@ package enum Credential: Sendable {
     /// Secrets are read from their files when the call is made.
     case configured(UserSettings.Login)
     /// Used once and not kept.
-    case given(GivenCredential)
+    case given(LoginMethod<Secret>)
 
     /// The kind's name, as the configuration and the metrics' `provider` label spell it.
     package var provider: String {
@@ -27,9 +27,6 @@ extension CredentialFingerprint {
     /// The same credential after its only login.
     package var spent: CredentialFingerprint { CredentialFingerprint(bytes: bytes, code: Self.spentCode) }
 }
-
-/// A credential whose secret is at hand.
-package typealias GivenCredential = LoginMethod<Secret>
 
 /// A keyed hash of a credential. It tells only whether a credential is the one that was refused, or that has served its
 /// only login.

@@ -11,7 +11,7 @@ import Testing
         try Array(text.utf8).withUnsafeBytes { try AdminBody.newUser($0) }
     }
 
-    private static func login(_ text: String) throws -> GivenCredential? {
+    private static func login(_ text: String) throws -> LoginMethod<Secret>? {
         try Array(text.utf8).withUnsafeBytes { try AdminBody.login($0).credential }
     }
 

@@ -189,7 +189,7 @@ final class PlayedUsers: UserOperations {
         }
     }
 
-    private func words(_ credential: GivenCredential) -> String {
+    private func words(_ credential: LoginMethod<Secret>) -> String {
         if let secret = credential.secret { secrets.withLock { $0.append(secret) } }
         return switch credential.kind {
         case .anonymous: "nothing"

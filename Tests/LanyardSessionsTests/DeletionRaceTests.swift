@@ -67,7 +67,7 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
-        let given = GivenCredential.emailPassword(email: "a@example.com", password: Tokens.secret("p"))
+        let given = LoginMethod<Secret>.emailPassword(email: "a@example.com", password: Tokens.secret("p"))
         other.handle(.login(.given(given), ticket: 8))
         driver.handle(.beginDeletion(ticket: 7))
         try other.grant(refresh: "two", account: "a")

@@ -34,7 +34,7 @@ struct RegistryDriver {
             configuredActive: active, remembered: remembered, activatesNext: next, names: names)
     }
 
-    static func email(_ email: String = "a@example.com") -> GivenCredential {
+    static func email(_ email: String = "a@example.com") -> LoginMethod<Secret> {
         .emailPassword(email: email, password: Secret(copying: .init(start: nil, count: 0)))
     }
 
@@ -111,7 +111,7 @@ struct RegistryDriver {
     }
 
     /// A login of a new user from beginning to end, by an email account of that name unless told otherwise.
-    mutating func add(_ name: String, _ credential: GivenCredential = email(), account: String? = nil) -> [String] {
+    mutating func add(_ name: String, _ credential: LoginMethod<Secret> = email(), account: String? = nil) -> [String] {
         let first = ask(.add(name: name, identity: Self.service, credential))
         guard first.last == "log in \(name)" else { return first }
         return first + succeed(latest, name, account ?? "account-\(name)", credential.provider)

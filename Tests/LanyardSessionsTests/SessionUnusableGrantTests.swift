@@ -1,3 +1,4 @@
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -37,6 +38,16 @@ struct SessionUnusableGrantTests {
         }
         driver.handle(.failed(Self.error("new"), try #require(driver.call)))
         #expect(driver.dueIn == 15)
+    }
+
+    @Test("one whose Retry-After is waited for counts")
+    func afterRetryAfter() {
+        let context = EventContext(instant: Instant(nanoseconds: 0), wall: WallTime(nanoseconds: 0), chance: 0)
+        let rest = RetryState(restingUntil: context.instant, because: Self.error("new"))
+        let call = SessionCall(
+            number: 1, kind: .login, cause: .retry, startedAt: context.instant, startedAtWall: context.wall)
+        let next = rest.calling(call).failed(Self.error("new"), holding: nil, at: context)
+        #expect(next.nextAttemptAt == context.instant + .seconds(30))
     }
 
     @Test("a login's session is revoked, its own and a requested one; the session at hand is not")

@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    static func email(_ name: String, _ password: String? = nil) -> GivenCredential {
+    static func email(_ name: String, _ password: String? = nil) -> LoginMethod<Secret> {
         .emailPassword(
             email: "\(name)@example.com",
             password: Array((password ?? "secret-\(name)").utf8).withUnsafeBytes { Secret(copying: $0) }
@@ -248,7 +248,7 @@ import Testing
                 life.published.refusal(0) == .userUnknown(wasRemoved: true)
                     && life.published.refusal(1) == .userUnknown(wasRemoved: false))
             // A failed login of a configured name leaves it unchanged.
-            let wrong = GivenCredential.emailPassword(
+            let wrong = LoginMethod<Secret>.emailPassword(
                 email: "bob@example.com", password: Array("wrong".utf8).withUnsafeBytes { Secret(copying: $0) })
             _ = await life.ask(.add(name: "alice", identity: "demo", wrong))
             #expect(life.published.refusal(0) == .userUnknown(wasRemoved: true))
@@ -269,7 +269,7 @@ import Testing
     func neverEstablished() async throws {
         try await live { life in
             store.takes(.milliseconds(30))
-            let wrong = GivenCredential.emailPassword(
+            let wrong = LoginMethod<Secret>.emailPassword(
                 email: "bob@example.com",
                 password: Array("wrong".utf8).withUnsafeBytes { Secret(copying: $0) })
             for _ in 0..<2 {

@@ -17,8 +17,8 @@ int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length);
 /* malloc_trim(): gives the kernel back what free() has kept. Takes milliseconds, and every arena's lock in turn. */
 void lanyard_return_memory(void);
 
-/* From now on free() gives blocks of 128 KiB and more back to the kernel at once. Returns 0, or -1 if the allocator has no such setting. */
-int lanyard_return_large_blocks(void);
+/* From now on blocks of 128 KiB and more that no heap has room for are mapped, and free() gives them back to the kernel at once. */
+void lanyard_return_large_blocks(void);
 
 /* Takes the pages of the program's own code out of the process. They stay in the page cache, and each comes back when it is executed. */
 void lanyard_return_code(void);

@@ -9,8 +9,8 @@ extension AdminBody {
     private static let apiKeyNameBytesMax = 256
 
     /// The body of `POST …/link`. An anonymous login has no account that could be kept, so none can be added.
-    static func link(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> GivenCredential {
-        var given: GivenCredential?
+    static func link(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> LoginMethod<Secret> {
+        var given: LoginMethod<Secret>?
         try members(of: bytes) { key, body throws(ReadError) in
             guard key == "credential" else { throw .unknown(key) }
             given = try body.credential(key)

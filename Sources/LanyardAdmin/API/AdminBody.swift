@@ -17,7 +17,7 @@ enum AdminBody {
     struct NewUser: Sendable {
         var name: String
         var identity: String
-        var credential: GivenCredential
+        var credential: LoginMethod<Secret>
         /// The login makes the user active.
         var activates: Bool
     }
@@ -25,7 +25,7 @@ enum AdminBody {
     /// `POST …/login`.
     struct Login: Sendable {
         /// nil: the configured credential is used.
-        var credential: GivenCredential?
+        var credential: LoginMethod<Secret>?
         /// The login makes the user active.
         var activates: Bool
     }
@@ -38,7 +38,7 @@ enum AdminBody {
     private static let tokenBytesMax = 1_000_000
 
     static func newUser(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> NewUser {
-        var (name, identity, credential): (String?, String?, GivenCredential?)
+        var (name, identity, credential): (String?, String?, LoginMethod<Secret>?)
         var activates = true
         try members(of: bytes) { key, body throws(ReadError) in
             switch key {
@@ -198,10 +198,10 @@ enum AdminBody {
         }
 
         /// An object with one member, the kind of login (architecture.md 7.4).
-        mutating func credential(_ key: String) throws(ReadError) -> GivenCredential {
+        mutating func credential(_ key: String) throws(ReadError) -> LoginMethod<Secret> {
             guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
             let known = LoginKind.providers.joined(separator: ", ")
-            var credential: GivenCredential?
+            var credential: LoginMethod<Secret>?
             try members { kind, body throws(ReadError) in
                 guard credential == nil else { throw .invalid("\(key) has more than one kind of login") }
                 guard LoginKind.providers.contains(kind) else {
@@ -214,7 +214,7 @@ enum AdminBody {
             return credential
         }
 
-        private mutating func credential(of provider: String) throws(ReadError) -> GivenCredential {
+        private mutating func credential(of provider: String) throws(ReadError) -> LoginMethod<Secret> {
             let kinds = LoginKind.allCases.filter { $0.provider == provider }
             var (email, secret, kind): (String?, Secret?, LoginKind?)
             let shown = "credential.\(provider)"
@@ -231,7 +231,7 @@ enum AdminBody {
             }
             if kinds == [.emailPassword] { _ = try needed(email, "\(shown).email") }
             kind = kind ?? kinds.first
-            guard let kind, let credential = GivenCredential(kind, email: email, secret: secret) else {
+            guard let kind, let credential = LoginMethod<Secret>(kind, email: email, secret: secret) else {
                 let names = kinds.compactMap(\.secretName).joined(separator: " or ")
                 throw .invalid("\(shown).\(names) is missing")
             }

@@ -23,3 +23,29 @@ package enum AcceptFailure {
         }
     }
 }
+
+/// Judges the failures of one listener in a row. Belongs to the listener's queue.
+package struct AcceptFailures {
+    /// More failures than connections can be queued are not caused by clients.
+    private let clientsGoneMax: Int
+    private var clientsGone = 0
+
+    /// - Parameter backlog: how many connections the listener's queue holds.
+    package init(backlog: CInt) { clientsGoneMax = Int(backlog) }
+
+    /// A connection has been accepted.
+    package mutating func end() { clientsGone = 0 }
+
+    /// - Parameter code: the `errno` value.
+    /// - Returns: `clientGone` at most `backlog` times in a row, then `lasting`.
+    package mutating func judge(_ code: CInt) -> AcceptFailure {
+        let failure = AcceptFailure(code)
+        switch failure {
+        case .queueEmpty: clientsGone = 0
+        case .clientGone where clientsGone >= clientsGoneMax: return .lasting
+        case .clientGone: clientsGone += 1
+        case .noDescriptor, .lasting: break
+        }
+        return failure
+    }
+}

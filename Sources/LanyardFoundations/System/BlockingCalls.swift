@@ -3,8 +3,8 @@ import Dispatch
 /// Makes calls that may block for any time, on threads of its own: one call at a time for each key, different keys at the same time.
 ///
 /// A call cannot be ended, so each waiter bounds its own waiting. The waiters of a key share its call. A call that hangs costs one thread
-/// until it returns and delays no other key. While all threads hang, further keys wait. A thread starts when no other one is free, and ends
-/// after 10 s without work.
+/// until it returns and delays no other key. While all threads hang, further keys wait. A thread starts when no other one is free. It ends
+/// after 10 s without work, unless it is one of `threadsAtRest`.
 package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable {
     /// Starts a thread that runs the body; returns 0, or the `errno` value if there is none.
     package typealias Start = @Sendable (_ body: @escaping @Sendable () -> Void) -> CInt
@@ -52,20 +52,26 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
 
     /// What a new waiter needs.
     private enum Consequence { case nothing, refusal, wakeup, thread }
-    private enum Step { case perform(String, first: Waiter), wait, end }
+    private enum Step { case perform(String, first: Waiter), wait(isResting: Bool), end }
 
-    /// An idle thread ends after this time.
+    /// An idle thread ends after this time, unless it is resting.
     private static var idleTimeout: DispatchTimeInterval { .seconds(10) }
 
     private let kind: Kind
     private let threadsMax: Int
+    private let threadsAtRest: Int
     private let start: Start
     private let state = Guarded(State())
     private let work = DispatchSemaphore(value: 0)
 
     /// No thread starts before the first call.
-    package init(threadsMax: Int, kind: Kind, start: @escaping Start = { DetachedThread.start($0) }) {
+    ///
+    /// - Parameter threadsAtRest: idle threads that stay.
+    package init(
+        threadsMax: Int, threadsAtRest: Int = 0, kind: Kind, start: @escaping Start = { DetachedThread.start($0) }
+    ) {
         self.threadsMax = threadsMax
+        self.threadsAtRest = threadsAtRest
         self.kind = kind
         self.start = start
     }
@@ -125,9 +131,9 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         while true {
             switch nextStep() {
             case .perform(let key, let first): complete(key, first, kind.perform(key, first))
-            case .wait:
-                let isIdle = work.wait(timeout: .now() + Self.idleTimeout) == .timedOut
-                if endsAfterIdleWait(isIdle) { return }
+            case .wait(let isResting):
+                let end = isResting ? .distantFuture : DispatchTime.now() + Self.idleTimeout
+                if endsAfterIdleWait(work.wait(timeout: end) == .timedOut) { return }
             case .end: return
             }
         }
@@ -144,7 +150,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
                 return .end
             }
             state.idle += 1
-            return .wait
+            return .wait(isResting: state.idle <= threadsAtRest)
         }
     }
 

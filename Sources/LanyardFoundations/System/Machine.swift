@@ -54,11 +54,11 @@ package enum Machine {
         return body()
     }
 
-    /// Freed blocks of 128 KiB and more go back to the kernel at once.
+    /// Large blocks are mapped one by one, from 128 KiB on. They go back to the kernel when they are freed.
     ///
     /// By default the first freed block of a size raises glibc's threshold to that size (mallopt(3)). Later blocks then come from the heaps
     /// of the threads, which keep them. A few long responses of an identity service made the process grow by 2 MB a minute.
-    package static func returnLargeBlocks() { _ = lanyard_return_large_blocks() }
+    package static func returnLargeBlocks() { lanyard_return_large_blocks() }
 
     /// Gives back the memory of code that only the start executes: about 3 of 4.5 MB. Code that is executed again comes back from the page
     /// cache, 64 KiB at a time and in about a microsecond.

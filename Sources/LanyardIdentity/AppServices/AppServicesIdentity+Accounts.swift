@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// Calls about accounts (app-services.md 4).
 extension AppServicesIdentity: AccountService {
@@ -23,7 +24,7 @@ extension AppServicesIdentity: AccountService {
 
     /// A link is a login with `link=true` and the access token (app-services.md 4.3).
     package func link(
-        _ credential: GivenCredential, accessToken: Secret,
+        _ credential: LoginMethod<Secret>, accessToken: Secret,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         let prepared: AppServicesLogin

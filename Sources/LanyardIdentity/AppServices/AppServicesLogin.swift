@@ -166,7 +166,7 @@ struct AppServicesLogin: Sendable {
     }
 
     private struct Source {
-        var credential: GivenCredential
+        var credential: LoginMethod<Secret>
         /// The secret's file; nil if there is none, or if the credential came by the admin API.
         var path: String?
         var worldReadable: String?
@@ -209,7 +209,7 @@ struct AppServicesLogin: Sendable {
 
     /// The fingerprint covers kind, account, secret and identity: a change of any of these makes another credential.
     private static func fingerprint(
-        _ credential: GivenCredential, _ kind: AppServicesLoginKind, _ identity: IdentityFingerprint?, key: Secret
+        _ credential: LoginMethod<Secret>, _ kind: AppServicesLoginKind, _ identity: IdentityFingerprint?, key: Secret
     ) -> CredentialFingerprint? {
         guard let secret = credential.secret else { return nil }
         let account: String =

@@ -14,6 +14,8 @@ package final class Resolver: Sendable {
     /// How long a caller waits for a lookup.
     package static let waitMax = Duration.seconds(5)
     private static let threadsMax = 8
+    /// They stay, so that names can be resolved while no further thread can be had.
+    private static let threadsAtRest = 2
 
     /// How a lookup has ended: the values of `result` in `lanyard_dns_lookups_total`.
     private enum Outcome: String, CaseIterable {
@@ -43,7 +45,7 @@ package final class Resolver: Sendable {
     /// - Parameter lookUp: blocks until the addresses of a name are known.
     init(lookUp: @escaping Lookup, start: @escaping Calls.Start = { DetachedThread.start($0) }) {
         calls = Calls(
-            threadsMax: Self.threadsMax,
+            threadsMax: Self.threadsMax, threadsAtRest: Self.threadsAtRest,
             kind: Calls.Kind(
                 prepareThread: { lanyard_limit_resolver() },
                 perform: { host, _ in lookUp(host) },

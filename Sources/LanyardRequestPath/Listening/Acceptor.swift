@@ -10,8 +10,6 @@ import Logging
 package final class Acceptor: Watcher, @unchecked Sendable {
     /// The pause after a lasting error, such as no descriptors (http-rules.md 20.4).
     private static let pauseDelay = Duration.milliseconds(100)
-    /// More failures in a row than connections can be queued are not caused by clients.
-    private static let failuresMax = ListeningSocket.backlog
 
     private let shard: Shard
     private let listener: Int
@@ -25,8 +23,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private var pauseLog = LogThrottle(linesMax: 1, per: .seconds(10))
-    /// Failures since the last connection, or since the queue was last empty.
-    private var failures: CInt = 0
+    private var failures = AcceptFailures(backlog: ListeningSocket.backlog)
 
     /// - Parameter listener: its index.
     package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], listener: Int, log: Logger) {
@@ -69,22 +66,14 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         guard let socket else { return false }
         let raw = DescriptorShortage.shared.open { lanyard_accept(socket.raw, nil, nil) }
         if raw >= 0 {
-            failures = 0
+            failures.end()
             assign(OwnedDescriptor(taking: raw))
             return true
         }
         let code = errno
-        switch AcceptFailure(code) {
-        case .queueEmpty:
-            failures = 0
-            return false
-        case .clientGone:
-            guard failures >= Self.failuresMax else {
-                failures += 1
-                return true
-            }
-            pause()
-            logPause(code)
+        switch failures.judge(code) {
+        case .queueEmpty: break
+        case .clientGone: return true
         case .noDescriptor:
             pause()
             releaseDescriptors(code)

@@ -6,7 +6,7 @@ import LanyardSettings
 /// A listening socket and its bound address. It is closed, and its unix path removed, with the last reference.
 package final class ListeningSocket: Sendable {
     /// Connections that the kernel queues (http-rules.md 20.4).
-    static let backlog: CInt = 1024
+    package static let backlog: CInt = 1024
 
     private let descriptor: OwnedDescriptor
     /// The bound address: with the kernel's port if 0 was asked for.

@@ -21,7 +21,7 @@ package struct RetryState: Sendable {
     /// A request has wanted a token since the latest attempt began: the back-off is at most 10 s.
     package var hasTokenRequest = false
 
-    /// The logins since the last success that made a session at the service and brought no usable token.
+    /// The logins since the last success whose response could not be used and made a session at the service.
     private var unusableLogins = 0
     /// Since when the credential has been in doubt; a success clears it.
     private var doubtedSince: Instant?
@@ -51,6 +51,7 @@ package struct RetryState: Sendable {
     init(restingUntil instant: Instant, because error: IdentityError?) {
         phase = .resting(until: instant)
         failures = 1
+        unusableLogins = error?.hasMadeSession == true ? 1 : 0
         notBefore = instant
         self.error = error
     }

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// The operations that the admin API uses. From any thread; every call returns at once.
 package protocol UserOperations: AnyObject, Sendable {
@@ -18,9 +19,9 @@ package enum UserRequest: Sendable {
     /// Adds a user and logs it in.
     ///
     /// - activates: makes the user active, here as in `login`.
-    case add(name: String, identity: String, GivenCredential, activates: Bool = true)
+    case add(name: String, identity: String, LoginMethod<Secret>, activates: Bool = true)
     /// Logs in a known user: with the given credential, otherwise with the configured one.
-    case login(String, GivenCredential?, activates: Bool = true)
+    case login(String, LoginMethod<Secret>?, activates: Bool = true)
     /// Routes without a user of their own follow this one from now on.
     case activate(String)
     /// A new access token, now.
@@ -32,7 +33,7 @@ package enum UserRequest: Sendable {
     /// Makes a call about the user's account, with a token of the user's session.
     case call(String, AccountCall)
     /// Adds another login to the user's account. The result is that of `AccountCall.identities`.
-    case link(String, GivenCredential)
+    case link(String, LoginMethod<Secret>)
     /// Deletes the account at the service, then logs the user out here. A user that is not configured is forgotten.
     case deleteAccount(String)
     /// The custom data that a new access token carries.

@@ -96,7 +96,7 @@ extension UserService {
     /// The link is one call with the access token. The new access token is then stored by an operation of the user's
     /// session, like the result of a refresh.
     private func link(
-        _ requestID: OperatorRequestID, _ credential: GivenCredential, _ runner: SessionRunner,
+        _ requestID: OperatorRequestID, _ credential: LoginMethod<Secret>, _ runner: SessionRunner,
         _ accounts: any AccountService
     ) {
         let session = runner.coordinator.sessionID

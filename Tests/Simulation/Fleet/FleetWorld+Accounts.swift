@@ -24,7 +24,7 @@ extension FleetWorld {
     func begin(_ kind: FleetAccountChange.Kind, _ user: Int, at process: FleetProcess) {
         guard processes[process.number] === process else { return }
         let name = members[user].name
-        let credential = GivenCredential.apiKey(Secret(capacity: 1) { _ in 1 })
+        let credential = LoginMethod<Secret>.apiKey(Secret(capacity: 1) { _ in 1 })
         let admitted = admit(kind == .deletion ? .deleteAccount(name) : .link(name, credential), user, at: process)
         guard admitted.actions.contains(.callAccount(admitted.id, UserIndex(user))) else { return }
         let isRefreshing = process.sessions[user].glance.state == .refreshing

@@ -236,7 +236,7 @@ extension FleetWorld {
 
     func logIn(_ user: Int, at process: FleetProcess) {
         let password = service.accounts[user].password
-        let credential = GivenCredential.emailPassword(
+        let credential = LoginMethod<Secret>.emailPassword(
             email: members[user].name, password: Secret(capacity: password) { _ in password })
         let ticket = dice.next()
         if process.registry != nil {

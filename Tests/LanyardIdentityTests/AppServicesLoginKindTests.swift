@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardSettings
 
 @Suite("App Services: the kinds of login")
-struct LoginKindTests {
+struct AppServicesLoginKindTests {
     static let jwt = Tokens.jwt(#"{"sub":"alice"}"#, signature: "c2lnbmF0dXJl")
 
     struct Kind: Sendable, CustomTestStringConvertible {
@@ -16,7 +16,7 @@ struct LoginKindTests {
         let provider: String
         let secret: String
         let login: @Sendable (String) -> UserSettings.Login
-        let given: @Sendable (Secret) -> GivenCredential
+        let given: @Sendable (Secret) -> LoginMethod<Secret>
         /// The body before `options`.
         let body: String
     }
