@@ -131,6 +131,31 @@ def end_session(session):
             time.sleep(0.1)
 
 
+def describe_threads(session, path):
+    """Writes what each thread of the session's processes waits for: of one that stands still nothing else tells the cause."""
+    def text(file):
+        try:
+            with open(file) as source:
+                return source.read().strip()
+        except OSError as error:
+            return f"({error.strerror})"
+
+    with open(path, "w") as output:
+        for process in session_members(session):
+            print(f"{process}: {text(f'/proc/{process}/cmdline').replace(chr(0), ' ')[:200]}", file=output)
+            for thread in sorted(glob.glob(f"/proc/{process}/task/*")):
+                print(f"  {os.path.basename(thread)} {text(thread + '/comm')}: {text(thread + '/wchan')}, "
+                      f"system call {text(thread + '/syscall')}", file=output)
+        output.flush()
+        if shutil.which("gdb"):
+            gdb = ["gdb", "-p", str(session), "-batch", "-ex", "thread apply all bt 30"]
+            try:
+                subprocess.run(gdb, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.DEVNULL, timeout=120)
+            except subprocess.TimeoutExpired:
+                print("gdb did not end", file=output)
+    print(f"    it stood still or its time was up; what its threads waited for: {path}", flush=True)
+
+
 def run(command, limit, standstill, stream, log):
     """Returns the exit status, or None if the time was up or nothing moved."""
     started = shown = moved = time.monotonic()
@@ -154,6 +179,8 @@ def run(command, limit, standstill, stream, log):
                 names = "; ".join(stream.names[test] for test in oldest)
                 print(f"    … {int(shown - started)} s: {len(stream.passed)} passed, "
                       f"{len(stream.failed)} failed, running: {names or 'none'}", flush=True)
+        if status is None:
+            describe_threads(process.pid, log + ".threads")
     finally:
         stream.read()
         end_session(process.pid)
