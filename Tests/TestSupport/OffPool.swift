@@ -1,4 +1,5 @@
 import Foundation
+import LanyardFoundations
 
 /// Runs blocking work on a new thread and awaits it.
 ///
@@ -28,9 +29,11 @@ private final class ThreadExecutor: TaskExecutor {
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        Thread.detachNewThread {
+        // Foundation's Thread says nothing if there is no thread, and the test would wait for ever.
+        let code = DetachedThread.start {
             Thread.current.threadDictionary[offPoolKey] = true
             job.runSynchronously(on: self.asUnownedTaskExecutor())
         }
+        precondition(code == 0, "no thread for a test's work: errno \(code)")
     }
 }

@@ -9,6 +9,8 @@ import LanyardFoundations
 /// not when a worker thread ends.
 final class Spawner: Sendable {
     static let shared = Spawner()
+    /// A machine with much to do starts a program in seconds.
+    private static let timeout = DispatchTimeInterval.seconds(120)
 
     private let queue = Guarded<[@Sendable () -> Void]>([])
     private let semaphore = DispatchSemaphore(value: 0)
@@ -43,7 +45,9 @@ final class Spawner: Sendable {
             }
         }
         semaphore.signal()
-        done.wait()
+        guard done.wait(timeout: .now() + Self.timeout) == .success else {
+            throw TestFailure("\(arguments[0]) has not started within two minutes")
+        }
         return try result.withLock { $0 }.get()
     }
 
