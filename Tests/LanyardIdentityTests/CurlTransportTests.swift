@@ -170,9 +170,11 @@ struct CurlTransportTests {
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(await first.failure?.verdict == .unknownOutcome)
-        #expect(outcomes.count { $0 == .unknownOutcome } == 7)
-        #expect(outcomes.count { $0 == .transient(retryAfter: nil) } == 4)
-        #expect(bench.server.requests.count { $0.method == "POST" } == 8)
+        // On a busy machine the first call may end before the last one has waited too long, and leaves it its place.
+        let sent = bench.server.requests.count { $0.method == "POST" }
+        #expect((8...11).contains(sent))
+        #expect(outcomes.count { $0 == .unknownOutcome } == sent - 1)
+        #expect(outcomes.count { $0 == .transient(retryAfter: nil) } == 12 - sent)
     }
 
     @Test("calls beyond the bound get through as places come free")
@@ -208,7 +210,8 @@ struct CurlTransportTests {
     @Test("with every place taken by refreshes a later refresh goes before an earlier login")
     func refreshFirst() async throws {
         let bench = try IdentityBench { request, path in
-            path.hasSuffix("/login") || request.method == "GET" ? nil : Self.good.after(.milliseconds(400))
+            // Long enough for the second round to be queued behind the first, on a busy machine too.
+            path.hasSuffix("/login") || request.method == "GET" ? nil : Self.good.after(.seconds(2))
         }
         #expect(await bench.login().success != nil)
         func sessionCalls() -> Int { bench.server.requests.count { $0.target == IdentityBench.sessionPath } }
