@@ -102,7 +102,9 @@ import Testing
         // A thread of its own: a task would wait for one of the pool, which tests of other suites may block.
         let result = Guarded<Result<Int, any Error>?>(nil)
         Thread.detachNewThread {
-            let status = Result<Int, any Error> { try client.perform(HTTPClient.Request("POST", "/", body: body)).status }
+            let status = Result<Int, any Error> {
+                try client.perform(HTTPClient.Request("POST", "/", body: body)).status
+            }
             result.withLock { $0 = status }
         }
         let socket = try #require(listener.accept(within: .seconds(5)))
