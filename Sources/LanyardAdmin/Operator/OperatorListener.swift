@@ -41,7 +41,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// Connections accepted so far.
     private var acceptedCount = 0
     private var reserve: DescriptorReserve
-    private var failures = AcceptFailures(backlog: ListeningSocket.backlog)
+    private var failures = AcceptFailureCounter(backlog: ListeningSocket.backlog)
     /// Limits log lines about errors of the listening socket.
     private var pauseLog = LogThrottle(linesMax: 1, per: .seconds(10))
     /// Limits log lines about the connection limit.
@@ -111,7 +111,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         guard let socket else { return false }
         let raw = reserve.accept(on: socket.raw)
         if raw >= 0 {
-            failures.end()
+            failures.reset()
             addConnection(OwnedDescriptor(taking: raw))
             return true
         }

@@ -24,8 +24,8 @@ package enum AcceptFailure {
     }
 }
 
-/// Judges the failures of one listener in a row. Belongs to the listener's queue.
-package struct AcceptFailures {
+/// Counts the failures of one listener in a row, and judges each. Belongs to the listener's queue.
+package struct AcceptFailureCounter {
     /// More failures than connections can be queued are not caused by clients.
     private let clientsGoneMax: Int
     private var clientsGone = 0
@@ -34,7 +34,7 @@ package struct AcceptFailures {
     package init(backlog: CInt) { clientsGoneMax = Int(backlog) }
 
     /// A connection has been accepted.
-    package mutating func end() { clientsGone = 0 }
+    package mutating func reset() { clientsGone = 0 }
 
     /// - Parameter code: the `errno` value.
     /// - Returns: `clientGone` at most `backlog` times in a row, then `lasting`.

@@ -23,7 +23,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
     private var pauseLog = LogThrottle(linesMax: 1, per: .seconds(10))
-    private var failures = AcceptFailures(backlog: ListeningSocket.backlog)
+    private var failures = AcceptFailureCounter(backlog: ListeningSocket.backlog)
 
     /// - Parameter listener: its index.
     package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], listener: Int, log: Logger) {
@@ -66,7 +66,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         guard let socket else { return false }
         let raw = DescriptorShortage.shared.open { lanyard_accept(socket.raw, nil, nil) }
         if raw >= 0 {
-            failures.end()
+            failures.reset()
             assign(OwnedDescriptor(taking: raw))
             return true
         }
