@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import IdentityTestSupport
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -162,7 +163,13 @@ struct CurlTransportTests {
     func bound() async throws {
         var limits = CurlLimits()
         limits.totalTimeout = .seconds(3)
-        let bench = try bench(limits: limits, RawResponse([.pause(.seconds(8))]))
+        let arrivals = Guarded<[ContinuousClock.Instant]>([])
+        let bench = try IdentityBench(limits: limits) { request, _ in
+            guard request.method != "GET" else { return nil }
+            arrivals.withLock { $0.append(.now) }
+            return RawResponse([.pause(.seconds(8))])
+        }
+        let start = ContinuousClock.now
         async let first = bench.refresh()
         try await eventually("the first call has been sent") { bench.server.requests.count == 2 }
         let outcomes = await withTaskGroup(of: IdentityError.Verdict?.self) { group in
@@ -173,6 +180,8 @@ struct CurlTransportTests {
         // On a busy machine the first call may end before the last one has waited too long, and leaves it its place.
         let sent = bench.server.requests.count { $0.method == "POST" }
         #expect((8...11).contains(sent))
+        let late = arrivals.withLock { $0.sorted().dropFirst(8) }
+        #expect(late.allSatisfy { $0 - start >= limits.totalTimeout }, "no place was free before the first call ended")
         #expect(outcomes.count { $0 == .unknownOutcome } == sent - 1)
         #expect(outcomes.count { $0 == .transient(retryAfter: nil) } == 12 - sent)
     }
