@@ -28,12 +28,17 @@ extension Configuration {
 
     /// Where the admin API is, for the commands that call it. Other errors in the configuration do not matter.
     ///
-    /// - Parameter uid: of the command; it decides the default place.
+    /// - Parameters:
+    ///   - uid: of the command; it decides the default place.
+    ///   - exists: whether there is a file or folder at a path; it decides the default place, too.
     package static func adminEndpoint(
-        arguments: [String], environment: [String: String], uid: UInt32
+        arguments: [String], environment: [String: String], uid: UInt32,
+        exists: (String) -> Bool = { access($0, F_OK) == 0 }
     ) -> AdminEndpoint {
         var loader = ConfigurationLoader()
-        return loader.adminEndpoint(arguments: arguments, environment: environment, uid: uid)
+        return loader.adminEndpoint(arguments: arguments, environment: environment) {
+            AdminSettings.likelyFolder(environment: environment, uid: uid, exists: exists)
+        }
     }
 }
 
@@ -84,17 +89,15 @@ struct ConfigurationLoader {
     }
 
     mutating func adminEndpoint(
-        arguments: [String], environment: [String: String], uid: UInt32
+        arguments: [String], environment: [String: String], defaultFolder: () -> String
     ) -> AdminEndpoint {
         guard let tree = operatorTree(arguments: arguments, environment: environment) else { return .unknown(errors) }
         let admin = tree["admin"]
         if admin?.text == "off" || admin?["address"]?.text == "off" { return .off }
         guard admin?.hasUnread != true, admin?["address"]?.content != .invalid else { return .unknown(errors) }
-        var address = AdminSettings.defaultFolder(environment: environment, uid: uid).map {
-            ListenerSettings.Address.unix(path: $0 + "/admin.sock")
-        }
-        if let text = admin?["address"]?.text { address = try? AddressText.listenAddress(text) }
-        guard let address else { return .noPlace }
+        // A wrong address was reported when the text was read, and is not here.
+        let configured = admin?["address"]?.text.flatMap { try? AddressText.listenAddress($0) }
+        let address = configured ?? .unix(path: defaultFolder() + "/admin.sock")
         // A static identity has no login and no accounts.
         let identities = tree["identities"]?.entries.filter { !$0.isUnread && $0.value["static"] == nil } ?? []
         return .found(
@@ -135,7 +138,8 @@ struct ConfigurationLoader {
             diagnostics.append(
                 ConfigurationError(
                     at: .commandLine, "no configuration",
-                    remedy: "name a file with --config PATH, or give at least --upstream and --token-file"))
+                    remedy: "name a file with --config PATH, or give at least --upstream and --token-file"
+                        + Self.packagedFile))
             return nil
         }
         if !short.isEmpty {
@@ -153,6 +157,12 @@ struct ConfigurationLoader {
         }
         for values in [variables.values, flags.values] { tree.overlay(checked(self.tree(of: values), folder: nil)) }
         return tree
+    }
+
+    /// Names the configuration of the package if it is there. It is not read unasked, so that a forgotten flag starts nothing.
+    private static var packagedFile: String {
+        let path = "/etc/lanyard/lanyard.yaml"
+        return access(path, F_OK) == 0 ? "; the package's file is \(path)" : ""
     }
 
     private mutating func file(_ given: ConfigurationFlagValues.Value) -> ConfigurationNode? {
@@ -331,8 +341,6 @@ package enum AdminEndpoint: Equatable, Sendable {
     case found(Place)
     /// The configuration turns the admin API off.
     case off
-    /// No address is configured, and this process has no folder for the default socket.
-    case noPlace
     /// The configuration cannot be read, for these reasons; never empty.
     case unknown([ConfigurationError])
 }

@@ -15,6 +15,7 @@ enum EmulatorProgram {
     /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
     private static func run() async -> Never {
         do {
+            try refuseUnknownCommand()
             var command = try EmulatorCommand.parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
@@ -32,5 +33,15 @@ enum EmulatorProgram {
             }
             CommandOutput.exit(status)
         }
+    }
+
+    /// Refuses a first word that is no command. The parser would give it to `serve`, and call it an unexpected argument.
+    private static func refuseUnknownCommand() throws {
+        let names = EmulatorCommand.configuration.subcommands.compactMap { $0.configuration.commandName } + ["help"]
+        guard let word = CommandLine.arguments.dropFirst().first, !word.hasPrefix("-"), !names.contains(word) else {
+            return
+        }
+        throw ValidationError(
+            "There is no command '\(word)'. The commands are \(names.joined(separator: ", ")).")
     }
 }

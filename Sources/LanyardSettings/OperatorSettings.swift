@@ -31,6 +31,17 @@ package struct AdminSettings: Equatable, Sendable {
         guard let session = environment["XDG_RUNTIME_DIR"], session.hasPrefix("/") else { return nil }
         return session + "/lanyard"
     }
+
+    /// Where a command looks for the default socket: the folder of its own user, but `/run/lanyard` in place of that of a login session if
+    /// only the former is in use. A service runs as another Unix user than who asks for its state.
+    package static func likelyFolder(
+        environment: [String: String], uid: UInt32, exists: (String) -> Bool
+    ) -> String {
+        let service = "/run/lanyard"
+        guard let own = defaultFolder(environment: environment, uid: uid) else { return service }
+        guard own == environment["XDG_RUNTIME_DIR"].map({ $0 + "/lanyard" }) else { return own }
+        return exists(own + "/admin.sock") || !exists(service) ? own : service
+    }
 }
 
 /// `health:` of the configuration (architecture.md 7.1): the listener of probes and metrics.

@@ -369,21 +369,33 @@ import Testing
 
             """)
         let nothing = try folder.write("c.yaml", "")
-        func place(_ path: String?, _ environment: [String: String] = [:], uid: UInt32 = 1000) -> AdminEndpoint {
+        func place(
+            _ path: String?, _ environment: [String: String] = [:], uid: UInt32 = 1000, existing: [String] = []
+        ) -> AdminEndpoint {
             Configuration.adminEndpoint(
-                arguments: path.map { ["--config", $0] } ?? [], environment: environment, uid: uid)
+                arguments: path.map { ["--config", $0] } ?? [], environment: environment, uid: uid,
+                exists: existing.contains)
         }
         let found = AdminEndpoint.Place(
             address: .tcp(host: "127.0.0.1", port: 9), tokenFile: folder.file("token"), identities: ["demo"])
         #expect(place(whole) == .found(found))
         #expect(place(nil, ["LANYARD_CONFIG": whole]) == .found(found))
-        #expect(place(nothing) == .noPlace && place(nil) == .noPlace)
         let root = AdminEndpoint.Place(address: .unix(path: "/run/lanyard/admin.sock"))
-        #expect(place(nil, uid: 0) == .found(root) && place(nothing, uid: 0) == .found(root))
+        for uid: UInt32 in [0, 1000] {
+            #expect(place(nil, uid: uid) == .found(root) && place(nothing, uid: uid) == .found(root))
+        }
         let login = AdminEndpoint.Place(address: .unix(path: "/run/user/7/lanyard/admin.sock"))
-        #expect(place(nothing, ["XDG_RUNTIME_DIR": "/run/user/7"]) == .found(login))
+        let session = ["XDG_RUNTIME_DIR": "/run/user/7"]
+        #expect(place(nothing, session) == .found(login))
+        #expect(place(nothing, session, existing: ["/run/lanyard"]) == .found(root))
+        #expect(
+            place(nothing, session, existing: ["/run/lanyard", "/run/user/7/lanyard/admin.sock"]) == .found(login))
+        #expect(place(nothing, session, uid: 0, existing: ["/run/user/7/lanyard/admin.sock"]) == .found(root))
         let service = AdminEndpoint.Place(address: .unix(path: "/run/x/admin.sock"))
-        #expect(place(nil, ["RUNTIME_DIRECTORY": "/run/x:/run/y", "XDG_RUNTIME_DIR": "/z"]) == .found(service))
+        #expect(
+            place(
+                nil, ["RUNTIME_DIRECTORY": "/run/x:/run/y", "XDG_RUNTIME_DIR": "/z"], existing: ["/run/lanyard"])
+                == .found(service))
         #expect(
             place(nil, ["LANYARD_ADMIN_ADDRESS": "unix:/run/x/admin.sock"]) == .found(service))
         for text in ["admin: off\n", "admin: {address: off}\n"] {

@@ -119,6 +119,14 @@ enum FaultCases {
             ]
         ),
         (
+            app + "users:\n  login: {anonymous: true}\n  identity: app\nroutes: [{upstream: http://127.0.0.1:2}]\n",
+            [
+                "lanyard.yaml:5:11: unknown key \"anonymous\" in users.login; it belongs below users.*.login: check the indentation",
+                "lanyard.yaml:6:13: users.identity: expected a mapping, found a single value; identity is a key below a name of "
+                    + "users: is the line of the name, such as alice:, missing?",
+            ]
+        ),
+        (
             whole + "limits: {connections_max: [5]}\n",
             [
                 "lanyard.yaml:8:27: limits.connections_max: expected a single value, found a list; write it on the line of its key"

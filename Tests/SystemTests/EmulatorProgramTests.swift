@@ -73,6 +73,15 @@ import Testing
         try await second.terminate()
     }
 
+    @Test("a word that is no command ends the start with 64 and the names of the commands", arguments: ["mial", ""])
+    func unknownCommand(_ word: String) async throws {
+        let process = try ServerProcess("lanyard-emulator", [word, "bob@example.com"])
+        #expect(try await process.waitForExit() == .code(64))
+        #expect(
+            process.log.contains("There is no command '\(word)'. The commands are serve, mail, help."), "\(process.log)"
+        )
+    }
+
     @Test("a configuration that cannot be used ends the start with 64 and the line")
     func badConfiguration() async throws {
         let folder = try TemporaryFolder()

@@ -138,8 +138,8 @@ struct ConfigurationFlagValues {
         while let argument = rest.popFirst() {
             guard argument.hasPrefix("--"), argument.utf8.count > 2 else {
                 usage(
-                    argument, "unexpected argument \(ConfigurationText.quoted(argument))", remedy: "flags begin with --"
-                )
+                    argument, "unexpected argument \(ConfigurationText.quoted(argument))",
+                    remedy: "flags begin with --; the configuration's file is named by --config PATH")
                 continue
             }
             let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

@@ -111,7 +111,17 @@ struct ConfigurationCheck {
                 unread = .unread(at: entry.place)
                 continue
             }
-            entry.value = element(entry.value, keys: section, shown: "\(shown).\(entry.key)")
+            let known = ConfigurationKeys.keys(in: section)
+            let name = "\(shown).\(entry.key)"
+            if let text = entry.value.text, !text.isEmpty, known.contains(where: { $0.name == entry.key }) {
+                report(
+                    entry.value, "\(name): expected a mapping, found a single value",
+                    remedy: "\(entry.key) is a key below a name of \(shown): is the line of the name, such as alice:, "
+                        + "missing?")
+                entry.value.content = .invalid
+            } else {
+                entry.value = element(entry.value, keys: section, shown: name)
+            }
             entries.append(entry)
         }
         if let unread { entries.append(unread) }

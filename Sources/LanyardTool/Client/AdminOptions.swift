@@ -10,7 +10,7 @@ struct AdminOptions: ParsableArguments {
     @Option(
         help: ArgumentHelp(
             "The admin API: unix:/PATH or HOST:PORT. (default: that of --config, else of LANYARD_ADMIN_ADDRESS or LANYARD_CONFIG, "
-                + "else admin.sock in $RUNTIME_DIRECTORY, /run/lanyard for root, or $XDG_RUNTIME_DIR/lanyard)",
+                + "else admin.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/lanyard or /run/lanyard, where it is)",
             valueName: "address"))
     var admin: String?
 
@@ -86,10 +86,6 @@ struct AdminOptions: ParsableArguments {
                     ? "if the running Lanyard has an admin API, restart it or give --admin with its address, because "
                         + "admin applies only at a start; without one, kill -HUP reloads"
                     : "remove that and restart Lanyard", exitCode: 78)
-        case .noPlace:
-            throw CommandFailure.usage(
-                "there is no default place of the admin API: neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR is set",
-                "give --admin or --config")
         case .unknown(let diagnostics):
             Report.diagnostics(diagnostics)
             throw ExitCode(78)

@@ -20,6 +20,13 @@ import Testing
         #expect(run.errors == ["error: \(message)", "what to do: \(remedy)"])
     }
 
+    @Test("a file without --config is 64, and the message names that flag", arguments: ["check", "run"])
+    func bareFile(_ command: String) async throws {
+        let run = try await CommandRun([command, "lanyard.yaml"])
+        #expect(run.exit == .code(64) && run.output.isEmpty)
+        #expect(run.errors.joined().contains("the configuration's file is named by --config PATH"), "\(run.errors)")
+    }
+
     @Test("a mistyped flag gets the nearest name, and 64")
     func flag() async throws {
         let run = try await CommandRun(["status", "--jsn"])
