@@ -138,6 +138,70 @@ import Testing
         loop.stop()
     }
 
+    @Test("a descriptor is known to be silent if the wait reported nothing of it, and only after it was emptied")
+    func silent() async throws {
+        let loop = loop
+        let (told, other) = (Pair(), Pair())
+        let (known, emptiedNow) = (Log(), Log())
+        try await onLoop {
+            let watch = try loop.watch(other.ours, for: [.read, .edge], by: Closure { _ in })
+            let watcher = Closure { _ in
+                known.add(loop.isSilent(watch, since: loop.waits - 1) ? 1 : 0)
+                emptiedNow.add(loop.isSilent(watch, since: loop.waits) ? 1 : 0)
+            }
+            _ = try loop.watch(told.ours, for: [.read, .edge], by: watcher)
+        }
+        // A thread that stood still for a millisecond after the wait does not know.
+        try await eventually("it is known") {
+            told.say()
+            return known.numbers.contains(1)
+        }
+        #expect(!emptiedNow.numbers.contains(1))
+        loop.stop()
+    }
+
+    @Test("a descriptor is not known to be silent if its event waits, if time has passed, or if the report was full")
+    func notSilent() async throws {
+        let loop = loop
+        let (first, second) = (Pair(), Pair())
+        let state = Ends()
+        let (waiting, late) = (Log(), Log())
+        try await onLoop {
+            for (index, pair) in [first, second].enumerated() {
+                let watcher = Closure { _ in
+                    // For the one that is told first.
+                    if waiting.numbers.isEmpty {
+                        waiting.add(loop.isSilent(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
+                    }
+                    usleep(1_100)
+                    late.add(loop.isSilent(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
+                }
+                state.watches[index] = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
+            }
+            first.say()
+            second.say()
+        }
+        try await eventually("both are told") { late.numbers.count == 2 }
+        #expect(waiting.numbers == [0] && late.numbers == [0, 0])
+
+        let full = Log()
+        let pairs = (0..<300).map { _ in Pair() }
+        try await onLoop {
+            for pair in pairs {
+                let watcher = Closure { _ in
+                    // The batches after the first are not full.
+                    guard full.numbers.isEmpty else { return }
+                    full.add(loop.isSilent(state.watches[0]!, since: loop.waits - 1) ? 1 : 0)
+                }
+                _ = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
+            }
+            for pair in pairs { pair.say() }
+        }
+        try await eventually("the first is told") { !full.numbers.isEmpty }
+        #expect(full.numbers == [0])
+        withExtendedLifetime((first, second, pairs)) { loop.stop() }
+    }
+
     @Test("a put-off watcher goes on after the others, whether it was put off by an event or by posted work")
     func resumeLater() async throws {
         let loop = loop

@@ -33,6 +33,8 @@ public final class EventLoop: Sendable {
     private static let loadedBatches = 4
     private static let batchCapacity: CInt = 256
     private static let iterationTimerSlot: UInt64 = 0xffff_fffd
+    /// For this long what a wait has reported counts as the state of the descriptors.
+    private static let reportLifeNanoseconds: Int64 = 1_000_000
     private static let wakeupSlot: UInt64 = 0xffff_fffe
     private static let timerSlot: UInt64 = 0xffff_ffff
 
@@ -59,6 +61,13 @@ public final class EventLoop: Sendable {
 
     /// How often the latest iteration has waited.
     private nonisolated(unsafe) var batches = 0
+
+    /// Waits so far that have reported events. On the loop's queue only.
+    package private(set) nonisolated(unsafe) var waits = 0
+    /// When the latest of them returned.
+    private nonisolated(unsafe) var waited = Instant.now
+    /// The events of its report that are still to be delivered.
+    private nonisolated(unsafe) var undelivered = 0..<0
 
     /// Iterations so far. An idle loop has none. On the loop's queue only.
     package private(set) nonisolated(unsafe) var iterations = 0
@@ -171,6 +180,20 @@ public final class EventLoop: Sendable {
         freeSlots.append(watch.slot)
     }
 
+    /// Nothing has happened to the descriptor: so says the latest wait, at most a millisecond ago, and no system call is needed to know.
+    ///
+    /// False also means that it is not known. Then the descriptor has to be asked.
+    ///
+    /// - Parameters:
+    ///   - watch: an edge-triggered registration for reading.
+    ///   - emptied: `waits` when the descriptor was last read empty, or later.
+    package func isSilent(_ watch: Watch, since emptied: Int) -> Bool {
+        // A full report may lack descriptors.
+        guard emptied < waits, undelivered.upperBound < Self.batchCapacity else { return false }
+        for index in undelivered where lanyard_epoll_data(batch + index) == watch.data { return false }
+        return Instant.now.nanoseconds - waited.nanoseconds <= Self.reportLifeNanoseconds
+    }
+
     private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: IOReadiness, _ data: UInt64)
         throws(SystemError)
     {
@@ -241,7 +264,7 @@ public final class EventLoop: Sendable {
             let count = wait()
             guard count >= 0 else { break }
             now = .now
-            for index in 0..<count where deliver(batch + index) { worked = true }
+            if deliver(count) { worked = true }
             fireDeadlines()
             if resumeDeferred() { worked = true }
             batches += 1
@@ -278,6 +301,19 @@ public final class EventLoop: Sendable {
         }
         for watcher in watchers { watcher.resume() }
         return true
+    }
+
+    /// Delivers the events of a wait. False if all are of the loop's own descriptors.
+    private func deliver(_ count: Int) -> Bool {
+        guard count > 0 else { return false }
+        waits &+= 1
+        waited = now
+        var worked = false
+        for index in 0..<count {
+            undelivered = index + 1..<count
+            if deliver(batch + index) { worked = true }
+        }
+        return worked
     }
 
     /// Delivers an event to its watcher. False for the loop's own descriptors.

@@ -29,6 +29,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// Links in the lists of idle connections.
     var idleLinks = InlineArray<3, IdleList.Links>(repeating: IdleList.Links())
     private(set) var isIdle = false
+    /// `EventLoop.waits` when it became idle.
+    private var idleSince = 0
 
     /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
@@ -73,6 +75,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         owner = nil
         isReused = true
         isIdle = true
+        idleSince = loop.waits
         loop.set(deadline, at: instant)
     }
 
@@ -88,8 +91,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// Closes it early. Only while it is idle.
     func evict() { pool.discard(self) }
 
-    /// Nothing can be read, and it has not ended. Called while it is idle.
-    package func staysIdle() -> Bool { stream.staysIdle() }
+    /// Nothing can be read, and it has not ended. Called while it is idle, or between two requests of one exchange.
+    package func staysIdle() -> Bool {
+        isIdle && stream.isKnownIdle(on: loop, since: idleSince) || stream.staysIdle()
+    }
 
     /// Closes it. Later calls do nothing.
     func close() {

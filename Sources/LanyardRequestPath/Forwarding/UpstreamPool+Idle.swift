@@ -10,12 +10,11 @@ extension UpstreamPool {
     package func takeIdle(for user: UserIndex, _ account: AccountNumber) -> UpstreamConnection? {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
+            let isUsable =
+                connection.account == account && connection.staysIdle() && isTrusted(connection)
+                && hasCurrentAddress(connection)
             removeIdle(connection)
-            if connection.account == account, connection.staysIdle(), isTrusted(connection),
-                hasCurrentAddress(connection)
-            {
-                return connection
-            }
+            if isUsable { return connection }
             end(connection)
         }
         return nil

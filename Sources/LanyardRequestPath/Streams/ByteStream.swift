@@ -181,6 +181,16 @@ package struct ByteStream: ~Copyable {
         }
     }
 
+    /// `staysIdle` of a stream that has been idle since a wait of the loop, if its latest one tells. False: ask the socket.
+    ///
+    /// - Parameters:
+    ///   - loop: the loop of `watch(on:by:)`.
+    ///   - wait: its `waits` when the stream became idle.
+    package func isKnownIdle(on loop: EventLoop, since wait: Int) -> Bool {
+        guard let watch, !canRead, !hasEnded, !isBroken else { return false }
+        return loop.isSilent(watch, since: wait)
+    }
+
     /// Nothing has arrived, and no end: an idle connection that is still usable (http-rules.md 16.2). Messages of TLS
     /// without data, such as session tickets, are read here and are nothing.
     package mutating func staysIdle() -> Bool {
