@@ -30,6 +30,8 @@ public struct IOReadiness: OptionSet, Sendable {
     package static let read = IOReadiness(rawValue: EPOLLIN.rawValue)
     /// Room to write, or the outcome of a connect.
     package static let write = IOReadiness(rawValue: EPOLLOUT.rawValue)
+    /// Urgent data of TCP. A read stops before them, although more may lie behind.
+    package static let urgent = IOReadiness(rawValue: EPOLLPRI.rawValue)
     /// The other side has shut down its writing half, or all.
     package static let readHangUp = IOReadiness(rawValue: EPOLLRDHUP.rawValue)
     /// Both directions have ended. Always reported.

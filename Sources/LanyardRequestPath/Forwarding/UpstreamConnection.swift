@@ -15,6 +15,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package var stream: ByteStream
     private let loop: EventLoop
     private unowned let pool: UpstreamPool
+    private let isUnix: Bool
     private let deadline = Deadline()
 
     /// The exchange that uses it; nil while the connection is idle.
@@ -52,6 +53,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         self.trustEpoch = trustEpoch
         self.loop = loop
         self.pool = pool
+        isUnix = pool.target.isUnix
         super.init()
         deadline.owner = self
         try self.stream.watch(on: loop, by: self)
@@ -93,7 +95,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// Nothing can be read, and it has not ended. Called while it is idle, or between two requests of one exchange.
     package func staysIdle() -> Bool {
-        isIdle && stream.isKnownIdle(on: loop, since: idleSince) || stream.staysIdle()
+        isIdle && !isUnix && stream.isKnownIdle(on: loop, since: idleSince) || stream.staysIdle()
     }
 
     /// Closes it. Later calls do nothing.

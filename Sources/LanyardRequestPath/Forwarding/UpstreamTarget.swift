@@ -38,6 +38,9 @@ package final class UpstreamTarget: Sendable {
     private let fixed: [SocketAddress]?
     var hasName: Bool { fixed == nil }
 
+    /// The upstream is a unix socket.
+    var isUnix: Bool { if case .unix = settings.endpoint { true } else { false } }
+
     /// - Parameters:
     ///   - tls: how to connect by TLS; nil for an upstream without.
     ///   - log: gets the failures of TLS.

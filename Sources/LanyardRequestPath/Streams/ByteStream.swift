@@ -39,6 +39,8 @@ package struct ByteStream: ~Copyable {
     private var canWrite = true
     /// epoll reported an end or an error. Reading goes on until it is read.
     package private(set) var hasEnded = false
+    /// The other side has sent urgent data of TCP: a short read does not mean that the socket is empty.
+    private var hasUrgentData = false
     /// A write failed, so no further byte is sent. Bytes that the other side has sent can still be read. Their end is
     /// not an orderly one: the write may have consumed the error of a reset (http-rules.md 9.7).
     package private(set) var isBroken = false
@@ -70,7 +72,7 @@ package struct ByteStream: ~Copyable {
         swap(&outbound, &other.outbound)
         (other.tls, tls) = (tls, nil)
         (other.canRead, other.canWrite, other.hasEnded) = (canRead, canWrite, hasEnded)
-        (other.isBroken, other.taken) = (isBroken, taken)
+        (other.isBroken, other.taken, other.hasUrgentData) = (isBroken, taken, hasUrgentData)
         return other
     }
 
@@ -124,7 +126,7 @@ package struct ByteStream: ~Copyable {
 
     /// Has `watcher` informed of readiness until `close`.
     package mutating func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
-        watch = try loop.watch(descriptor, for: [.read, .write, .readHangUp, .edge], by: watcher)
+        watch = try loop.watch(descriptor, for: [.read, .write, .readHangUp, .urgent, .edge], by: watcher)
     }
 
     /// Whether this is the watch of `watch(on:by:)`.
@@ -133,7 +135,8 @@ package struct ByteStream: ~Copyable {
     /// Stores what epoll has reported.
     package mutating func record(_ readiness: IOReadiness) {
         if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hasEnded = true }
-        if hasEnded || readiness.contains(.read) { canRead = true }
+        if readiness.contains(.urgent) { hasUrgentData = true }
+        if hasEnded || !readiness.isDisjoint(with: [.read, .urgent]) { canRead = true }
         if !readiness.isDisjoint(with: [.write, .hangUp, .error]) { canWrite = true }
         if canRead, let tls { tls.noteReadable(hasEnded: hasEnded) }
     }
@@ -151,8 +154,8 @@ package struct ByteStream: ~Copyable {
         if let tls { return receive(into: room, from: tls) }
         let received = Socket.receive(descriptor, into: room)
         if case .bytes(let count) = received {
-            // Edge-triggered: a short read has emptied the socket, unless an end is known to follow.
-            if count < room.count { canRead = hasEnded || isBroken }
+            // Edge-triggered: a short read has emptied the socket, unless an end or urgent data are known to follow.
+            if count < room.count { canRead = hasEnded || isBroken || hasUrgentData }
         } else {
             canRead = false
         }
@@ -183,11 +186,13 @@ package struct ByteStream: ~Copyable {
 
     /// `staysIdle` of a stream that has been idle since a wait of the loop, if its latest one tells. False: ask the socket.
     ///
+    /// Only for TCP: a read of a unix socket also stops, without a report, where passed descriptors begin.
+    ///
     /// - Parameters:
     ///   - loop: the loop of `watch(on:by:)`.
     ///   - wait: its `waits` when the stream became idle.
     package func isKnownIdle(on loop: EventLoop, since wait: Int) -> Bool {
-        guard let watch, !canRead, !hasEnded, !isBroken else { return false }
+        guard let watch, !canRead, !hasEnded, !isBroken, !hasUrgentData else { return false }
         return loop.isSilent(watch, since: wait)
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -105,6 +106,24 @@ import Testing
             #expect(try await fresh.head().hasPrefix("GET /hand/next "))
             try await fresh.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nmine")
             #expect(try await client.response().bodyText == "mine")
+        }
+    }
+
+    @Test("16.2 Bytes behind urgent data of TCP, before which a read stops, reach no client either")
+    func urgentData() async throws {
+        let ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        let client = try await bench.connect()
+        for number in 0..<5 {
+            try await client.send(HTTPBench.plain("/hand/\(number)"))
+            let peer = try await bench.accept()
+            _ = try await peer.head()
+            // All of it is in the socket when Lanyard reads.
+            let process = bench.lanyard.process
+            process.signal(SIGSTOP)
+            try await eventually("it stands still") { Set(process.threadStates) == ["T"] }
+            try await peer.send(ok, urgent: 0x21, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
+            process.signal(SIGCONT)
+            #expect(try await client.response().bodyText.isEmpty)
         }
     }
 

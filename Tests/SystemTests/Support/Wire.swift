@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 
 /// One end of a connection, in raw bytes, whose calls are awaited: each blocks a thread of its own and none of the cooperative pool.
@@ -41,6 +42,15 @@ final class Wire: @unchecked Sendable {
     /// Sends bytes as they are.
     func send(_ bytes: [UInt8]) async throws {
         try await offPool { try self.socket.send(bytes, within: RawClient.timeout) }
+    }
+
+    /// Sends text, then a byte of urgent data, then more text.
+    func send(_ text: String, urgent byte: UInt8, _ more: String) async throws {
+        try await offPool {
+            try self.socket.send(Self.bytes(text), within: RawClient.timeout)
+            _ = self.socket.use { Glibc.send($0, [byte], 1, CInt(MSG_OOB)) }
+            try self.socket.send(Self.bytes(more), within: RawClient.timeout)
+        }
     }
 
     /// Sends text on this connection and at once some on another, with no hop from thread to thread between.
