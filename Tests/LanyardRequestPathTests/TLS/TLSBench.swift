@@ -60,8 +60,9 @@ enum TLSBench {
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
     }
 
-    /// Waits until a certificate has ended.
+    /// Waits until a certificate has ended. Not on the pool, which other tests need meanwhile.
     static func waitForEnd(of issued: TestAuthority.Issued) throws {
+        precondition(isOffPool())
         let end = try bytes(issued.certificate) { try TLSCertificates.read($0) }.expiresAt
         try blockUntil("the certificate has ended", within: .seconds(30)) { WallTime.now.seconds > end.seconds }
     }
