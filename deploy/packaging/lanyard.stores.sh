@@ -4,18 +4,25 @@ stores_elsewhere() {
     for file in /etc/lanyard/*.yaml /etc/default/lanyard /etc/systemd/system/lanyard.service.d/*.conf; do
         if [ -f "$file" ] && [ -r "$file" ]; then
             awk '
-                function value(start) {
+                # The quotes stand before the value, or before the name of a variable.
+                function value(start, before) {
                     text = substr($0, start)
-                    sub(/^["\047 \t]+/, "", text)
-                    sub(/["\047,} \t#].*/, "", text)
+                    sub(/^[ \t]+/, "", text)
+                    quote = substr(text, 1, 1)
+                    if (quote ~ /["\047]/) text = substr(text, 2)
+                    else quote = before
+                    if (quote ~ /["\047]/) { if (index(text, quote)) text = substr(text, 1, index(text, quote) - 1) }
+                    else sub(/[,} \t#].*/, "", text)
                     if (text == "") return
                     if (text !~ /^\//) text = "/etc/lanyard/" text
                     if (text !~ /^\/var\/lib\/lanyard\//) print text
                 }
                 /^[ \t]*#/ { next }
                 /^[^ \t]/ { is_store = /^store:/ }
-                is_store && match($0, /[{, \t]path:[ \t]/) { value(RSTART + RLENGTH) }
-                match($0, /LANYARD_STORE_PATH=/) || match($0, /--store-path[ =]/) { value(RSTART + RLENGTH) }
+                is_store && match($0, /[{, \t]path:[ \t]/) { value(RSTART + RLENGTH, "") }
+                match($0, /LANYARD_STORE_PATH=/) || match($0, /--store-path[ =]/) {
+                    value(RSTART + RLENGTH, substr($0, RSTART - 1, 1))
+                }
             ' "$file"
         fi
     done
