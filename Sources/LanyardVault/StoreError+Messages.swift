@@ -9,7 +9,7 @@ extension StoreError {
         StoreError(
             .foreignOwner,
             message: "\(path) belongs to uid \(entry.owner), and this process is uid \(owner); "
-                + "run this command as uid \(entry.owner), such as with runuser, or chown it")
+                + "run this command as uid \(entry.owner), such as with runuser -u USER -- lanyard")
     }
 
     static func unsafeMode(_ path: String, _ entry: DiskEntry, wanted: String) -> StoreError {

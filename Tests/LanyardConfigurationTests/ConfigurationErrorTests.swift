@@ -111,6 +111,20 @@ import Testing
         #expect(lines == ["2", "2", "3", "5", "7", "9", "10", "11", "11", "12"])
     }
 
+    @Test("a secret file without a byte is a warning")
+    func emptySecret() throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "")
+        let loaded = Configuration.load(
+            arguments: ["--upstream", "http://127.0.0.1:1", "--token-file", token], environment: [:])
+        #expect(
+            loaded.diagnostics.map(\.description) == [
+                "--token-file: identities.default.static.token_file: \(token) is empty; its user is refused until the secret is "
+                    + "written into it"
+            ])
+        #expect(loaded.configuration != nil)
+    }
+
     @Test("a secret that everybody can read is a warning; one that cannot be read by us waits")
     func secretModes() throws {
         let folder = try TemporaryFolder()

@@ -20,7 +20,8 @@ enum FaultCases {
         (
             whole + "app_id: x\n",
             [
-                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services: check the indentation"
+                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services: check the indentation, and whether a line above "
+                    + "is missing"
             ]
         ),
         (
@@ -121,9 +122,18 @@ enum FaultCases {
         (
             app + "users:\n  login: {anonymous: true}\n  identity: app\nroutes: [{upstream: http://127.0.0.1:2}]\n",
             [
-                "lanyard.yaml:5:11: unknown key \"anonymous\" in users.login; it belongs below users.*.login: check the indentation",
+                "lanyard.yaml:5:11: unknown key \"anonymous\" in users.login; it belongs below users.*.login: check the indentation, and whether a line above "
+                    + "is missing",
                 "lanyard.yaml:6:13: users.identity: expected a mapping, found a single value; identity is a key below a name of "
-                    + "users: is the line of the name, such as alice:, missing?",
+                    + "users: is the line of the name, such as NAME:, missing?",
+            ]
+        ),
+        (
+            whole.replacing("users:", with: "user:"),
+            [
+                "lanyard.yaml:5:3: user: expected a single value or none, found a mapping; did you mean \"users\"?",
+                "warning: lanyard.yaml:7:3: routes follow the active user, and no user is configured; add users, or "
+                    + "requests get 503 no-active-user",
             ]
         ),
         (

@@ -9,7 +9,7 @@ package enum ReadinessRemedy {
         switch reason {
         case "login_required", "logged_out", "outcome_unknown": "lanyard login \(user)"
         case "credential_refused": "correct the credential of \(user); its file is read again by itself"
-        case "no_active_user": "lanyard use NAME, or lanyard login NAME"
+        case "no_active_user": "lanyard login NAME, or lanyard use NAME for a user that is logged in"
         case "identity_unreachable", "identity_gone", "logging_in": "lanyard status says why the last call failed"
         case "refresh_failing": "the log event session.refresh.failed says why; Lanyard retries until the token ends"
         case "account_in_use": "lanyard users shows which user has the account"

@@ -23,7 +23,7 @@ package enum UserTable {
         var lines = [
             "lanyard \(shown(report.version)), up \(RelativeTime.text(seconds: report.uptimeSeconds)), "
                 + "\(count) \(count == 1 ? "user" : "users"), "
-                + (report.activeUser.map { "\(shown($0)) is active" } ?? "none is active")
+                + active(report)
         ]
         if !report.listeners.isEmpty {
             lines.append(
@@ -34,6 +34,13 @@ package enum UserTable {
                 "not verified (unsafe_skip_verify): " + report.unverifiedRoutes.map(shown).joined(separator: ", "))
         }
         return lines
+    }
+
+    private static func active(_ report: StatusReport) -> String {
+        guard let name = report.activeUser else { return "none is active" }
+        // A configured user is active from the start, before its first login.
+        let isLoggedOut = report.users.contains { $0.name == name && $0.state == "logged_out" }
+        return isLoggedOut ? "\(shown(name)) is active, but logged out" : "\(shown(name)) is active"
     }
 
     /// When an access token expires, such as `expires in 23 min`.

@@ -149,6 +149,9 @@ struct ConfigurationBuilder {
         case .worldReadable:
             guard configuration.openSecretFiles.insert(path).inserted else { break }
             reportWarning(place, "\(shown): every Unix user of this machine can read \(path)", remedy: "chmod o-rwx it")
+        case .empty:
+            reportWarning(
+                place, "\(shown): \(path) is empty", remedy: "\(meanwhile) until the secret is written into it")
         case .missing:
             reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
@@ -156,7 +159,7 @@ struct ConfigurationBuilder {
         case .unreadable(let code):
             reportWarning(
                 place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
-                remedy: "\(meanwhile) until it can be read")
+                remedy: "\(meanwhile) until it can be read: chgrp it to the group of Lanyard, mode 0640")
         }
         return path
     }
@@ -186,7 +189,8 @@ struct ConfigurationBuilder {
         _ path: String, _ place: ConfigurationPlace, _ shown: String, isPrivate: Bool
     ) -> String? {
         switch ConfigurationFile.state(of: path) {
-        case .fine: return path
+        // What the content must be is checked where it is read.
+        case .fine, .empty: return path
         case .worldReadable:
             if isPrivate {
                 reportWarning(

@@ -6,6 +6,7 @@ enum ConfigurationFile {
     enum State: Equatable {
         case fine
         case worldReadable
+        case empty
         case missing
         case notAFile
         case unreadable(CInt)
@@ -24,6 +25,7 @@ enum ConfigurationFile {
         }
         guard status.st_mode & S_IFMT != S_IFDIR else { return .notAFile }
         guard access(path, R_OK) == 0 else { return .unreadable(errno) }
+        guard status.st_mode & S_IFMT != S_IFREG || status.st_size > 0 else { return .empty }
         return status.st_mode & S_IROTH != 0 ? .worldReadable : .fine
     }
 

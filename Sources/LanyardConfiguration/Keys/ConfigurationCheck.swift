@@ -86,7 +86,9 @@ struct ConfigurationCheck {
         case (.section, _), (.named, _), (.fields, _):
             return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown)
         case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
-        case (.value, _): return reportWrongShape(node, "a single value", keywords: key.keywords, shown: shown)
+        case (.value, _):
+            return reportWrongShape(
+                node, "a single value", keywords: key.keywords, shown: shown, meant: Self.meant(key))
         }
     }
 
@@ -116,7 +118,7 @@ struct ConfigurationCheck {
             if let text = entry.value.text, !text.isEmpty, known.contains(where: { $0.name == entry.key }) {
                 report(
                     entry.value, "\(name): expected a mapping, found a single value",
-                    remedy: "\(entry.key) is a key below a name of \(shown): is the line of the name, such as alice:, "
+                    remedy: "\(entry.key) is a key below a name of \(shown): is the line of the name, such as NAME:, "
                         + "missing?")
                 entry.value.content = .invalid
             } else {
@@ -171,10 +173,18 @@ struct ConfigurationCheck {
         return ConfigurationNode(.scalar("\(folder)/\(text)"), at: node.place)
     }
 
+    /// The key with a name like that of `key`, such as `users` for `user`, that does not want a single value.
+    private static func meant(_ key: ConfigurationKey) -> String? {
+        let others = ConfigurationKeys.keys(in: key.section).filter {
+            if case .value = $0.kind { false } else { true }
+        }
+        return others.map(\.name).first { $0 == key.name + "s" }
+    }
+
     // MARK: - Errors
 
     private mutating func reportWrongShape(
-        _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String
+        _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String, meant: String? = nil
     ) -> ConfigurationNode {
         if node.content == .invalid { return node }
         if let text = node.text, !text.isEmpty, !keywords.isEmpty {
@@ -191,7 +201,7 @@ struct ConfigurationCheck {
             case "a list": "write [ ] around it, or a dash before each element"
             case "a mapping":
                 node.text == "" ? "write the keys below it, or {} for none" : "write keys and values below it"
-            default: "write it on the line of its key"
+            default: meant.map { "did you mean \"\($0)\"?" } ?? "write it on the line of its key"
             }
         report(node, "\(shown): expected \(wanted)\(other), found \(node.shape)", remedy: example)
         return ConfigurationNode(.invalid, at: node.place)
@@ -214,7 +224,9 @@ struct ConfigurationCheck {
         // A known key in the wrong section: a line may be indented too little or too much.
         if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
             let location = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
-            return report(entry.place, message, remedy: "it belongs \(location): check the indentation")
+            return report(
+                entry.place, message,
+                remedy: "it belongs \(location): check the indentation, and whether a line above is missing")
         }
         report(entry.place, message, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
     }

@@ -22,7 +22,9 @@ struct AdminSession {
         self.startRemedy = startRemedy
     }
 
-    static let startRemedy = "start it with lanyard run, or name its admin address with --admin or --config"
+    static let startRemedy =
+        "start it with lanyard run, or name its admin address with --admin or --config; if it runs without an admin API, "
+        + "the log event admin.unavailable says why"
 
     // MARK: Calls
 
@@ -122,7 +124,12 @@ struct AdminSession {
             case _ where error.mayHaveArrived: "look at what has come of it: lanyard status"
             default: startRemedy
             }
-        let subject = error.mayHaveArrived ? "no whole response from" : "no Lanyard responds at"
+        let subject =
+            switch error {
+            case .notConnected(EACCES), .notConnected(EPERM): "cannot connect to"
+            case _ where error.mayHaveArrived: "no whole response from"
+            default: "no Lanyard responds at"
+            }
         return CommandFailure.failed("\(subject) \(client.address): \(error.message)", remedy, exitCode: 69)
     }
 

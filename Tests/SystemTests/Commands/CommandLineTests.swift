@@ -12,6 +12,10 @@ import Testing
             (["api-keys", "lst"], "lanyard api-keys has no command \"lst\"", "did you mean list?"),
             (["account", "regster"], "lanyard account has no command \"regster\"", "did you mean register?"),
             (["store", "rekye"], "lanyard store has no command \"rekye\"", "did you mean rekey?"),
+            (["stop"], "lanyard has no command \"stop\"", "did you mean shutdown?"),
+            (["start", "--config", "x"], "lanyard has no command \"start\"", "did you mean run?"),
+            (["help", "stauts"], "lanyard has no command \"stauts\"", "did you mean status?"),
+            (["help", "account", "regster"], "lanyard account has no command \"regster\"", "did you mean register?"),
             (["zzzzzz"], "lanyard has no command \"zzzzzz\"", "lanyard --help lists the commands"),
         ])
     func mistyped(_ arguments: [String], _ message: String, _ remedy: String) async throws {
@@ -172,7 +176,8 @@ import Testing
         #expect(
             run.errors == [
                 "error: no Lanyard responds at unix:\(socket): No such file or directory",
-                "what to do: start it with lanyard run, or name its admin address with --admin or --config",
+                "what to do: start it with lanyard run, or name its admin address with --admin or --config; if it runs "
+                    + "without an admin API, the log event admin.unavailable says why",
             ])
         let listener = try RawServer(at: .unix(socket))
         listener.stop()
