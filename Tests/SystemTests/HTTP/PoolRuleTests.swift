@@ -113,9 +113,12 @@ import Testing
     func urgentData() async throws {
         let ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         let client = try await bench.connect()
+        // Their ends stay open: an end would be reported.
+        var peers: [Wire] = []
         for number in 0..<5 {
             try await client.send(HTTPBench.plain("/hand/\(number)"))
             let peer = try await bench.accept()
+            peers.append(peer)
             _ = try await peer.head()
             // All of it is in the socket when Lanyard reads.
             let process = bench.lanyard.process
