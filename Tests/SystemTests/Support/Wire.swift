@@ -93,6 +93,16 @@ final class Wire: @unchecked Sendable {
         Self.text(try await offPool { try self.reader.read(count, within: limit) })
     }
 
+    /// Reads exactly so many bytes and at once sends text, with no hop from thread to thread between.
+    func read(_ count: Int, thenSend text: String) async throws -> String {
+        Self.text(
+            try await offPool {
+                let bytes = try self.reader.read(count, within: RawClient.timeout)
+                try self.socket.send(Self.bytes(text), within: RawClient.timeout)
+                return bytes
+            })
+    }
+
     /// Sends each of these texts on this connection after a pause and reads it at the other one's end.
     ///
     /// On one thread: between two texts there is no wait for the tests' pool, which may be busy for longer than a limit of the proxy.
