@@ -6,10 +6,14 @@ import LanyardSettings
 /// Messages for an operator: the path, what is wrong, and the remedy. The file is unchanged.
 extension StoreError {
     static func foreignOwner(_ path: String, _ entry: DiskEntry, _ owner: UInt32) -> StoreError {
-        StoreError(
+        // A command of root's usually looks at a service's store; a service finds what root has copied there.
+        let remedy =
+            owner == 0
+            ? "run this command as uid \(entry.owner), such as with runuser -u USER -- lanyard"
+            : "chown it, or run as uid \(entry.owner)"
+        return StoreError(
             .foreignOwner,
-            message: "\(path) belongs to uid \(entry.owner), and this process is uid \(owner); "
-                + "run this command as uid \(entry.owner), such as with runuser -u USER -- lanyard")
+            message: "\(path) belongs to uid \(entry.owner), and this process is uid \(owner); \(remedy)")
     }
 
     static func unsafeMode(_ path: String, _ entry: DiskEntry, wanted: String) -> StoreError {

@@ -62,6 +62,11 @@ import Testing
             UserTable.heading(try #require(StatusReport(bare))) == [
                 "lanyard 1, up 0 s, 0 users, none is active", "not verified (unsafe_skip_verify): a, b",
             ])
+        let early = try Self.report(
+            Self.status.replacing(#""active_user":"alice""#, with: #""active_user":"bob""#))
+        #expect(
+            UserTable.heading(try #require(StatusReport(early)))[0]
+                == "lanyard 0.1.0, up 2 h, 4 users, bob is active, but not logged in")
         #expect(StatusReport(try Self.report("[]")) == nil)
     }
 

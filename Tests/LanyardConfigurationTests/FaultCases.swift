@@ -20,8 +20,8 @@ enum FaultCases {
         (
             whole + "app_id: x\n",
             [
-                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services: check the indentation, and whether a line above "
-                    + "is missing"
+                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services: check the indentation, and "
+                    + "whether a line above is missing"
             ]
         ),
         (
@@ -122,8 +122,8 @@ enum FaultCases {
         (
             app + "users:\n  login: {anonymous: true}\n  identity: app\nroutes: [{upstream: http://127.0.0.1:2}]\n",
             [
-                "lanyard.yaml:5:11: unknown key \"anonymous\" in users.login; it belongs below users.*.login: check the indentation, and whether a line above "
-                    + "is missing",
+                "lanyard.yaml:5:11: unknown key \"anonymous\" in users.login; it belongs below users.*.login: check the "
+                    + "indentation, and whether a line above is missing",
                 "lanyard.yaml:6:13: users.identity: expected a mapping, found a single value; identity is a key below a name of "
                     + "users: is the line of the name, such as NAME:, missing?",
             ]

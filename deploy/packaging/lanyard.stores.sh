@@ -4,24 +4,27 @@ stores_elsewhere() {
     for file in /etc/lanyard/*.yaml /etc/default/lanyard /etc/systemd/system/lanyard.service.d/*.conf; do
         if [ -f "$file" ] && [ -r "$file" ]; then
             awk '
-                # The quotes stand before the value, or before the name of a variable.
-                function value(start, before) {
+                # The quotes stand before the value, or before the name of a variable. Without them the value goes to what `end` matches.
+                function value(start, before, end) {
                     text = substr($0, start)
                     sub(/^[ \t]+/, "", text)
                     quote = substr(text, 1, 1)
                     if (quote ~ /["\047]/) text = substr(text, 2)
                     else quote = before
                     if (quote ~ /["\047]/) { if (index(text, quote)) text = substr(text, 1, index(text, quote) - 1) }
-                    else sub(/[,} \t#].*/, "", text)
+                    else if (match(text, end)) text = substr(text, 1, RSTART - 1)
+                    sub(/[ \t]+$/, "", text)
                     if (text == "") return
                     if (text !~ /^\//) text = "/etc/lanyard/" text
                     if (text !~ /^\/var\/lib\/lanyard\//) print text
                 }
                 /^[ \t]*#/ { next }
                 /^[^ \t]/ { is_store = /^store:/ }
-                is_store && match($0, /[{, \t]path:[ \t]/) { value(RSTART + RLENGTH, "") }
+                is_store && match($0, /[{, \t]path:[ \t]/) {
+                    value(RSTART + RLENGTH, "", /[{]/ ? "[,}]|[ \t]#" : "[ \t]#")
+                }
                 match($0, /LANYARD_STORE_PATH=/) || match($0, /--store-path[ =]/) {
-                    value(RSTART + RLENGTH, substr($0, RSTART - 1, 1))
+                    value(RSTART + RLENGTH, substr($0, RSTART - 1, 1), "[ \t]")
                 }
             ' "$file"
         fi

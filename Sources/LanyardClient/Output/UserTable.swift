@@ -40,7 +40,7 @@ package enum UserTable {
         guard let name = report.activeUser else { return "none is active" }
         // A configured user is active from the start, before its first login.
         let isLoggedOut = report.users.contains { $0.name == name && $0.state == "logged_out" }
-        return isLoggedOut ? "\(shown(name)) is active, but logged out" : "\(shown(name)) is active"
+        return isLoggedOut ? "\(shown(name)) is active, but not logged in" : "\(shown(name)) is active"
     }
 
     /// When an access token expires, such as `expires in 23 min`.

@@ -1,3 +1,4 @@
+import Glibc
 import LanyardFoundations
 import LanyardSettings
 
@@ -157,9 +158,11 @@ struct ConfigurationBuilder {
         case .notAFile:
             reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until it is a file")
         case .unreadable(let code):
+            let mend =
+                code == EACCES ? ": give it to the group of Lanyard, mode 0640, in a folder that it may enter" : ""
             reportWarning(
                 place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",
-                remedy: "\(meanwhile) until it can be read: chgrp it to the group of Lanyard, mode 0640")
+                remedy: "\(meanwhile) until it can be read\(mend)")
         }
         return path
     }

@@ -24,7 +24,7 @@ struct AdminSession {
 
     static let startRemedy =
         "start it with lanyard run, or name its admin address with --admin or --config; if it runs without an admin API, "
-        + "the log event admin.unavailable says why"
+        + "its log has admin.unavailable, or its configuration admin: off"
 
     // MARK: Calls
 

@@ -177,7 +177,7 @@ import Testing
             run.errors == [
                 "error: no Lanyard responds at unix:\(socket): No such file or directory",
                 "what to do: start it with lanyard run, or name its admin address with --admin or --config; if it runs "
-                    + "without an admin API, the log event admin.unavailable says why",
+                    + "without an admin API, its log has admin.unavailable, or its configuration admin: off",
             ])
         let listener = try RawServer(at: .unix(socket))
         listener.stop()
