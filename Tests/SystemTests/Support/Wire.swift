@@ -48,7 +48,9 @@ final class Wire: @unchecked Sendable {
     func send(_ text: String, urgent byte: UInt8, _ more: String) async throws {
         try await offPool {
             try self.socket.send(Self.bytes(text), within: RawClient.timeout)
-            _ = self.socket.use { Glibc.send($0, [byte], 1, CInt(MSG_OOB)) }
+            guard self.socket.use({ Glibc.send($0, [byte], 1, CInt(MSG_OOB)) }) == 1 else {
+                throw TestFailure("urgent data cannot be sent: errno \(errno)")
+            }
             try self.socket.send(Self.bytes(more), within: RawClient.timeout)
         }
     }
