@@ -204,6 +204,11 @@ let package = Package(
                 "LanyardSessions", "LanyardSettings", "LanyardTelemetry", "TestSupport", logging,
             ]),
         .tests("LanyardClientTests", ["LanyardClient", "LanyardFoundations", "LanyardSettings", "TestSupport"]),
+        .tests(
+            "LanyardTests",
+            [
+                "Lanyard", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "LanyardTelemetry", logging,
+            ]),
         .tests("LanyardEmulatorTests", ["COpenSSL", "LanyardEmulator", "LanyardFoundations", "TestSupport"]),
         // The session service with the App Services client, the emulator and a store.
         .tests(

@@ -13,7 +13,7 @@ import Synchronization
 package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private enum Stage { case serving, waiting, draining, ended }
 
-    private let loop: EventLoop
+    let loop: EventLoop
     private var settings: ShutdownSettings
     private let path: RequestPath
     private let verbosity: LogVerbosity
@@ -104,6 +104,8 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     /// Starts the shutdown for the admin API: as SIGTERM, but with status 0. A shutdown in progress is not changed. From any thread.
     func end() {
+        // Before the loop's turn: whoever has been told of the stop finds readiness off.
+        isDraining.store(true, ordering: .relaxed)
         loop.post { [self] in
             guard stage == .serving else { return }
             status = 0

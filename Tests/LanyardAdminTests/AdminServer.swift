@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import Logging
 import TestSupport
 
@@ -26,9 +27,10 @@ final class AdminServer: Sendable {
     /// - Parameters:
     ///   - isTCP: a port with a token; else a unix socket.
     ///   - reloads: what each reload comes to.
+    ///   - stopMilliseconds: how long the call takes that begins the shutdown.
     init(
         isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits(),
-        reloads: ReloadOutcome = .applied([])
+        reloads: ReloadOutcome = .applied([]), stopMilliseconds: useconds_t = 0
     ) throws {
         folder = try TemporaryFolder()
         let address: ListenerSettings.Address =
@@ -53,7 +55,10 @@ final class AdminServer: Sendable {
                 listeners: [.init(name: "data", address: "127.0.0.1:7400")]),
             exposesTokens: exposesTokens,
             control: ProcessControl(
-                stop: { _ = stops.acquire() }, reload: { reply in reply(reloads) }, verbosity: verbosity),
+                stop: {
+                    usleep(1000 * stopMilliseconds)
+                    _ = stops.acquire()
+                }, reload: { reply in reply(reloads) }, verbosity: verbosity),
             limits: limits,
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
         loop.start()

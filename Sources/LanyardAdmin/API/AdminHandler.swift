@@ -77,6 +77,7 @@ final class AdminHandler: Sendable {
             guard sources.exposesTokens else { return finish(.tokenNotExposed, call, name, peer, reply) }
             performUserRequest(.accessToken(name), name, call, peer, reply)
         case .shutdown:
+            // The response leaves with the listener's next turn: the stop has begun by then, and cannot end before the response is queued.
             finish(AdminResponses.stopping(), call, nil, peer, reply)
             sources.control.stop()
         case .reload:

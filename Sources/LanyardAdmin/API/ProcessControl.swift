@@ -2,7 +2,7 @@ import LanyardTelemetry
 
 /// The operations of the admin API on the process itself.
 package struct ProcessControl: Sendable {
-    /// Starts the orderly shutdown, as SIGTERM does.
+    /// Starts the orderly shutdown, as SIGTERM does. Readiness is off when it returns.
     package var stop: @Sendable () -> Void
     /// Loads the configuration again, as SIGHUP does. The closure gets the outcome exactly once, on any queue.
     package var reload: @Sendable (_ reply: @escaping @Sendable (ReloadOutcome) -> Void) -> Void

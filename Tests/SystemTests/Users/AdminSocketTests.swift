@@ -155,7 +155,7 @@ import Testing
         let folder = try TemporaryFolder()
         let path = folder.file("admin.sock")
         let lanyard = try await LanyardProcess.start(
-            Self.yaml + "shutdown: {drain_min: 300ms}\n", token: "t", admin: "{address: \"unix:\(path)\"}")
+            Self.yaml + "shutdown: {drain_min: 2s}\n", token: "t", admin: "{address: \"unix:\(path)\"}")
         #expect(try await RawClient.ask(.unix(path), "POST", "/v1/shutdown").status == 202)
         #expect(try await RawClient.ask(.unix(path), "POST", "/v1/shutdown").status == 202)
         #expect(try await lanyard.readiness().status == 503)
