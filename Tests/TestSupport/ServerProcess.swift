@@ -105,12 +105,13 @@ package final class ServerProcess: Sendable {
     ) async throws -> JSON {
         let end = ContinuousClock.now + limit * Sanitizer.stretch
         while true {
+            let start = ContinuousClock.now
             let ended = state.box.withLock { $0.exit != nil && $0.streamsOpen == 0 }
             if let line = lines.first(where: { $0.event == event && matches($0.json) }) { return line.json }
             if ended {
                 throw TestFailure("\(name) ended (\(exit!)) without event \(event); it said:\n\(log)\n\(output)")
             }
-            guard ContinuousClock.now < end else {
+            guard start < end else {
                 throw TestFailure("\(name): no event \(event) within \(limit); it said:\n\(log)\n\(output)")
             }
             try await Task.sleep(for: .milliseconds(5))
