@@ -104,7 +104,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     /// Starts the shutdown for the admin API: as SIGTERM, but with status 0. A shutdown in progress is not changed. From any thread.
     func end() {
-        // Before the loop's turn: whoever has been told of the stop finds readiness off.
+        // Before the loop's turn: a client that has the response finds readiness off.
         isDraining.store(true, ordering: .relaxed)
         loop.post { [self] in
             guard stage == .serving else { return }

@@ -1,3 +1,4 @@
+import Glibc
 import IdentityTestSupport
 import TestSupport
 import Testing
@@ -26,6 +27,21 @@ struct AppServicesIdentityTests {
         #expect(requests[1].values("Content-Type") == ["application/json;charset=utf-8"])
         let unwanted = ["Authorization", "Expect", "Cookie", "Accept-Encoding", "Transfer-Encoding"]
         #expect(requests.allSatisfy { request in unwanted.allSatisfy { request[$0] == nil } })
+    }
+
+    @Test("a token's lifetime counts from the moment before its request was sent, not from the wait before that")
+    func sentAt() async throws {
+        let wait = Duration.milliseconds(400)
+        let bench = try IdentityBench { _, path in
+            if path.hasSuffix("/location") { usleep(useconds_t(wait.nanoseconds / 1000)) }
+            return nil
+        }
+        let start = ClockReading.now
+        let sentAt = try #require(try await bench.login().get().sentAt)
+        #expect(sentAt.instant >= start.instant + wait && sentAt.instant <= .now)
+        #expect(sentAt.wall >= start.wall + wait && sentAt.wall <= .now)
+        let refreshed = try #require(try await bench.refresh().get().sentAt)
+        #expect(refreshed.instant > sentAt.instant && refreshed.instant <= .now)
     }
 
     @Test("a login carries the twelve device members and the provider, as core sends them")

@@ -23,6 +23,25 @@ struct SessionCoordinatorTests {
         #expect(user.provider == "email_password" && user.accountSince == driver.wall)
     }
 
+    @Test("Rule 1: a login that waited before it was sent is usable: its token's lifetime counts from the sending")
+    func waitedBeforeSending() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        let call = try #require(driver.call)
+        driver.now = driver.now + .seconds(5)
+        driver.wall = driver.wall + .seconds(5)
+        var grant = SessionDriver.grant(.seconds(4), refresh: "one", account: "a")
+        grant.sentAt = ClockReading(instant: driver.now, wall: driver.wall)
+        driver.now = driver.now + .seconds(1)
+        driver.wall = driver.wall + .seconds(1)
+        driver.handle(.callCompleted(.success(grant), call))
+        #expect(driver.state == .valid && driver.noted(.loginSucceeded))
+        let tokens = try #require(driver.coordinator.session.tokens)
+        #expect(tokens.isUsable(at: driver.now + .seconds(2)) && !tokens.isUsable(at: driver.now + .seconds(3)))
+        #expect(driver.stored?.session?.issuedAt == grant.sentAt?.wall)
+        #expect(driver.stored?.session?.issuedAtBoot.instant == grant.sentAt?.instant)
+    }
+
     @Test("Rule 8: a refreshed token is stored before it is used")
     func persistBeforePublish() throws {
         let driver = CoordinatorDriver(rotation: .grace)

@@ -129,6 +129,23 @@ struct HangingFilesTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
+    @Test("a login that waits for its file for longer than its access token lives succeeds all the same")
+    func longWait() async throws {
+        let bench = try await Bench.start()
+        let process = bench.lanyard.process
+        try await bench.hangAll()
+        // The login began with the end of the session. It waits at most 5 s; its token lives for 4 s.
+        try await Task.sleep(for: .milliseconds(4400))
+        bench.release()
+        try await process.event("session.login.succeeded") {
+            $0["user"].string == "carol" && $0["reason"].string != "start"
+        }
+        let failures = process.lines.compactMap { $0.event == "session.login.failed" ? $0.json["error"].string : nil }
+        // On a slow machine the wait is over first, and the next login finds the file.
+        #expect(failures.allSatisfy { $0.contains("has not been read within 5 s") }, "\(failures)")
+        #expect(try await process.terminate() == .code(143))
+    }
+
     @Test("the stop waits for no file that hangs")
     func stops() async throws {
         let bench = try await Bench.start()

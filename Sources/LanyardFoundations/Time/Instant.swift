@@ -80,3 +80,16 @@ package struct BootInstant: Equatable, Sendable {
         self.instant = instant
     }
 }
+
+/// Both clocks at one moment.
+package struct ClockReading: Equatable, Sendable {
+    package var instant: Instant
+    package var wall: WallTime
+
+    package init(instant: Instant, wall: WallTime) {
+        self.instant = instant
+        self.wall = wall
+    }
+
+    package static var now: ClockReading { ClockReading(instant: .now, wall: .now) }
+}

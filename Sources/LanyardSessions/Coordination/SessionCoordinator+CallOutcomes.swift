@@ -8,6 +8,10 @@ extension SessionCoordinator {
         guard let operation, operation.number == call.number, case .calling = operation.stage else {
             return discard(result, call)
         }
+        if case .success(let grant) = result, let sentAt = grant.sentAt {
+            self.operation?.call.startedAt = sentAt.instant
+            self.operation?.call.startedAtWall = sentAt.wall
+        }
         switch (result, call.kind) {
         case (.failure(let error), .refresh):
             if setup.rotation != .none, let token = error.unusedRefreshToken {

@@ -101,9 +101,9 @@ extension UserService {
     ) {
         let session = runner.coordinator.sessionID
         // Of several exchanges the last one has brought the token.
-        let began = Guarded((Instant.now, WallTime.now))
+        let began = Guarded(ClockReading.now)
         let exchange: AccountCallRunner<Grant>.Exchange = { token, reply in
-            began.withLock { $0 = (.now, .now) }
+            began.withLock { $0 = .now }
             accounts.link(credential, accessToken: token, reply: reply)
         }
         AccountCallRunner(
@@ -113,10 +113,10 @@ extension UserService {
             case .failure(let error): end(requestID, .failure(error))
             case .success(let grant):
                 if let error = Self.foreignAccount(grant, runner) { return end(requestID, .failure(error)) }
-                let (startedAt, startedAtWall) = began.withLock { $0 }
+                let sentAt = grant.sentAt ?? began.withLock { $0 }
                 let wasAnonymous = runner.coordinator.provider == RegisteredUser.anonymous
                 let obtained = ObtainedSession(
-                    grant, startedAt: startedAt, startedAtWall: startedAtWall,
+                    grant, startedAt: sentAt.instant, startedAtWall: sentAt.wall,
                     provider: wasAnonymous ? credential.provider : nil, continuedSession: session)
                 // Whether or not the session takes the token, the account is linked.
                 runner.adopt(obtained) { [unowned self] _ in
