@@ -26,7 +26,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private let signals: OwnedDescriptor
     private lazy var deadline = Deadline(of: self)
     private let ended = DispatchSemaphore(value: 0)
-    /// True from the first signal on. Readiness is off then.
+    /// True from the first signal or the admin API's call on. Readiness is off then.
     let isDraining = Atomic<Bool>(false)
     /// True after a second signal: the process ends at once.
     let isForced = Atomic<Bool>(false)

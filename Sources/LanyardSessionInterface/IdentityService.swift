@@ -40,16 +40,16 @@ package struct Grant: Sendable {
     package var refreshTokenExpiry: WallTime?
     /// The service's `Date`, from which the skew is learned.
     package var serverDate: WallTime?
-    /// The clocks before the request was sent. Until then the call may have waited for a credential's file, the service's location or a
-    /// free slot. nil: unknown, so the token's lifetime counts from the call's start.
-    package var sentAt: ClockReading?
+    /// The clocks before the request's connection was made. Until then the call may have waited for a credential's file, the service's
+    /// location or a free slot. nil: unknown, so the token's lifetime counts from the call's start.
+    package var requestStartedAt: ClockReading?
     /// The fingerprint of a credential that works for one login, which was this one (`CredentialFingerprint.isSpent`).
     /// nil: it can be used again, or the login had no guard.
     package var spentCredential: CredentialFingerprint?
 
     package init(
         accessToken: Secret, refreshToken: Secret?, userID: String?, lifetime: Duration, refreshTokenExpiry: WallTime?,
-        serverDate: WallTime?, sentAt: ClockReading? = nil
+        serverDate: WallTime?, requestStartedAt: ClockReading? = nil
     ) {
         self.accessToken = accessToken
         self.refreshToken = refreshToken
@@ -57,7 +57,7 @@ package struct Grant: Sendable {
         self.lifetime = lifetime
         self.refreshTokenExpiry = refreshTokenExpiry
         self.serverDate = serverDate
-        self.sentAt = sentAt
+        self.requestStartedAt = requestStartedAt
     }
 }
 

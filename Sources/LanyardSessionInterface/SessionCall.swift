@@ -31,8 +31,8 @@ package struct SessionCall: Equatable, Sendable {
     package let kind: Kind
     /// Why it is made.
     package let cause: Cause
-    /// When the call began; once a grant has come, the clocks before its request was sent (`Grant.sentAt`). A token's lifetime counts from
-    /// here (refresh.md 1).
+    /// When the call began. A token's lifetime counts from here (refresh.md 1). When a grant comes, its operation's copy gets the start of
+    /// the request itself (`Grant.requestStartedAt`).
     package var startedAt: Instant
     /// The wall clock at `startedAt`.
     package var startedAtWall: WallTime

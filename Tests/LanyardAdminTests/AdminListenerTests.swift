@@ -244,7 +244,7 @@ import Testing
 
     @Test("shutdown begins the end before it is accepted")
     func shutdown() async throws {
-        let server = try AdminServer(stopMilliseconds: 100)
+        let server = try AdminServer(stopDelay: .milliseconds(100))
         #expect(try await server.ask("POST", "/v1/shutdown").status == 202)
         #expect(server.stopCount == 1)
         #expect(server.log.lines("admin.call").map { $0["call"] } == ["shutdown"])

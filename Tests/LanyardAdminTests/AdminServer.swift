@@ -27,10 +27,10 @@ final class AdminServer: Sendable {
     /// - Parameters:
     ///   - isTCP: a port with a token; else a unix socket.
     ///   - reloads: what each reload comes to.
-    ///   - stopMilliseconds: how long the call takes that begins the shutdown.
+    ///   - stopDelay: how long the call takes that begins the shutdown.
     init(
         isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits(),
-        reloads: ReloadOutcome = .applied([]), stopMilliseconds: useconds_t = 0
+        reloads: ReloadOutcome = .applied([]), stopDelay: Duration = .zero
     ) throws {
         folder = try TemporaryFolder()
         let address: ListenerSettings.Address =
@@ -56,7 +56,7 @@ final class AdminServer: Sendable {
             exposesTokens: exposesTokens,
             control: ProcessControl(
                 stop: {
-                    usleep(1000 * stopMilliseconds)
+                    usleep(useconds_t(stopDelay.nanoseconds / 1000))
                     _ = stops.acquire()
                 }, reload: { reply in reply(reloads) }, verbosity: verbosity),
             limits: limits,

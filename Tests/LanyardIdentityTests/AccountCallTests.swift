@@ -106,6 +106,7 @@ struct AccountCallTests {
                 200, #"{"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)","user_id":"u"}"#)
         }
         let grant = try await Self.link(bench).get()
+        #expect(grant.requestStartedAt != nil)
         #expect(grant.refreshToken == nil && grant.userID == "u" && Tokens.text(grant.accessToken) == Tokens.access())
         let request = try #require(bench.server.requests.last)
         #expect(request.target == "\(Self.userpass)/login?link=true")

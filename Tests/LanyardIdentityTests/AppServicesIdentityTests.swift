@@ -30,18 +30,18 @@ struct AppServicesIdentityTests {
     }
 
     @Test("a token's lifetime counts from the moment before its request was sent, not from the wait before that")
-    func sentAt() async throws {
+    func requestStart() async throws {
         let wait = Duration.milliseconds(400)
         let bench = try IdentityBench { _, path in
             if path.hasSuffix("/location") { usleep(useconds_t(wait.nanoseconds / 1000)) }
             return nil
         }
         let start = ClockReading.now
-        let sentAt = try #require(try await bench.login().get().sentAt)
-        #expect(sentAt.instant >= start.instant + wait && sentAt.instant <= .now)
-        #expect(sentAt.wall >= start.wall + wait && sentAt.wall <= .now)
-        let refreshed = try #require(try await bench.refresh().get().sentAt)
-        #expect(refreshed.instant > sentAt.instant && refreshed.instant <= .now)
+        let login = try #require(try await bench.login().get().requestStartedAt)
+        #expect(login.instant >= start.instant + wait && login.instant <= .now)
+        #expect(login.wall >= start.wall + wait && login.wall <= .now)
+        let refresh = try #require(try await bench.refresh().get().requestStartedAt)
+        #expect(refresh.instant > login.instant && refresh.instant <= .now)
     }
 
     @Test("a login carries the twelve device members and the provider, as core sends them")

@@ -196,6 +196,20 @@ struct CurlTransportTests {
         #expect(granted == 60)
     }
 
+    @Test("a call's request starts when it gets its place")
+    func requestStart() async throws {
+        let time = Duration.milliseconds(400)
+        let bench = try bench(Self.good.after(time))
+        let starts = await withTaskGroup(of: Instant?.self) { group in
+            for _ in 0...CurlMulti.inFlightMax {
+                group.addTask { await bench.refresh().success?.requestStartedAt?.instant }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }.compactMap(\.self).sorted()
+        try #require(starts.count == CurlMulti.inFlightMax + 1)
+        #expect(starts[CurlMulti.inFlightMax] - starts[0] >= time)
+    }
+
     @Test("logins that hang leave places for refreshes and logouts, which go before every login that waits")
     func hangingLogins() async throws {
         let hold = RawResponse([.pause(.seconds(25))])

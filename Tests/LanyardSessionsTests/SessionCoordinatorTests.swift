@@ -31,15 +31,15 @@ struct SessionCoordinatorTests {
         driver.now = driver.now + .seconds(5)
         driver.wall = driver.wall + .seconds(5)
         var grant = SessionDriver.grant(.seconds(4), refresh: "one", account: "a")
-        grant.sentAt = ClockReading(instant: driver.now, wall: driver.wall)
+        grant.requestStartedAt = ClockReading(instant: driver.now, wall: driver.wall)
         driver.now = driver.now + .seconds(1)
         driver.wall = driver.wall + .seconds(1)
         driver.handle(.callCompleted(.success(grant), call))
         #expect(driver.state == .valid && driver.noted(.loginSucceeded))
         let tokens = try #require(driver.coordinator.session.tokens)
         #expect(tokens.isUsable(at: driver.now + .seconds(2)) && !tokens.isUsable(at: driver.now + .seconds(3)))
-        #expect(driver.stored?.session?.issuedAt == grant.sentAt?.wall)
-        #expect(driver.stored?.session?.issuedAtBoot.instant == grant.sentAt?.instant)
+        #expect(driver.stored?.session?.issuedAt == grant.requestStartedAt?.wall)
+        #expect(driver.stored?.session?.issuedAtBoot.instant == grant.requestStartedAt?.instant)
     }
 
     @Test("Rule 8: a refreshed token is stored before it is used")
@@ -461,7 +461,7 @@ struct SessionCoordinatorTests {
         #expect(driver.storedRefresh == "two" && driver.coordinator.storeError == nil)
     }
 
-    @Test("the lifetime of a token counts from its call, after any wait for the lock")
+    @Test("the lifetime of a token whose request has no known start counts from its call, after any wait for the lock")
     func lifeFromTheCall() throws {
         let driver = CoordinatorDriver()
         driver.lockReply = .busy

@@ -42,7 +42,7 @@ enum AppServicesGrant {
             // A link continues the session: whatever else its response brings is not used.
             refreshToken: call == .link ? nil : decoded.refreshToken, userID: decoded.userID,
             lifetime: .seconds(try lifetime(decoded, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
-            serverDate: response.serverDate, sentAt: response.sentAt)
+            serverDate: response.serverDate, requestStartedAt: response.requestStartedAt)
     }
 
     private static func lifetime(_ decoded: TokenResponse, _ claims: JWTClaims) throws(UnusableGrantError) -> Int64 {

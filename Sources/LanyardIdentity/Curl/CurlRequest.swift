@@ -38,8 +38,8 @@ struct CurlResponse: Sendable {
     var status: Int
     var fields: Fields
     var body: Secret
-    /// Before the connection was made.
-    var sentAt: ClockReading
+    /// Before the connection was made; later than all waiting in Lanyard.
+    var requestStartedAt: ClockReading?
     /// Of a request that only connects, whose status is 0.
     var connection: IdentityConnection?
 

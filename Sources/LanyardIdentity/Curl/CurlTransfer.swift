@@ -51,7 +51,7 @@ final class CurlTransfer {
     /// A connection to some address was allowed.
     private var hasAllowedConnection = false
     private var isRetry = false
-    private var startedAt = ClockReading.now
+    private var requestStartedAt: ClockReading?
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
@@ -92,7 +92,9 @@ final class CurlTransfer {
         if request.onlyConnects {
             let nothing = SecretBuffer(capacity: 1).seal()
             return .success(
-                CurlResponse(status: 0, fields: fields, body: nothing, sentAt: startedAt, connection: connection))
+                CurlResponse(
+                    status: 0, fields: fields, body: nothing, requestStartedAt: requestStartedAt, connection: connection
+                ))
         }
         // libcurl treats the end of the connection as the end of the head.
         guard headIsComplete else {
@@ -102,7 +104,9 @@ final class CurlTransfer {
                     kind: .broken, wasRequestSent: true, status: status,
                     partialBody: 200..<300 ~= status ? sealedBody() : nil, message: message))
         }
-        return .success(CurlResponse(status: status, fields: fields, body: sealedBody(), sentAt: startedAt))
+        return .success(
+            CurlResponse(
+                status: status, fields: fields, body: sealedBody(), requestStartedAt: requestStartedAt))
     }
 
     /// Leaves the body empty.
@@ -172,7 +176,7 @@ final class CurlTransfer {
 
     /// Prepares the handle. False if libcurl refuses an option, which only a lack of memory explains.
     func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
-        startedAt = .now
+        requestStartedAt = .now
         let total = min(timeLeft, limits.totalTimeout)
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         return setFixedOptions() && setTrust(trust) && setRequest()

@@ -8,9 +8,9 @@ extension SessionCoordinator {
         guard let operation, operation.number == call.number, case .calling = operation.stage else {
             return discard(result, call)
         }
-        if case .success(let grant) = result, let sentAt = grant.sentAt {
-            self.operation?.call.startedAt = sentAt.instant
-            self.operation?.call.startedAtWall = sentAt.wall
+        if case .success(let grant) = result, let start = grant.requestStartedAt {
+            self.operation?.call.startedAt = start.instant
+            self.operation?.call.startedAtWall = start.wall
         }
         switch (result, call.kind) {
         case (.failure(let error), .refresh):

@@ -147,7 +147,8 @@ extension SessionCoordinator {
             for: .operation(operation.number))
     }
 
-    /// Makes the call, whether or not the intent could be stored. The token's lifetime counts from this moment.
+    /// Makes the call, whether or not the intent could be stored. The token's lifetime counts from this moment, unless the grant says
+    /// when the request itself began.
     mutating func call() {
         guard var operation else { return }
         operation.call.startedAt = eventContext.instant

@@ -113,10 +113,10 @@ extension UserService {
             case .failure(let error): end(requestID, .failure(error))
             case .success(let grant):
                 if let error = Self.foreignAccount(grant, runner) { return end(requestID, .failure(error)) }
-                let sentAt = grant.sentAt ?? began.withLock { $0 }
+                let start = grant.requestStartedAt ?? began.withLock { $0 }
                 let wasAnonymous = runner.coordinator.provider == RegisteredUser.anonymous
                 let obtained = ObtainedSession(
-                    grant, startedAt: sentAt.instant, startedAtWall: sentAt.wall,
+                    grant, startedAt: start.instant, startedAtWall: start.wall,
                     provider: wasAnonymous ? credential.provider : nil, continuedSession: session)
                 // Whether or not the session takes the token, the account is linked.
                 runner.adopt(obtained) { [unowned self] _ in
