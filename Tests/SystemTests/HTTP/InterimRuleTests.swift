@@ -21,6 +21,15 @@ import Testing
         "POST \(path) HTTP/\(version)\r\nHost: localhost\r\n" + fields.map { $0 + "\r\n" }.joined() + "\r\n"
     }
 
+    /// The final response to a request with an expectation. A second after it Lanyard itself says 100: on a busy machine that may come
+    /// before the response of the test's upstream.
+    private static func finalResponse(on client: Wire, since start: ContinuousClock.Instant) async throws -> RawMessage
+    {
+        let response = try await client.response()
+        guard response.status == 100, ContinuousClock.now - start >= .seconds(1) else { return response }
+        return try await client.response()
+    }
+
     @Test(
         "11.1 The expectation is forwarded with the head, and the upstream's 100 is relayed",
         arguments: ["100-continue", "100-Continue", " 100-CONTINUE "],
@@ -95,11 +104,12 @@ import Testing
         "11.1 The upstream's final response reaches the client before any body byte", arguments: [417, 401, 200, 302])
     func finalInstead(_ status: Int) async throws {
         let client = try await bench.connect()
+        let start = ContinuousClock.now
         try await client.send(post("/hand", ["Expect: 100-continue", "Content-Length: 30"]))
         let peer = try await bench.accept()
         _ = try await peer.head()
         try await peer.send("HTTP/1.1 \(status) No\r\nContent-Length: 2\r\n\r\nno")
-        let response = try await client.response()
+        let response = try await Self.finalResponse(on: client, since: start)
         #expect(response.status == status)
         #expect(response.bodyText == "no")
         #expect(response.values("Connection") == ["close"])
@@ -116,13 +126,14 @@ import Testing
     @Test("11.3 A final response instead of 100 ends both connections, the client's after lingering")
     func lingers() async throws {
         let client = try await bench.connect()
+        let start = ContinuousClock.now
         try await client.send(post("/hand", ["Expect: 100-continue", "Content-Length: 4000000"]))
         let peer = try await bench.accept()
         _ = try await peer.head()
         try await peer.send("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
         // The client was under way already: its four megabytes do not cost it the response.
         try await client.send([UInt8](repeating: 0x61, count: 4_000_000))
-        let response = try await client.response()
+        let response = try await Self.finalResponse(on: client, since: start)
         #expect(response.status == 413)
         #expect(response.bodyText == "big")
         #expect(response["Connection"] == "close")
