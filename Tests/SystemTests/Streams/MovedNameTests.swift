@@ -61,7 +61,7 @@ struct MovedNameTests {
         try hosts.write([Self.second])
         let moved = ContinuousClock.now
         try await Task.sleep(for: Self.refresh * 2)
-        #expect(newSeen.count > 100)
+        try await eventually("the new address is asked") { newSeen.count > 100 }
         #expect(oldSeen.last - moved < Self.refresh, "\(oldSeen.last - moved) after the move")
         // Pooled connections to it are given up, not only left alone.
         #expect(old.openCount == 0)
