@@ -20,6 +20,12 @@ let commit: [CSetting] =
     .flatMap { name in name.isEmpty || !name.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } ? nil : name }
     .map { [.define("LANYARD_COMMIT", to: "\"\($0)\"")] } ?? []
 
+/// The modules of `lanyard` do without the standard library's regular expressions, and without what it builds on them, such as a search for
+/// a text within a text. Their code and tables would be a tenth of the program.
+let withoutRegularExpressions: [SwiftSetting] = [
+    .unsafeFlags(["-Xfrontend", "-disable-implicit-string-processing-module-import"])
+]
+
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 
 /// The modules below the composition.
@@ -34,7 +40,7 @@ extension Target {
     static func module(_ name: String, _ dependencies: [Dependency]) -> Target {
         .target(
             name: name, dependencies: dependencies,
-            swiftSettings: strict + fuzzed
+            swiftSettings: strict + withoutRegularExpressions + fuzzed
                 + [.unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))]
         )
     }
@@ -101,7 +107,7 @@ let package = Package(
                 "LanyardVault",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: strict
+            swiftSettings: strict + withoutRegularExpressions
         ),
         // A stand-in of the App Services client API, for the demo and the tests; never linked into `lanyard`.
         .target(

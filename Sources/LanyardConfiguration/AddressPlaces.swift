@@ -33,7 +33,7 @@ package struct AddressPlaces: Equatable, Sendable {
 
     /// The key and the flag that change a default.
     private static func setting(_ key: String) -> String {
-        key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(key.replacing(".", with: "-"))"
+        key.hasPrefix("listeners") ? "\(key) or --listen" : "\(key) or --\(String(key.map { $0 == "." ? "-" : $0 }))"
     }
 
     /// The error for a socket that the service manager should have passed.

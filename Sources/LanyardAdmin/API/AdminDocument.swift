@@ -61,7 +61,8 @@ enum AdminDocument {
     }
 
     private static func writeParameters(of route: AdminRoute, into json: inout JSONWriter) {
-        let names = AdminRoute.Parameter.allCases.filter { route.path.contains("{\($0.rawValue)}") }
+        let segments = route.path.split(separator: "/")
+        let names = AdminRoute.Parameter.allCases.filter { segments.contains("{\($0.rawValue)}") }
         guard !names.isEmpty else { return }
         json.key("parameters")
         json.beginArray()

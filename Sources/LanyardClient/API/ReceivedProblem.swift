@@ -33,6 +33,12 @@ package struct ReceivedProblem: Equatable, Sendable {
         retryAfter = response.retryAfter
     }
 
+    /// Whether the detail has these words, so that they need not be printed again.
+    package func detailHas(_ words: String) -> Bool {
+        let bytes = Array(detail.utf8)
+        return words.isEmpty || bytes.indices.contains { bytes[$0...].starts(with: words.utf8) }
+    }
+
     /// EX_NOPERM of sysexits.h for a refused credential, so that scripts can tell a wrong password from all else; 1 for the others.
     package var exitCode: Int32 { name == "credential-refused" ? 77 : 1 }
 

@@ -54,7 +54,7 @@ extension ConfigurationBuilder {
                 reportError(
                     section.place(key), "store.\(key): systemd passed no credentials",
                     remedy:
-                        "add LoadCredential=\(path):/PATH to the unit, or use \(key.replacing("credential", with: "file"))"
+                        "add LoadCredential=\(path):/PATH to the unit, or use \(key.dropLast("credential".count))file"
                 )
                 return nil
             }

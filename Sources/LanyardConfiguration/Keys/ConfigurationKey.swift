@@ -77,7 +77,7 @@ package struct ConfigurationKey: Equatable, Sendable {
 
     /// The key's flag; nil unless it is a single value that is not in a list or below a chosen name.
     package var flag: String? {
-        guard case .value = kind, !path.contains("[]"), !path.contains("*") else { return nil }
+        guard case .value = kind, !path.contains(where: { $0 == "[" || $0 == "*" }) else { return nil }
         return "--" + String(path.map { $0 == "." || $0 == "_" ? "-" : $0 })
     }
 

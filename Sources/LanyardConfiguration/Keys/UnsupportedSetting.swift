@@ -60,7 +60,8 @@ package struct UnsupportedSetting: Equatable, Sendable {
         switch node.content {
         case .invalid: false
         case .mapping(let entries):
-            values == .any && (path.contains(".login.") || entries.contains { covers($0.value) })
+            values == .any
+                && (path.split(separator: ".").dropFirst().contains("login") || entries.contains { covers($0.value) })
         case .sequence(let elements): elements.contains(where: covers)
         case .scalar(let text):
             switch values {

@@ -33,17 +33,22 @@ package enum HTTPDate {
     private static func time(
         _ day: Substring, _ month: Substring, _ year: Substring, _ clock: ArraySlice<Substring>
     ) -> WallTime? {
-        let names = months.description
         let numbers = ([day, year] + clock).compactMap { number($0) }
-        guard numbers.count == 5, month.utf8.count == 3, let range = names.firstRange(of: month) else { return nil }
-        let offset = names.utf8.distance(from: names.startIndex, to: range.lowerBound)
-        guard offset % 3 == 0, 1...31 ~= numbers[0], 0...23 ~= numbers[2], 0...59 ~= numbers[3], 0...60 ~= numbers[4]
+        guard numbers.count == 5, let month = number(ofMonth: month), 1...31 ~= numbers[0], 0...23 ~= numbers[2],
+            0...59 ~= numbers[3], 0...60 ~= numbers[4]
         else { return nil }
         // RFC 850's two-digit years: no such date is older than the protocol. A year that `WallTime` cannot hold is refused.
         let fullYear = year.utf8.count == 2 ? numbers[1] + (numbers[1] < 70 ? 2000 : 1900) : numbers[1]
         guard 1970...2261 ~= fullYear else { return nil }
-        let days = CalendarTime.days(year: fullYear, month: offset / 3 + 1, day: numbers[0])
+        let days = CalendarTime.days(year: fullYear, month: month, day: numbers[0])
         return WallTime(seconds: days * 86_400 + Int64(numbers[2] * 3600 + numbers[3] * 60 + numbers[4]))
+    }
+
+    /// 1 to 12, for the name of a month as the date has it.
+    private static func number(ofMonth name: Substring) -> Int? {
+        (1...12).first { month in
+            UnsafeBufferPointer(start: months.utf8Start + 3 * (month - 1), count: 3).elementsEqual(name.utf8)
+        }
     }
 
     /// Digits only, at most four.

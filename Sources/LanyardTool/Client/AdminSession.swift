@@ -137,9 +137,9 @@ struct AdminSession {
         if ["no-route", "method-not-allowed"].contains(problem.name) { return reportUnknownCall() }
         let detail = problem.detail.hasSuffix(".") ? String(problem.detail.dropLast()) : problem.detail
         let message = detail.isEmpty ? problem.title : "\(problem.title): \(detail)"
-        let code = problem.errorCode.flatMap { detail.contains($0) ? nil : " (\($0))" } ?? ""
+        let code = problem.errorCode.flatMap { problem.detailHas($0) ? nil : " (\($0))" } ?? ""
         // The detail of most problems has the service's words.
-        let isSaid = problem.serviceError.map(detail.contains) ?? true
+        let isSaid = problem.serviceError.map(problem.detailHas) ?? true
         let service = isSaid ? code : "; the identity service: \(problem.serviceError ?? "")\(code)"
         return CommandFailure.failed(message + service, problem.remedy, exitCode: problem.exitCode)
     }
