@@ -15,11 +15,10 @@ import Testing
     func refused(_ framing: String) async throws {
         let bench = try await HTTPBench.start()
         let client = try await bench.connect()
+        async let responded = bench.acceptAndRespond("HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\n\r\ntoo big\n")
         try await client.send(Self.request(framing))
-        let upstream = try await bench.accept()
-        let head = try await upstream.head()
+        let (upstream, head) = try await responded
         #expect(head.contains("\r\nExpect: 100-continue\r\n") && head.contains("\r\n\(framing)\r\n"))
-        try await upstream.send("HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\n\r\ntoo big\n")
         let response = try await client.response()
         #expect(response.status == 413 && response.bodyText == "too big\n")
         #expect(response["Connection"] == "close")

@@ -193,6 +193,11 @@ final class HTTPBench: Sendable {
         }
     }
 
+    /// Takes the upstream connection that a request to `/hand…` leads to, reads the request's head and responds with the text.
+    func acceptAndRespond(_ text: String) async throws -> (wire: Wire, head: String) {
+        try await Wire.acceptAndRespond([text], on: listener)[0]
+    }
+
     /// One request on a connection of its own.
     func ask(_ text: String, to method: String = "GET") async throws -> RawMessage {
         let client = try await connect()

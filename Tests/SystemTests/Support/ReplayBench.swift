@@ -95,19 +95,9 @@ final class ReplayBench: Sendable {
         }
     }
 
-    /// Takes an upstream connection for each text, reads its request's head and responds with the text, all on one thread: Lanyard waits a
-    /// second for what an upstream says to `Expect: 100-continue`, and then answers the client itself.
+    /// Takes an upstream connection for each text, reads its request's head and responds with the text.
     func acceptAndRespond(_ texts: [String]) async throws -> [(wire: Wire, head: String)] {
-        let listener = listener
-        return try await offPool {
-            try texts.map { text in
-                guard let socket = listener.accept(within: RawClient.timeout) else {
-                    throw TestFailure("no upstream connection was made")
-                }
-                let wire = Wire(socket)
-                return (wire, try wire.respondToHead(text))
-            }
-        }
+        try await Wire.acceptAndRespond(texts, on: listener)
     }
 
     /// Calls of the identity service's refresh so far.

@@ -63,11 +63,22 @@ final class Wire: @unchecked Sendable {
         }
     }
 
-    /// Reads a head and responds to it at once, with no hop from thread to thread between: the other side may wait no longer than a second.
-    func respondToHead(_ text: String) throws -> String {
-        let head = Self.text(try reader.readHead(within: RawClient.timeout) ?? [])
-        try socket.send(Self.bytes(text), within: RawClient.timeout)
-        return head
+    /// Takes a connection for each text, reads its request's head and responds with the text, all on one thread: Lanyard waits a second for
+    /// what an upstream says to `Expect: 100-continue`, and then answers the client itself. To be under way before the request is sent.
+    static func acceptAndRespond(_ texts: [String], on listener: RawSocket) async throws -> [(
+        wire: Wire, head: String
+    )] {
+        try await offPool {
+            try texts.map { text in
+                guard let socket = listener.accept(within: RawClient.timeout) else {
+                    throw TestFailure("no upstream connection was made")
+                }
+                let wire = Wire(socket)
+                let head = Self.text(try wire.reader.readHead(within: RawClient.timeout) ?? [])
+                try wire.socket.send(bytes(text), within: RawClient.timeout)
+                return (wire, head)
+            }
+        }
     }
 
     /// Sends byte by byte; without delay between two system calls the kernel may still join some.
