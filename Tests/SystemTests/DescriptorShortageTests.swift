@@ -7,8 +7,6 @@ import Testing
 struct DescriptorShortageTests {
     private static let routes = 8
     private static let clients = 45
-    /// Far more free numbers than connections that a probe can leave.
-    private static let holesMax = 32
     private static let evictions = "lanyard_upstream_idle_evictions_total"
 
     private static func routeList(to upstream: RawServer) -> String {
@@ -70,7 +68,8 @@ struct DescriptorShortageTests {
         let before = try await Self.leaveIdle(4, on: lanyard)
         let data = lanyard.data
         #expect(try await offPool { try client.exchange("GET", "/r7/first", host: "\(data)").status } == 200)
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         for route in [1, 2, 3] {
             let response = try await offPool { try client.exchange("GET", "/r\(route)/x", host: "\(data)") }
             #expect(response.status == 200, "\(response.bodyText)")
@@ -87,7 +86,8 @@ struct DescriptorShortageTests {
         let upstream = try RawServer()
         let lanyard = try await Self.start(upstream)
         let before = try await Self.leaveIdle(8, on: lanyard)
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         let data = lanyard.data
         try await offPool {
             let clients = try (0..<4).map { _ in try RawClient(data) }
@@ -109,7 +109,8 @@ struct DescriptorShortageTests {
         try await lanyard.untilReady()
         let clients = try await Self.leaveIdle(4, on: lanyard)
         let before = try await emulator.calls("refresh")
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         try await eventually("a refresh succeeds", within: .seconds(20)) {
             try await emulator.calls("refresh") > before
         }
@@ -134,7 +135,8 @@ struct DescriptorShortageTests {
         try await lanyard.untilReady()
         let clients = try await Self.leaveIdle(8, on: lanyard)
         let before = try await emulator.calls("refresh")
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         // The second refresh opens the files again.
         try await eventually("two refreshes succeed", within: .seconds(30)) {
             try await emulator.calls("refresh") >= before + 2
@@ -167,15 +169,7 @@ struct DescriptorShortageTests {
         let idle = try await value("lanyard_upstream_connections", lanyard, label: "state=\"idle\"")
         #expect(idle > 0)
         // A probe's connection that was closed late leaves its number free, below those of the idle connections.
-        while try await Starving.hasHole(lanyard) {
-            try #require(clients.count < count + holesMax, "its descriptors never become contiguous")
-            let client = try await offPool {
-                let client = try RawClient(data)
-                #expect(try client.exchange("OPTIONS", "*", host: "\(data)").status == 200)
-                return client
-            }
-            clients.append(client)
-        }
+        clients += try await Starving.fillHoles(of: lanyard)
         return clients
     }
 

@@ -15,7 +15,8 @@ struct HealthWithoutDescriptorsTests {
             try await offPool { try client.exchange("GET", "/", host: "\(lanyard.data)").bodyText }
         }
         #expect(try await bearer() == "Bearer old-token")
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         try lanyard.folder.write("token", "new-token")
         // Two looks at the file, and more. Nothing gives a descriptor back meanwhile, so none of them can read it.
         let start = ContinuousClock.now
@@ -48,7 +49,8 @@ struct HealthWithoutDescriptorsTests {
             routes: [{name: all, upstream: "http://127.0.0.1:9"}]
             """)
         try await lanyard.untilReady()
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         let clients = try await offPool { try (0..<30).map { _ in try RawClient(lanyard.data) } }
         try await lanyard.process.event("listener.paused")
         for _ in 0..<20 {
@@ -74,7 +76,8 @@ struct HealthWithoutDescriptorsTests {
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token")
         try await lanyard.untilReady()
-        try await Starving.starve(lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
         let (data, health) = (lanyard.data, lanyard.health)
         let clients = try await offPool { try (0..<30).map { _ in try RawClient(data) } }
         try await lanyard.process.event("listener.paused")

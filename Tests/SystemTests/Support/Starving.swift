@@ -7,16 +7,36 @@ enum Starving {
     /// The lowest free number is beyond the limit from now on: nothing new can be opened.
     ///
     /// The caller's last connections must be gone on the other side, too: else their descriptors come free afterwards.
-    static func starve(_ lanyard: LanyardProcess) async throws {
-        let used = try await settledDescriptors(of: lanyard)
-        try await limit(lanyard, try lowestFree(used))
+    ///
+    /// - Returns: the clients of `fillHoles`.
+    static func starve(_ lanyard: LanyardProcess) async throws -> [RawClient] {
+        let fillers = try await fillHoles(of: lanyard)
+        try await limit(lanyard, try lowestFree(try await settledDescriptors(of: lanyard)))
+        return fillers
     }
 
-    /// Whether a number below one in use is free. What a process closes above such a number is no use to it once it starves.
-    static func hasHole(_ lanyard: LanyardProcess) async throws -> Bool {
-        let used = try await settledDescriptors(of: lanyard)
-        return try lowestFree(used) < used.count
+    /// Takes each number that is free below one in use, such as that of a file that was open while the health listener took its reserve.
+    /// What a process closes above such a number is no use to it once it starves.
+    ///
+    /// - Returns: the clients whose connections have the numbers now. They stay open as long as the process starves.
+    static func fillHoles(of lanyard: LanyardProcess) async throws -> [RawClient] {
+        var fillers: [RawClient] = []
+        while true {
+            let used = try await settledDescriptors(of: lanyard)
+            guard try lowestFree(used) < used.count else { return fillers }
+            try #require(fillers.count < holesMax, "its descriptors never become contiguous")
+            let data = lanyard.data
+            fillers.append(
+                try await offPool {
+                    let client = try RawClient(data)
+                    #expect(try client.exchange("OPTIONS", "*", host: "\(data)").status == 200)
+                    return client
+                })
+        }
     }
+
+    /// Far more free numbers than connections that a probe can leave.
+    private static let holesMax = 32
 
     private static func lowestFree(_ used: Set<Int>) throws -> Int {
         try #require((0...used.count).first { !used.contains($0) })
