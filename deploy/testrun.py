@@ -20,6 +20,7 @@ also when that is ended from outside.
 """
 
 import argparse
+import collections
 import glob
 import json
 import os
@@ -132,7 +133,12 @@ def end_session(session):
 
 
 def describe_threads(session, path):
-    """Writes what each thread of the session's processes waits for: of one that stands still nothing else tells the cause."""
+    """Writes what each thread of the session's processes waits for: of one that stands still nothing else tells the cause.
+
+    Returns how many threads of the test program itself wait for what, for a reader who has the output only.
+    """
+    waits = collections.Counter()
+
     def text(file):
         try:
             with open(file) as source:
@@ -144,8 +150,11 @@ def describe_threads(session, path):
         for process in session_members(session):
             print(f"{process}: {text(f'/proc/{process}/cmdline').replace(chr(0), ' ')[:200]}", file=output)
             for thread in sorted(glob.glob(f"/proc/{process}/task/*")):
-                print(f"  {os.path.basename(thread)} {text(thread + '/comm')}: {text(thread + '/wchan')}, "
+                wait = text(thread + "/wchan")
+                print(f"  {os.path.basename(thread)} {text(thread + '/comm')}: {wait}, "
                       f"system call {text(thread + '/syscall')}", file=output)
+                if process == session:
+                    waits[wait if wait != "0" else "no wait"] += 1
         output.flush()
         if shutil.which("gdb"):
             gdb = ["gdb", "-p", str(session), "-batch", "-ex", "thread apply all bt 30"]
@@ -154,16 +163,17 @@ def describe_threads(session, path):
             except subprocess.TimeoutExpired:
                 print("gdb did not end", file=output)
     print(f"    it stood still or its time was up; what its threads waited for: {path}", flush=True)
+    return ", ".join(f"{count} {wait}" for wait, count in waits.most_common(8))
 
 
 def run(command, limit, standstill, stream, log):
-    """Returns the exit status, or None if the time was up or nothing moved."""
+    """Returns the exit status, or None if the time was up or nothing moved, and then what the threads waited for."""
     started = shown = moved = time.monotonic()
     position = 0
     with open(log, "wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
-    status = None
+    status, waits = None, ""
     try:
         while time.monotonic() - started < limit and time.monotonic() - moved < standstill:
             try:
@@ -180,12 +190,12 @@ def run(command, limit, standstill, stream, log):
                 print(f"    … {int(shown - started)} s: {len(stream.passed)} passed, "
                       f"{len(stream.failed)} failed, running: {names or 'none'}", flush=True)
         if status is None:
-            describe_threads(process.pid, log + ".threads")
+            waits = describe_threads(process.pid, log + ".threads")
     finally:
         stream.read()
         end_session(process.pid)
         process.wait()
-    return status
+    return status, waits
 
 
 def make_folder():
@@ -277,11 +287,13 @@ class Run:
         os.environ["LANYARD_TEST_FOLDER"] = os.environ["TMPDIR"] = temporary
         left = []
         try:
-            status = run(command, limit, standstill, self.stream, self.log)
+            status, waits = run(command, limit, standstill, self.stream, self.log)
             left = contents(temporary)
         finally:
             unremoved = remove_folder(temporary)
         self.faults = judge(self.stream, status, time.monotonic() - started) + unremoved
+        if status is None:
+            self.faults.insert(0, f"✘ it stood still or its time was up; its threads: {waits}")
         self.is_whole = status is not None and self.stream.ended
         # Whoever is killed cannot clear up.
         if self.is_whole and left:

@@ -31,7 +31,7 @@ import Testing
             return RawResponse(steps + [.send(Array("0\r\n\r\n".utf8))])
         }
         var random = SeededGenerator(5)
-        let body = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let body = random.bytes(1 << 20)
         let digest = body.withUnsafeBytes { SHA256Digest.hex(of: Array($0)) }
         let responses = try await bench.talk { client in
             try ["/", "/chunked"].map { try client.exchange("PUT", $0, body: body, within: .seconds(30)) }

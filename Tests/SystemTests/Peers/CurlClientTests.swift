@@ -18,7 +18,7 @@ struct CurlClientTests {
         try FileManager.default.createDirectory(atPath: folder.file("store"), withIntermediateDirectories: true)
         try folder.write("text.txt", String(repeating: "a line of text\n", count: 20_000))
         var random = SeededGenerator(16)
-        large = Data((0..<(3 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) })
+        large = Data(random.bytes(3 << 20))
         try large.write(to: URL(fileURLWithPath: folder.file("large")))
         nginx = try await NginxProcess.start(
             """

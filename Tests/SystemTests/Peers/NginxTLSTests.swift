@@ -26,8 +26,8 @@ import Testing
         try folder.write("leaf.pem", issued.certificate)
         try folder.write("leaf.key", issued.key)
         try folder.write("token", token)
-        let bytes: [UInt8] = (0..<(3 << 20)).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
-        try Data(bytes).write(to: URL(fileURLWithPath: folder.file("large")))
+        var random = SeededGenerator(17)
+        try Data(random.bytes(3 << 20)).write(to: URL(fileURLWithPath: folder.file("large")))
         try FileManager.default.createDirectory(atPath: folder.file("store"), withIntermediateDirectories: true)
         let nginx = try await NginxProcess.start(
             """

@@ -15,7 +15,7 @@ struct NginxUpstreamTests {
     init() async throws {
         folder = try TemporaryFolder()
         var random = SeededGenerator(6)
-        noise = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        noise = random.bytes(1 << 20)
         for name in ["files", "files/folder", "store"] {
             try FileManager.default.createDirectory(atPath: folder.file(name), withIntermediateDirectories: true)
         }

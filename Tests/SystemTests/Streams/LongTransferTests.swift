@@ -61,7 +61,7 @@ import Testing
         let upstream = try RawServer()
         let bench = try await Self.start(way, before: upstream)
         var random = SeededGenerator(30)
-        let block = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let block = random.bytes(1 << 20)
         let digest = SHA256Digest()
         for _ in 0..<(size >> 20) { block.withUnsafeBytes(digest.update) }
         let framing = chunked ? "Transfer-Encoding: chunked" : "Content-Length: \(size)"
@@ -90,7 +90,7 @@ import Testing
     func download(_ way: Way) async throws {
         let (size, untilClose) = (way.size, way == .endless)
         var random = SeededGenerator(31)
-        let block = (0..<(1 << 20)).map { _ in UInt8.random(in: 0...255, using: &random) }
+        let block = random.bytes(1 << 20)
         let length = untilClose ? "" : "Content-Length: \(size)\r\n"
         let response = RawResponse([
             .send(Array("HTTP/1.1 200 OK\r\n\(length)\r\n".utf8)), .repeated(block, times: size >> 20),
