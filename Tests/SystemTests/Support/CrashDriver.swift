@@ -14,8 +14,17 @@ final class CrashDriver {
     private let seed: UInt64
     private var random: SeededGenerator
     private var model = CrashModel(users: ["alice", "bob", "carol"], active: "carol")
-    /// By account, since the latest start: what allows a login at the service, and from which moment on (seconds since 1970).
-    private var allowedLogins: [String: [(cause: String, from: Double)]] = [:]
+    /// What allows a login at the service that arrives in this time (seconds since 1970).
+    private struct Permission {
+        let cause: String
+        let from: Double
+        var until = Double.infinity
+    }
+
+    /// The emulator may have read a call of a process that has ended, and note its arrival only this many seconds after that end.
+    private static let latestArrival = 0.5
+    /// By account.
+    private var allowedLogins: [String: [Permission]] = [:]
     /// Accounts with a refresh that a start found open, until the service has seen what follows: its repetition, or the login in its place.
     /// Between the two writes that drop the refresh token and announce that login the store has no open intent. A process that ends there
     /// leaves the login to a later one, whose start finds nothing.
@@ -56,9 +65,8 @@ final class CrashDriver {
                 try await disturb()
                 try await interrupt(running, round)
                 try await compareWithService()
-                // Nothing runs, and the service has answered everything: what was asked for and never sent excuses nothing later.
-                allowedLogins = [:]
                 startedAt = Date().timeIntervalSince1970
+                endPermissions()
                 running = try await device.start()
                 try await examine(running, round)
             }
@@ -84,7 +92,18 @@ final class CrashDriver {
     }
 
     private func allow(_ account: String, _ cause: String) {
-        allowedLogins[account, default: []].append((cause, Date().timeIntervalSince1970))
+        allowedLogins[account, default: []].append(Permission(cause: cause, from: Date().timeIntervalSince1970))
+    }
+
+    /// Nothing runs: what was asked for and never sent excuses no later process's login.
+    private func endPermissions() {
+        allowedLogins = allowedLogins.mapValues { permissions in
+            permissions.filter { startedAt < $0.until }.map { permission in
+                var permission = permission
+                permission.until = min(permission.until, startedAt + Self.latestArrival)
+                return permission
+            }
+        }
     }
 
     // MARK: Before the crash
@@ -183,7 +202,7 @@ final class CrashDriver {
             sums["open " + (intent["kind"].string ?? "?"), default: 0] += 1
             guard intent["kind"].string == "refresh" else {
                 // It was found before this process made its first call.
-                allowedLogins["\(name)@example.com", default: []].append(("open intent", 0))
+                allowedLogins["\(name)@example.com", default: []].append(Permission(cause: "open intent", from: 0))
                 continue
             }
             unsettledRefreshes.insert("\(name)@example.com")
@@ -240,14 +259,23 @@ final class CrashDriver {
     }
 
     /// Each login had been asked for when it came, or follows an intent that a start found open; each excuses one.
-    private func judge(login call: JSON) throws {
+    private func judge(login call: JSON) async throws {
         let account = call["account"].string ?? "", time = call["arrived_at"].double ?? 0
         if unsettledRefreshes.remove(account) != nil { return }
-        let place = allowedLogins[account]?.firstIndex { $0.from <= time }
+        let place = allowedLogins[account]?.firstIndex { $0.from <= time && time < $0.until }
         guard let place else {
-            throw TestFailure("a login without a cause: \(call); allowed: \(allowedLogins[account] ?? [])")
+            let history = try await history { $0["account"].string == account }
+            let allowed = allowedLogins[account] ?? []
+            throw TestFailure(
+                "a login without a cause: \(call); allowed: \(allowed); since \(startedAt), of \(history)")
         }
         allowedLogins[account]?.remove(at: place)
+    }
+
+    /// A refresh of this process settles what its start found open; a late one of the process before does not.
+    private func settle(by refresh: JSON) {
+        guard refresh["arrived_at"].double ?? 0 > startedAt + Self.latestArrival else { return }
+        unsettledRefreshes.remove(refresh["account"].string ?? "")
     }
 
     /// Whether the service took a logout before a refresh that was under way at the same time: an operator's logout does not wait for it.
@@ -263,6 +291,14 @@ final class CrashDriver {
         }
     }
 
+    /// The latest calls of the service's journal that match, each with when it arrived and was answered.
+    private func history(where matches: (JSON) -> Bool) async throws -> String {
+        try await emulator.control("GET", "/journal").array.filter(matches).suffix(12).map { call in
+            let times = [call["arrived_at"], call["answered_at"]].map { $0.double ?? 0 }
+            return "\(call["route"].string ?? "") \(call["number"].int ?? 0) \(call["effect"].string ?? "") \(times)"
+        }.joined(separator: "; ")
+    }
+
     /// A logout may come with an old token, when the newest is unknown; a refresh may not.
     private func readJournal() async throws {
         let calls = try await emulator.control("GET", "/journal?after=\(lastCall)").array
@@ -273,27 +309,22 @@ final class CrashDriver {
             // What is not answered yet is looked at the next time, with all that came after it.
             guard call["answered_at"].double != nil else { break }
             lastCall = call["number"].int ?? lastCall
-            if call["effect"].string == "login" { try judge(login: call) }
+            if call["effect"].string == "login" { try await judge(login: call) }
             guard call["route"].string == "refresh" else { continue }
             switch call["effect"].string {
-            case "refreshed", "rotated": unsettledRefreshes.remove(call["account"].string ?? "")
+            case "refreshed", "rotated": settle(by: call)
             case "family_killed": throw TestFailure("an old refresh token came where that kills the session: \(call)")
             case "session_dead" where !isOvertaken(call):
-                let all = try await emulator.control("GET", "/journal").array
-                let ofSession = all.filter { $0["session_id"].string == call["session_id"].string }
-                let times = ofSession.map { call in
-                    let times = [call["arrived_at"], call["answered_at"]].map { $0.double ?? 0 }
-                    return
-                        "\(call["route"].string ?? "") \(call["number"].int ?? 0) \(call["effect"].string ?? "") \(times)"
-                }
+                let session = call["session_id"].string
+                let history = try await history { $0["session_id"].string == session }
                 throw TestFailure(
-                    "a refresh of a session that had ended since \(startedAt): \(call), of \(times.joined(separator: "; "))"
+                    "a refresh of a session that had ended since \(startedAt): \(call), of \(history)"
                 )
             case "repeated_within_grace":
                 let token = "\(call["session_id"].string ?? "") \(call["refresh_token_serial"].int ?? 0)"
                 repeats[token, default: 0] += 1
                 guard repeats[token] == 1 else { throw TestFailure("repeated twice: \(call)") }
-                unsettledRefreshes.remove(call["account"].string ?? "")
+                settle(by: call)
             default: break
             }
         }
