@@ -21,7 +21,7 @@ final class CrashDriver {
         var until = Double.infinity
     }
 
-    /// The emulator may have read a call of a process that has ended, and note its arrival only this many seconds after that end.
+    /// The emulator may have read a call of a process that has ended, and note its arrival up to this many seconds after that end.
     private static let latestArrival = 0.5
     /// By account.
     private var allowedLogins: [String: [Permission]] = [:]
@@ -135,7 +135,12 @@ final class CrashDriver {
         try await running.process.waitForExit()
         // What was sent before the end still has its effect.
         try await emulator.untilClosed()
-        model.take(operation, isConfirmed: status.map { 200..<300 ~= $0 } ?? false)
+        let isConfirmed = status.map { 200..<300 ~= $0 } ?? false
+        model.take(operation, isConfirmed: isConfirmed)
+        // No login follows a logout, but one may have been under way.
+        if case .logout(let name) = operation, isConfirmed, unsettledRefreshes.remove("\(name)@example.com") != nil {
+            allowedLogins["\(name)@example.com", default: []].append(Permission(cause: "open intent", from: 0))
+        }
         sums[operation.kind + (status == nil && operation != .wait ? " cut off" : ""), default: 0] += 1
         story.append(
             "round \(round): \(operation), killed after \(microseconds) µs, answered \(status.map(String.init) ?? "nothing")"
@@ -205,8 +210,9 @@ final class CrashDriver {
                 allowedLogins["\(name)@example.com", default: []].append(Permission(cause: "open intent", from: 0))
                 continue
             }
-            unsettledRefreshes.insert("\(name)@example.com")
             openRefreshes += 1
+            // Without a credential nothing but an operator logs in.
+            if name != Self.carol.name { unsettledRefreshes.insert("\(name)@example.com") }
             if name == "carol", rotation != "none" { mayEnd.insert(name) }
         }
         return mayEnd
