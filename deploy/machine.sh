@@ -87,3 +87,14 @@ name_commit() {
     [ -n "${LANYARD_COMMIT:-}" ] || LANYARD_COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
     export LANYARD_COMMIT
 }
+
+# Until the caller's end, the kernel shares the processors among threads, not among sessions. On Linux 6.18 threads outside a busy session's
+# group, the kernel's own among them, got no processor for up to ten seconds: an fsync took that long, and so did a refresh that stores.
+# Needs root. The caller has no other EXIT trap.
+without_autogroup() {
+    autogroup=/proc/sys/kernel/sched_autogroup_enabled
+    [ "$(cat "$autogroup" 2>/dev/null)" = 1 ] && [ -w "$autogroup" ] || return 0
+    { echo 0 >"$autogroup"; } 2>/dev/null || return 0
+    say "kernel.sched_autogroup_enabled is 0 until the end of the tests"
+    trap '{ echo 1 >"$autogroup"; } 2>/dev/null' EXIT
+}
