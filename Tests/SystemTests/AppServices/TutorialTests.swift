@@ -26,10 +26,25 @@ import Testing
     }
 
     /// The ports of the pages, each with one that is free here. All are taken before one is given back: no two are the same.
+    ///
+    /// They lie below those that the kernel chooses from. Otherwise another test, or a connection, may get one before the page's
+    /// command binds it. Where the kernel may choose every port, the tests cannot run.
     private static func freePorts() throws -> [String: UInt16] {
-        let sockets = try ["7400", "7401", "7490", "8080", "9000"].map { ($0, try RawSocket.listen(at: .tcp(0))) }
-        defer { for (_, socket) in sockets { socket.close() } }
-        return Dictionary(uniqueKeysWithValues: sockets.map { ($0, $1.localPort) })
+        let range = try String(contentsOfFile: "/proc/sys/net/ipv4/ip_local_port_range", encoding: .utf8)
+        let first = try #require(range.split(whereSeparator: \.isWhitespace).first.flatMap { UInt16($0) })
+        try #require(first > 12_000, "net.ipv4.ip_local_port_range leaves no ports to the tests")
+        var sockets: [RawSocket] = []
+        defer { for socket in sockets { socket.close() } }
+        var ports: [String: UInt16] = [:]
+        for port in ["7400", "7401", "7490", "8080", "9000"] {
+            var socket: RawSocket?
+            for _ in 0..<100 where socket == nil {
+                socket = try? RawSocket.listen(at: .tcp(.random(in: 10_000..<first)))
+            }
+            try sockets.append(#require(socket, "no free port"))
+            ports[port] = sockets.last?.localPort
+        }
+        return ports
     }
 
     /// Whether printed lines are those of the page, where `…` stands for any text; alone on a line, for any lines.

@@ -20,10 +20,9 @@ import Testing
 
     @Test("each problem response leaves one line with request, user and cause, at the level that it deserves")
     func lines() async throws {
-        // Nothing listens there.
-        let closed = try RawSocket.listen(at: .tcp(0))
+        let closed = try RawSocket.refusing()
+        defer { closed.close() }
         let port = closed.localPort
-        closed.close()
         let lanyard = try await LanyardProcess.start(
             """
             routes:
@@ -119,9 +118,9 @@ import Testing
     func identity() async throws {
         let folder = try TemporaryFolder()
         let password = try folder.write("password", "x")
-        let closed = try RawSocket.listen(at: .tcp(0))
+        let closed = try RawSocket.refusing()
+        defer { closed.close() }
         let port = closed.localPort
-        closed.close()
         let lanyard = try await LanyardProcess.start(
             """
             identities: {demo: {app_services: {app_id: a, base_url: "http://127.0.0.1:\(port)"}}}
