@@ -66,8 +66,11 @@ struct SessionServiceTests {
     /// Also the long suite's.
     static func revokedSession(watching time: Duration) async throws {
         let bench = try await SessionServiceBench(accessTokenSeconds: 4, hasLogin: false)
-        try await eventually("it is published") { bench.published.refusal() == .loginRequired }
-        #expect(bench.alice.state == .loggedOut && bench.alice.reason() == .loggedOut)
+        // The report follows what is published.
+        try await eventually("it is published and reported") {
+            bench.published.refusal() == .loginRequired && bench.alice.reason() == .loggedOut
+        }
+        #expect(bench.alice.state == .loggedOut)
         bench.service.adopt(try await bench.foreignSession(), for: UserIndex(0))
         try await bench.becomes(.valid)
         #expect(try await bench.useToken() == 200)
