@@ -88,9 +88,10 @@ name_commit() {
     export LANYARD_COMMIT
 }
 
-# Until the caller's end, the kernel shares the processors among threads, not among sessions. On Linux 6.18 threads outside a busy session's
-# group, the kernel's own among them, got no processor for up to ten seconds: an fsync took that long, and so did a refresh that stores.
-# Needs root. The caller has no other EXIT trap.
+# Until the caller's end, the kernel shares the processors among the threads that start from now on, not among sessions. On Linux 6.18
+# threads outside a busy session's group got no processor for up to ten seconds. The kernel's own are among them: the write of a store took
+# three seconds, and a refresh waits for two of them. Needs root. The caller has no other EXIT trap. Of two callers at once the first that
+# began restores it.
 without_autogroup() {
     autogroup=/proc/sys/kernel/sched_autogroup_enabled
     [ "$(cat "$autogroup" 2>/dev/null)" = 1 ] && [ -w "$autogroup" ] || return 0

@@ -46,8 +46,8 @@ struct SecretForms {
 
     /// Each byte as two digits behind the mark, but those to keep.
     ///
-    /// Without a format for each byte: `SeededGenerator.bytes` says what an allocation costs under the thread sanitizer, and there are
-    /// hundred thousands of bytes.
+    /// Without a format for each of hundreds of thousands of bytes: it allocates, and under the thread sanitizer each allocation of an
+    /// array takes a lock of Swift's runtime (architecture.md 9).
     private static func digits(
         of bytes: [UInt8], _ digits: [UInt8], _ mark: StaticString = "",
         keeping isKept: (UInt8) -> Bool = { _ in false }
