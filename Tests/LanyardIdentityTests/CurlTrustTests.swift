@@ -18,9 +18,10 @@ private struct TLSService {
         folder = try TemporaryFolder()
         let make = """
             cd \(folder.path) && exec 2>/dev/null
-            openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=Authority -days 2
+            key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
+            openssl req -x509 $key -keyout ca.key -out ca.pem -subj /CN=Authority -days 2
             for name in server client; do
-              openssl req -newkey rsa:2048 -nodes -keyout $name.key -out $name.csr -subj /CN=$name
+              openssl req $key -keyout $name.key -out $name.csr -subj /CN=$name
               printf 'subjectAltName=IP:127.0.0.1' > ext
               openssl x509 -req -in $name.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out $name.pem -days \(days) -extfile ext
             done

@@ -48,9 +48,10 @@ import Testing
                 }
                 let names = member.trimmingCharacters(in: ["`"]).split(separator: "/").map(String.init)
                 try #require(names.count == 2, "rule \(row.number): \(member)")
-                let source = sources.first { $0.contains(" \(names[0]) {") }
+                let source = try #require(
+                    sources.first { SourceFiles.holds($0, " \(names[0]) {") }, "rule \(row.number): \(member)")
                 #expect(
-                    source?.contains("\"\(row.number) ") == true && source?.contains("func \(names[1])(") == true,
+                    SourceFiles.holds(source, "\"\(row.number) ") && SourceFiles.holds(source, "func \(names[1])("),
                     "rule \(row.number): \(member)")
             }
         }

@@ -42,10 +42,10 @@ import Testing
             let names = Set(Self.names(in: try SourceFiles.text(of: page)[...]))
             #expect(names.count > 40, "\(page)")
             for name in names {
-                let source = sources.filter { $0.contains(" \(name.suite) {") }
+                let source = sources.filter { SourceFiles.holds($0, " \(name.suite) {") }
                 #expect(!source.isEmpty, "\(page): \(name.suite)")
                 guard let test = name.test else { continue }
-                #expect(source.contains { $0.contains("func \(test)(") }, "\(page): \(name.suite)/\(test)")
+                #expect(source.contains { SourceFiles.holds($0, "func \(test)(") }, "\(page): \(name.suite)/\(test)")
             }
         }
     }

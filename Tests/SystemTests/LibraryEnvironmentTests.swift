@@ -15,8 +15,9 @@ import Testing
             try folder.write("server.py", Self.script)
             try folder.write("password", "correct-horse\n")
             let make = """
-                cd \(folder.path) && exec 2>/dev/null && openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem \
-                -out cert.pem -subj /CN=test -days 2 -addext subjectAltName=IP:127.0.0.1
+                cd \(folder.path) && exec 2>/dev/null && openssl req -x509 -newkey ec \
+                -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -subj /CN=test -days 2 \
+                -addext subjectAltName=IP:127.0.0.1
                 """
             let maker = try ServerProcess("/bin/sh", ["-c", make])
             guard try await maker.waitForExit(within: .seconds(60)) == .code(0) else {

@@ -23,7 +23,7 @@ package struct RawMessage: Sendable {
     /// It is read once and by memchr: `SeededGenerator.bytes` says what each step of a sequence costs under the thread sanitizer.
     package init(head: [UInt8]) {
         self.head = head
-        var (first, names, values) = ("", [String](), [String]())
+        var (first, words, names, values) = ("", [String](), [String](), [String]())
         names.reserveCapacity(16)
         values.reserveCapacity(16)
         head.withUnsafeBytes { bytes in
@@ -37,6 +37,7 @@ package struct RawMessage: Sendable {
                 let lineEnd = newline != nil && next > start && bytes[next - 1] == 13 ? next - 1 : next
                 if start == 0 {
                     first = Self.text(bytes, 0..<lineEnd)
+                    words = Self.words(bytes, 0..<lineEnd)
                 } else {
                     let colon = Self.index(of: UInt8(ascii: ":"), in: bytes, start..<lineEnd)
                     names.append(Self.text(bytes, start..<(colon ?? lineEnd)))
@@ -45,7 +46,7 @@ package struct RawMessage: Sendable {
                 start = next + 1
             }
         }
-        (startLine, self.names, fieldValues) = (first, names, values)
+        (startLine, self.words, self.names, fieldValues) = (first, words, names, values)
     }
 
     /// The text after the last chunk, including its empty line; empty without chunks.
@@ -60,11 +61,27 @@ package struct RawMessage: Sendable {
     package var headText: String { String(decoding: head, as: UTF8.self) }
     /// The body as text.
     package var bodyText: String { String(decoding: body, as: UTF8.self) }
+    /// The lines of the body that begin with this text.
+    package func bodyLines(beginning start: String) -> [Substring] {
+        body.withUnsafeBytes { bytes in
+            guard let base = bytes.baseAddress else { return [] }
+            var (lines, place) = ([Substring](), 0)
+            let count = start.utf8.count
+            while place < bytes.count {
+                let end = Self.index(of: 10, in: bytes, place..<bytes.count) ?? bytes.count
+                if count <= end - place, memcmp(base + place, start, count) == 0 {
+                    lines.append(Self.text(bytes, place..<end)[...])
+                }
+                place = end + 1
+            }
+            return lines
+        }
+    }
     /// The body as JSON.
     package var json: JSON { get throws { try JSON(body) } }
 
-    /// Words of the start line.
-    package var words: [String] { startLine.split(separator: " ", maxSplits: 2).map(String.init) }
+    /// Words of the start line: at most three, the last with the rest of it.
+    package let words: [String]
     /// A request's method.
     package var method: String { words.first ?? "" }
     /// A request's target as received.
@@ -92,6 +109,16 @@ package struct RawMessage: Sendable {
 
     private static func text(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> String {
         String(decoding: UnsafeRawBufferPointer(rebasing: bytes[range]), as: UTF8.self)
+    }
+
+    private static func words(_ bytes: UnsafeRawBufferPointer, _ line: Range<Int>) -> [String] {
+        var (words, start) = ([String](), line.lowerBound)
+        while words.count < 2, let space = index(of: 32, in: bytes, start..<line.upperBound) {
+            if space > start { words.append(text(bytes, start..<space)) }
+            start = space + 1
+        }
+        if start < line.upperBound { words.append(text(bytes, start..<line.upperBound)) }
+        return words
     }
 
     private static func index(of byte: UInt8, in bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> Int? {

@@ -135,11 +135,20 @@ final class HTTPBench: Sendable {
     /// What the upstream's connections received since `startOver`, in the order of the connections: bytes as
     /// characters, our random pseudonym as `lanyard-x`, the upstream's own authority as `up`.
     var received: [String] {
+        records.compactMap { $0.fresh.isEmpty ? nil : normalised(Wire.text($0.fresh)) }
+    }
+
+    /// The upstream's connections, and what each received since `startOver`.
+    private var records: [(ended: Bool, fresh: ArraySlice<UInt8>)] {
         let seen = memory.box.withLock { $0.seen }
-        return upstream.records.enumerated().compactMap { index, record in
-            let fresh = record.bytes.dropFirst(index < seen.count ? seen[index] : 0)
-            return fresh.isEmpty ? nil : normalised(Wire.text(fresh))
+        return upstream.records.enumerated().map { index, record in
+            (record.ended, record.bytes.dropFirst(index < seen.count ? seen[index] : 0))
         }
+    }
+
+    /// Whether every upstream connection has ended that received a request for this target since `startOver`, whole or not.
+    func hasEndedEach(with target: String) -> Bool {
+        records.allSatisfy { $0.ended || !Wire.text($0.fresh.suffix(1 << 16)).contains(" \(target) ") }
     }
 
     /// The same without the requests of `fence`, which may follow another on its connection.
@@ -222,9 +231,9 @@ final class HTTPBench: Sendable {
 
     /// Values of a counter or gauge by one of its labels; without labels under the empty name.
     func values(of metric: String, by label: String? = nil) async throws -> [String: Int] {
-        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText
+        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics")
         var values: [String: Int] = [:]
-        for line in page.split(separator: "\n") where line.hasPrefix(metric) {
+        for line in page.bodyLines(beginning: metric) {
             let rest = line.dropFirst(metric.utf8.count)
             guard rest.first == "{" || rest.first == " ",
                 let value = line.split(separator: " ").last.flatMap({ Double($0) })

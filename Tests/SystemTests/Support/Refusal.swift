@@ -218,9 +218,7 @@ extension HTTPBench {
     func neverWhole(_ target: String, _ name: Comment, _ sourceLocation: SourceLocation) async throws -> String {
         try await fence()
         let texts = receivedWithoutFences
-        try await eventually("the upstream connection ends: \(name)") {
-            upstream.records.allSatisfy { $0.ended || !Wire.text($0.bytes.suffix(1 << 16)).contains(" \(target) ") }
-        }
+        try await eventually("the upstream connection ends: \(name)") { hasEndedEach(with: target) }
         #expect(!upstream.requests.contains { $0.target == target }, name, sourceLocation: sourceLocation)
         #expect(texts.count <= 1, name, sourceLocation: sourceLocation)
         return texts.first ?? ""

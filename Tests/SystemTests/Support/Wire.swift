@@ -30,10 +30,25 @@ final class Wire: @unchecked Sendable {
     static func bytes(_ text: String) -> [UInt8] { text.unicodeScalars.map { UInt8($0.value) } }
 
     /// Text of bytes, as `bytes` reads it.
-    static func text(_ bytes: some Sequence<UInt8>) -> String {
-        var scalars = String.UnicodeScalarView()
-        for byte in bytes { scalars.append(Unicode.Scalar(byte)) }
-        return String(scalars)
+    ///
+    /// By plain loops over memory: the steps of a sequence and of a string's scalars are calls in a debug build.
+    static func text(_ bytes: some Collection<UInt8>) -> String {
+        let bytes = Array(bytes)
+        return String(unsafeUninitializedCapacity: 2 * bytes.count) { text in
+            var (index, count) = (0, 0)
+            while index < bytes.count {
+                let byte = bytes[index]
+                if byte < 0x80 {
+                    text[count] = byte
+                } else {
+                    text[count] = 0xC0 | byte >> 6
+                    count += 1
+                    text[count] = 0x80 | byte & 0x3F
+                }
+                (index, count) = (index + 1, count + 1)
+            }
+            return count
+        }
     }
 
     /// Sends text as it is, one byte for each character.
