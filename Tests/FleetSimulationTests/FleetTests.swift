@@ -43,22 +43,3 @@ struct FleetTests {
         #expect(one.writes == two.writes && one.refreshes == two.refreshes && one.writes > 100)
     }
 }
-
-/// A test that finds nothing proves nothing: each of these mistakes is found, and soon. One after the other, and not on
-/// the pool, which other tests need meanwhile.
-@Suite("Mistakes planted in the simulated fleet", .serialized)
-struct PlantedBugTests {
-    /// Not under a sanitizer, where these take six minutes: `FleetTests` has the same code run there.
-    @Test(
-        "is found within a minute of processor time", .disabled(if: Sanitizer.isOn, "slow there"),
-        arguments: PlantedBug.allCases)
-    func found(_ bug: PlantedBug) async throws {
-        let violation = try await offPool { FleetRun.hunt(for: bug, seconds: 60) }
-        #expect(violation != nil, "\(bug.rawValue) was not found")
-    }
-
-    @Test("the same worlds without a mistake show none")
-    func none() async throws {
-        #expect(try await offPool { FleetRun.hunt(for: nil, seconds: 10) } == nil)
-    }
-}

@@ -74,24 +74,19 @@ import Testing
         ),
     ]
 
-    /// User and system time of `lanyard check` in seconds; the shorter one of two.
+    /// User and system time of `lanyard check` in seconds.
     private func time(_ text: String) async throws -> Double {
         let folder = try TemporaryFolder()
         try folder.write("token", "t")
         let path = try folder.write("lanyard.yaml", text)
         let command = "\"$0\" check --config \"$1\" >/dev/null 2>&1; times"
-        var best = Double.infinity
-        for _ in 0..<2 {
-            let process = try ServerProcess("/bin/bash", ["-c", command, try Products.path("lanyard"), path])
-            #expect(try await process.waitForExit(within: .seconds(120)) == .code(0))
-            // The last line is that of the children: `1m2.345s 0m0.006s`.
-            let numbers =
-                process.output.split(separator: "\n").last?.split(whereSeparator: { "ms ".contains($0) }) ?? []
-            let parts = numbers.compactMap { Double($0) }
-            guard parts.count == 4 else { throw TestFailure("times: \(process.output)") }
-            best = min(best, parts[0] * 60 + parts[1] + parts[2] * 60 + parts[3])
-        }
-        return best
+        let process = try ServerProcess("/bin/bash", ["-c", command, try Products.path("lanyard"), path])
+        #expect(try await process.waitForExit(within: .seconds(120)) == .code(0))
+        // The last line is that of the children: `1m2.345s 0m0.006s`.
+        let numbers = process.output.split(separator: "\n").last?.split(whereSeparator: { "ms ".contains($0) }) ?? []
+        let parts = numbers.compactMap { Double($0) }
+        guard parts.count == 4 else { throw TestFailure("times: \(process.output)") }
+        return parts[0] * 60 + parts[1] + parts[2] * 60 + parts[3]
     }
 
     @Test(
@@ -99,7 +94,12 @@ import Testing
         arguments: documents.indices)
     func linear(_ index: Int) async throws {
         let document = Self.documents[index]
-        let (half, whole) = (try await time(document.text(6_000)), try await time(document.text(12_000)))
+        // What else the machine does only adds: the shortest of some runs is nearest to the cost.
+        var (half, whole) = (Double.infinity, Double.infinity)
+        for run in 0..<8 where run < 2 || whole >= half * 3 {
+            half = min(half, try await time(document.text(6_000)))
+            whole = min(whole, try await time(document.text(12_000)))
+        }
         let figure = "check of 6,000 and 12,000 \(document.name): \(half) s and \(whole) s of CPU"
         print(figure)
         #expect(whole < half * 3, "\(figure)")

@@ -89,6 +89,28 @@ package struct FleetRun: Sendable {
         return nil
     }
 
+    /// Hunts for each planted mistake, and for one where none was planted.
+    ///
+    /// - Parameter seconds: of a thread's processor time, for each.
+    /// - Returns: what went wrong, a line each: what was not found, and what was found in sound worlds.
+    package static func huntAll(seconds: Double, threads: Int) -> [String] {
+        // The one that takes all its time begins first.
+        let state = Guarded((rest: ([nil] + PlantedBug.allCases as [PlantedBug?])[...], faults: [String]()))
+        DispatchQueue.concurrentPerform(iterations: threads) { _ in
+            while let bug = state.withLock({ $0.rest.popFirst() }) {
+                let violation = hunt(for: bug, seconds: seconds)
+                let fault: String? =
+                    if let bug {
+                        violation == nil ? "the planted \(bug.rawValue) was not found" : nil
+                    } else {
+                        violation.map { "\($0)" }
+                    }
+                if let fault { state.withLock { $0.faults.append(fault) } }
+            }
+        }
+        return state.withLock(\.faults)
+    }
+
     /// What this thread has used so far.
     private static func processorSeconds() -> Double {
         var time = timespec()

@@ -8,10 +8,12 @@ struct SimulationCommand {
         usage: lanyard-simulation [--scale N] [--refreshes N] [--seed N] [--threads N] [--least N] [--bug NAME] [--seconds N]
                lanyard-simulation --world SEED --lifetime SECONDS [--span SECONDS] [--guided yes] [--accounts yes|no]
                                   [--bug NAME] [--tell yes]
+               lanyard-simulation --hunt SECONDS [--threads N]
 
           --scale N      1 is the long run: 1,000,000 session-days at 24-hour tokens, and 100,000 refreshes at each of 2 s, 20 s, 30 min
           --least N      fails unless each fault, state edge and crash point came so often
           --bug NAME     plants a mistake, which must be found; --bug list names them
+          --hunt N       plants each mistake in turn, and none: each must be found within N s of processor time, and none where none is
           --on yes       goes on after a broken promise
           --world SEED   one world, as a failure names it
           --guided yes   a guided one
@@ -26,7 +28,7 @@ struct SimulationCommand {
         var rest = arguments.dropFirst()
         let names: Set = [
             "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "tell", "on",
-            "refreshes", "guided", "accounts",
+            "refreshes", "guided", "accounts", "hunt",
         ]
         while let flag = rest.popFirst() {
             guard flag.hasPrefix("--"), names.contains(String(flag.dropFirst(2))), let value = rest.popFirst() else {
@@ -47,6 +49,7 @@ struct SimulationCommand {
             print(Self.usage)
             return 64
         }
+        if options["hunt"] != nil { return hunt() }
         let begin = Instant.now
         let report = report(bug ?? nil)
         let seconds = (Instant.now - begin).inSeconds
@@ -55,6 +58,15 @@ struct SimulationCommand {
         let failures = FleetSummary(report, seconds: seconds).failures(least: least)
         for failure in failures { print(failure) }
         return report.violations.isEmpty && failures.isEmpty ? 0 : 1
+    }
+
+    private func hunt() -> CInt {
+        let begin = Instant.now
+        let faults = FleetRun.huntAll(seconds: number("hunt", 0), threads: Int(number("threads", 2)))
+        let time = Int((Instant.now - begin).inSeconds)
+        print("\(PlantedBug.allCases.count) mistakes planted, \(faults.count) faults, in \(time) s")
+        for fault in faults { print("broken: \(fault)") }
+        return faults.isEmpty ? 0 : 1
     }
 
     private func report(_ bug: PlantedBug?) -> FleetReport {
