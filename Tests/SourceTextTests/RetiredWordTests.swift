@@ -31,6 +31,7 @@ import Testing
         let lowered = text.lowercased()
         let candidates = (words.map(String.init) + parts.map { $0.lowercased() })
             .filter { SourceFiles.holds(lowered, $0) }
+        guard !candidates.isEmpty else { return [] }
         return text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().compactMap { index, line in
             let lowered = line.lowercased()
             guard candidates.contains(where: { SourceFiles.holds(lowered, $0) }) else { return nil }

@@ -96,7 +96,7 @@ import Testing
         let document = Self.documents[index]
         // What else the machine does only adds: the shortest of some runs is nearest to the cost.
         var (half, whole) = (Double.infinity, Double.infinity)
-        for run in 0..<8 where run < 2 || whole >= half * 3 {
+        for run in 0..<5 where run < 2 || whole >= half * 3 {
             half = min(half, try await time(document.text(6_000)))
             whole = min(whole, try await time(document.text(12_000)))
         }

@@ -13,7 +13,7 @@ struct SimulationCommand {
           --scale N      1 is the long run: 1,000,000 session-days at 24-hour tokens, and 100,000 refreshes at each of 2 s, 20 s, 30 min
           --least N      fails unless each fault, state edge and crash point came so often
           --bug NAME     plants a mistake, which must be found; --bug list names them
-          --hunt N       plants each mistake in turn, and none: each must be found within N s of processor time, and none where none is
+          --hunt N       plants each mistake in worlds of its own: each must be found within N s of processor time, and none where none is
           --on yes       goes on after a broken promise
           --world SEED   one world, as a failure names it
           --guided yes   a guided one
@@ -62,7 +62,7 @@ struct SimulationCommand {
 
     private func hunt() -> CInt {
         let begin = Instant.now
-        let faults = FleetRun.huntAll(seconds: number("hunt", 0), threads: Int(number("threads", 2)))
+        let faults = FleetRun.huntAll(seconds: number("hunt", 0), threads: max(1, Int(number("threads", 2))))
         let time = Int((Instant.now - begin).inSeconds)
         print("\(PlantedBug.allCases.count) mistakes planted, \(faults.count) faults, in \(time) s")
         for fault in faults { print("broken: \(fault)") }
