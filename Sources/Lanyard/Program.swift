@@ -169,6 +169,7 @@ final class Program: Sendable {
         listenerTLS.start()
         identityTLS.start()
         sessions.start()
+        // After the sessions: no operator is told that a stored one is logged out.
         admin?.start()
         announce()
         reports?.start()

@@ -54,6 +54,26 @@ import Testing
         }
     }
 
+    @Test("the first status that an operator gets after a restart has every stored user logged in")
+    func firstStatus() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let device = try await Device.make(emulator, users: (0..<60).map { Device.User(name: "user\($0)") })
+        let first = try await device.start()
+        try await eventually("all are logged in", within: .seconds(60)) {
+            try await first.admin.status().users.allSatisfy(\.isIn)
+        }
+        guard try await first.process.terminate() == .code(143) else { throw TestFailure("SIGTERM") }
+
+        let second = try device.launch()
+        let admin = AdminClient(endpoint: .unix(device.socketPath()))
+        let end = ContinuousClock.now + .seconds(30)
+        var status: AdminStatus?
+        while status == nil, ContinuousClock.now < end { status = try? await admin.status() }
+        let users = try #require(status, "the admin socket did not respond").users
+        #expect(users.count == 60 && users.filter { !$0.isIn }.map(\.name) == [])
+        guard try await second.terminate() == .code(143) else { throw TestFailure("SIGTERM") }
+    }
+
     @Test("a restart keeps alice logged in: no login, no refresh, the same token", arguments: [SIGTERM, SIGKILL])
     func restart(_ signal: CInt) async throws {
         let bench = try await Bench()

@@ -8,7 +8,7 @@ import Logging
 /// tokens, the identity services that issue them, and the store that keeps them.
 ///
 /// All members but `report` belong to the queue of `loop`. Functions marked "From anywhere" may be called on any thread
-/// and return at once.
+/// and return at once; `start` waits.
 package final class SessionService: TokenSource, @unchecked Sendable {
     /// The loop `lanyard.sessions`. Its deadlines include time in which the machine was suspended.
     package let loop: EventLoop
@@ -105,8 +105,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         report.expectRefreshes(of: runner.name)
     }
 
-    /// Publishes the active user, then continues with the stored sessions and logs in the other users. From anywhere.
+    /// Publishes the active user, then continues with the stored sessions and logs in the other users. From any thread, not from the queue.
+    ///
+    /// Returns when the report has every stored session: until then it says of their users that they are logged out. After a second it
+    /// returns in any case.
     package func start() {
+        let isUnderWay = DispatchSemaphore(value: 0)
         loop.start()
         loop.post { [self] in
             publisher.activate(registry.active)
@@ -121,7 +125,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             isStarted = true
             for reload in reloadsBeforeStart { reload() }
             reloadsBeforeStart = []
+            isUnderWay.signal()
         }
+        _ = isUnderWay.wait(timeout: .now() + 1)
     }
 
     /// On the queue: at once, or after the start.
