@@ -165,7 +165,7 @@ import Testing
 
     @Test("a rotating refresh token survives restarts without a further login", arguments: ["grace", "one_use"])
     func rotation(_ rotation: String) async throws {
-        let bench = try await Bench(tokens: "2s", rotation: rotation)
+        let bench = try await Bench(tokens: EmulatorProcess.life(seconds: 2), rotation: rotation)
         for _ in 0..<4 {
             let lanyard = try await bench.start()
             try await lanyard.untilReady()

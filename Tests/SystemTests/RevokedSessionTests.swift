@@ -5,7 +5,7 @@ import Testing
 @Suite struct RevokedSessionTests {
     @Test("a revoked session is replaced by a silent login: no request fails", .timeLimit(minutes: 2))
     func silentLogin() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "4s")
+        let emulator = try await EmulatorProcess.start(tokens: EmulatorProcess.life(seconds: 4))
         let lanyard = try await LanyardProcess.start(emulator)
         try await lanyard.untilReady()
         let loop = ClosedLoop(clients: 5, lanyard.data, "/protected/", pause: .milliseconds(20))

@@ -126,7 +126,7 @@ import Testing
 
     @Test("a service whose clock is off is served all the same, and shown", arguments: [120, -120])
     func skewed(_ offset: Int) async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "4s")
+        let emulator = try await EmulatorProcess.start(tokens: EmulatorProcess.life(seconds: 4))
         try await emulator.control("PUT", "/settings", #"{"clock_offset_seconds":\#(offset)}"#)
         let device = try await Device.make(emulator, users: [Device.alice])
         let running = try await device.start()

@@ -15,7 +15,8 @@ import Testing
         .enabled(if: getuid() == 0 && SystemCallTrace.isPossible, "needs root and an strace that may trace"),
         .timeLimit(minutes: 2))
     func order() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "3s", arguments: ["--rotation", "grace"])
+        let emulator = try await EmulatorProcess.start(
+            tokens: EmulatorProcess.life(seconds: 3), arguments: ["--rotation", "grace"])
         let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace")
         let upstream = try RawServer()
         let file = device.folder.file("trace")

@@ -7,7 +7,8 @@ import Testing
 @Suite struct StoreTroubleTests {
     /// Short tokens and one-use refresh tokens: whatever is lost shows at once.
     private func bench(rotation: String = "one_use") async throws -> (emulator: EmulatorProcess, device: Device) {
-        let emulator = try await EmulatorProcess.start(tokens: "2s", arguments: ["--rotation", rotation])
+        let emulator = try await EmulatorProcess.start(
+            tokens: EmulatorProcess.life(seconds: 2), arguments: ["--rotation", rotation])
         let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, as: .nobody)
         return (emulator, device)
     }

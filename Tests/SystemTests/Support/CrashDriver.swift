@@ -45,7 +45,8 @@ final class CrashDriver {
     private var repeats: [String: Int] = [:]
 
     init(rotation: String, seed: UInt64) async throws {
-        emulator = try await EmulatorProcess.start(tokens: "3s", arguments: ["--rotation", rotation])
+        emulator = try await EmulatorProcess.start(
+            tokens: EmulatorProcess.life(seconds: 3), arguments: ["--rotation", rotation])
         try await emulator.add(Self.carol.email, password: Self.carol.password)
         device = try await Device.make(emulator, rotation: rotation)
         self.rotation = rotation
@@ -110,7 +111,7 @@ final class CrashDriver {
 
     /// Other lifetimes, and a service that is slower or faster before and after the effect of a call.
     private func disturb() async throws {
-        let life = Int.random(in: 2...4, using: &random)
+        let life = Int.random(in: 2...4, using: &random) * Sanitizer.stretch
         try await emulator.control("PUT", "/settings", #"{"access_token_seconds":\#(life)}"#)
         for route in ["login", "refresh", "logout"] {
             for before in [true, false] {
@@ -125,7 +126,7 @@ final class CrashDriver {
         let operation = model.operation(&random)
         let microseconds =
             operation == .wait
-            ? Int.random(in: 0...3_000_000, using: &random)
+            ? Int.random(in: 0...3_000_000 * Sanitizer.stretch, using: &random)
             : Int.random(in: 0...[5_000, 40_000, 40_000, 200_000].randomElement(using: &random)!, using: &random)
         if case .login(let name) = operation { allow("\(name)@example.com", "asked for") }
         let call = Self.begin(operation, running.admin)

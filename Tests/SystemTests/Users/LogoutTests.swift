@@ -35,7 +35,7 @@ import Testing
 
     @Test("a configured user that was logged out stays so, over a restart as well, until an operator logs it in")
     func configured() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "2s")
+        let emulator = try await EmulatorProcess.start(tokens: EmulatorProcess.life(seconds: 2))
         let device = try await Device.make(emulator, rest: "active_user: alice\n")
         var running = try await device.start()
         try await running.untilReady()
