@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(minutes: 2)) struct HangingLoginTests {
     @Test("logins that hang take no refresh's place: users that are logged in stay served")
     func refreshesGoFirst() async throws {
-        let bench = try await UsersBench.start(tokens: EmulatorProcess.life(seconds: 4))
+        let bench = try await UsersBench.start(tokens: "4s")
         try await bench.untilAlice()
         let alice = try await bench.account("alice")
         try await bench.emulator.control("POST", "/delays", #"{"route":"login","milliseconds":60000,"before":true}"#)
