@@ -107,7 +107,7 @@ import Testing
         let running = try await device.start()
         try await running.untilReady()
         try await running.admin.call("POST", "/v1/users", Self.carol)
-        try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":800}"#)
+        try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":\#(800 * Sanitizer.stretch)}"#)
         let admin = running.admin
         let body = AdminClient.password("carol@example.com", "carol-secret-word")
         async let login = admin.ask("POST", "/v1/users/carol/login", body)

@@ -17,7 +17,8 @@ import Testing
 
     /// One-use tokens: a lost rotation would end the session at the next refresh.
     static func keepNewest(seconds: Int) async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "4s", arguments: ["--rotation", "one_use"])
+        let emulator = try await EmulatorProcess.start(
+            tokens: EmulatorProcess.life(seconds: 4), arguments: ["--rotation", "one_use"])
         let device = try await Device.make(emulator, rotation: "one_use")
         let one = try await device.start("one"), two = try await device.start("two")
         try await one.untilReady()
@@ -25,7 +26,7 @@ import Testing
         let loops = [one, two].flatMap { running in
             ["/as/alice", "/as/bob"].map { ClosedLoop(clients: 2, running.data, $0, pause: .milliseconds(10)) }
         }
-        try await Task.sleep(for: .seconds(seconds))
+        try await Task.sleep(for: .seconds(seconds * Sanitizer.stretch))
         for loop in loops {
             let tally = try await loop.stop()
             #expect(tally.failed == 0, "\(tally.failures.first ?? "")\n\(one.process.log)\n\(two.process.log)")
