@@ -10,7 +10,7 @@ import Testing
 struct SecretsInMemoryTests {
     @Test("after a login and refreshes the memory holds the password nowhere, and the refresh token once")
     func memory() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: EmulatorProcess.life(seconds: 2))
+        let emulator = try await EmulatorProcess.start(tokens: "2s")
         let lanyard = try await LanyardProcess.start(emulator)
         try await lanyard.untilReady()
         try await eventually("two refreshes have been made") { try await emulator.calls("refresh") >= 2 }

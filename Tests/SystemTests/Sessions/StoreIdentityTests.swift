@@ -42,7 +42,7 @@ import Testing
     @Test("two processes on one store that disagree about the service each serve their own token")
     func disagreement() async throws {
         // A token is not used in its last tenth: a request has that long to arrive, and a refresh a quarter of the life.
-        let tokens = "\(3 * Sanitizer.stretch)s"
+        let tokens = EmulatorProcess.life(seconds: 3)
         let (first, second) = (try await EmulatorProcess.start(tokens: tokens), try await Self.elsewhere(tokens))
         let device = try await Device.make(first, users: [Device.alice])
         let one = try await device.start("one", upstream: first.endpoint)

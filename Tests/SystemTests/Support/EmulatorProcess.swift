@@ -27,8 +27,7 @@ final class EmulatorProcess: Sendable {
         return EmulatorProcess(process, try RawEndpoint(address), folder)
     }
 
-    /// A life of access tokens that is short, and still several times what a refresh takes: under a sanitizer, beside other tests,
-    /// that can be more than a second.
+    /// A short life of access tokens, `Sanitizer.stretch` times as long under a sanitizer: there a refresh can take more than a second.
     static func life(seconds: Int) -> String { "\(seconds * Sanitizer.stretch)s" }
 
     private init(_ process: ServerProcess, _ endpoint: RawEndpoint, _ folder: TemporaryFolder) {
