@@ -98,4 +98,29 @@ struct HealthWithoutDescriptorsTests {
         clients.forEach { $0.close() }
         #expect(try await lanyard.process.terminate() == .code(143))
     }
+
+    @Test("a probe that not even the reserve lets in is answered as soon as there are descriptors again")
+    func soonAfter() async throws {
+        let lanyard = try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token")
+        try await lanyard.untilReady()
+        let waits = try await offPool {
+            try (0..<5).map { _ in
+                // Below every descriptor of the reserve: to close one of them is no help.
+                try Starving.limitAtOnce(lanyard, 3)
+                let probe = try RawClient(lanyard.health)
+                defer { probe.close() }
+                probe.socket.stampArrivals()
+                try probe.send("GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                #expect(throws: TestFailure.self) { try probe.read(1, within: .milliseconds(30)) }
+                try Starving.limitAtOnce(lanyard, 1024)
+                let start = Date().timeIntervalSince1970
+                #expect(try probe.response().status == 200)
+                return try #require(probe.reader.lastArrival) - start
+            }
+        }
+        // The quickest: other tests run beside this one. Health has 100 ms in all, 30 of which are gone.
+        #expect(try #require(waits.min()) < 0.04 * Double(Sanitizer.stretch), "\(waits)")
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
 }

@@ -23,8 +23,10 @@ final class OperatorListener: Watcher, @unchecked Sendable {
 
     /// Delayed responses at once.
     private static let delayedMax = 16
-    /// After an accept that failed because descriptors or memory were missing.
-    private static let acceptRetryDelay = Duration.milliseconds(100)
+    /// After an accept that failed for want of a descriptor. Short, because a probe waits, and a response has to come within 100 ms.
+    private static let shortageDelay = Duration.milliseconds(10)
+    /// After any other accept that failed and would fail again.
+    private static let failureDelay = Duration.milliseconds(100)
 
     let loop: EventLoop
     /// The bound address.
@@ -101,10 +103,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         for _ in 0..<profile.acceptsPerTurn where !acceptOne() { return }
     }
 
-    override func due(_ deadline: Deadline) {
-        reserve.refill()
-        listen()
-    }
+    override func due(_ deadline: Deadline) { resumeAccepting() }
 
     /// Accepts one connection. False if none waits or none can be accepted now.
     private func acceptOne() -> Bool {
@@ -120,11 +119,10 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         case .queueEmpty: break
         case .clientGone: return true
         case .noDescriptor:
-            // The listener is watched again after the pause.
-            DescriptorShortage.shared.release()
-            pauseAccepting()
+            pauseAccepting(for: Self.shortageDelay)
+            releaseDescriptors()
         case .lasting:
-            pauseAccepting()
+            pauseAccepting(for: Self.failureDelay)
             logPause(code)
         }
         return false
@@ -185,9 +183,23 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     }
 
     /// Stops watching the listener for a pause, because it would stay readable and the loop would spin.
-    private func pauseAccepting() {
+    private func pauseAccepting(for delay: Duration) {
         unwatch()
-        loop.set(deadline, at: loop.now + Self.acceptRetryDelay)
+        loop.set(deadline, at: loop.now + delay)
+    }
+
+    private func resumeAccepting() {
+        loop.set(deadline, at: .never)
+        reserve.refill()
+        listen()
+    }
+
+    /// Has all owners close the descriptors that they can spare. If there were any, the pause ends.
+    private func releaseDescriptors() {
+        DescriptorShortage.shared.release { [weak self, loop] count in
+            guard count > 0 else { return }
+            loop.post { [weak self] in self?.resumeAccepting() }
+        }
     }
 
     private func logPause(_ code: CInt) {

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -58,6 +59,20 @@ enum Starving {
     static func limit(_ lanyard: LanyardProcess, _ count: Int) async throws {
         let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(lanyard.process.pid)", "--nofile=\(count):"])
         #expect(try await prlimit.waitForExit() == .code(0))
+    }
+
+    private typealias PRLimit =
+        @convention(c) (pid_t, CInt, UnsafePointer<rlimit>?, UnsafeMutablePointer<rlimit>?) -> CInt
+
+    /// The same without a program that needs time: the process has the limit when this returns.
+    static func limitAtOnce(_ lanyard: LanyardProcess, _ count: Int) throws {
+        // Glibc's module hides prlimit(2), a GNU extension.
+        let prlimit = unsafeBitCast(try #require(dlsym(nil, "prlimit")), to: PRLimit.self)
+        let (pid, kind) = (lanyard.process.pid, CInt(RLIMIT_NOFILE.rawValue))
+        var limits = rlimit()
+        try #require(prlimit(pid, kind, nil, &limits) == 0)
+        limits.rlim_cur = rlim_t(count)
+        try #require(prlimit(pid, kind, &limits, nil) == 0)
     }
 
     private static func descriptors(of lanyard: LanyardProcess) throws -> Set<Int> {
