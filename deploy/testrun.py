@@ -12,8 +12,8 @@ that failed, a run without a test, a sanitizer that left a report, and temporary
 With --reports the program is sanitized, hence many times slower, and so are its neighbours: a test that fails then runs once
 more, alone and not beside others (FOLDER/NAME-again.log), and is counted if it fails again. With --again the same holds for any
 program: a machine that nobody watches, such as CI's, may be busy with other things. One that stood still is counted at once:
-that is no slowness. A test that failed and then passed alone is flaky: the tally names it with what failed first, in a line
-that begins with `~`.
+that is no slowness. So is one that ran alone and took longer than the time that is left. A test that failed and then passed
+alone is flaky: the tally names it with what failed first, in a line that begins with `~`.
 
 The tests make their temporary folders in one folder, which LANYARD_TEST_FOLDER and TMPDIR name. It is removed with the run,
 also when that is ended from outside.
@@ -49,6 +49,7 @@ class Stream:
         self.running = {}
         self.passed, self.failed, self.skipped = [], [], []
         self.passed_ids, self.failed_ids = [], []
+        self.seconds = {}
         self.issues = {}
         self.ended = False
 
@@ -86,7 +87,7 @@ class Stream:
                 self.running.pop(test, None)
                 self.skipped.append((self.names[test], texts[0] if texts else ""))
             elif kind == "testEnded":
-                self.running.pop(test, None)
+                self.seconds[test] = time.monotonic() - self.running.pop(test, time.monotonic())
                 (self.failed_ids if "fail" in symbols else self.passed_ids).append(test)
                 (self.failed if "fail" in symbols else self.passed).append(self.names[test])
 
@@ -338,7 +339,12 @@ def main():
     runs, stream = [first], first.stream
     failed, passed, forgiven = stream.failed_ids, list(stream.passed), []
     left = options.limit - (time.monotonic() - started)
-    if (options.reports or options.again) and first.was_seen_through and failed and left > 0:
+    # A test that had no neighbours needs as long again; what others would take without theirs is not known.
+    need = sum(stream.seconds.get(test, 0) for test in failed) if "--no-parallel" in command else 0
+    wanted = (options.reports or options.again) and first.was_seen_through and bool(failed)
+    if wanted and left <= need:
+        print(f"    not run again, for want of time: it may take {need:.0f} s, and {max(left, 0):.0f} s are left")
+    elif wanted:
         again = Run([*selecting(command, stream.failed_ids), "--no-parallel"], left, options.standstill, options.folder,
                     plain + "-again")
         runs.append(again)

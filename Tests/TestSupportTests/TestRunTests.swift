@@ -7,7 +7,7 @@ import Testing
 @Suite(.timeLimit(minutes: 1)) struct TestRunTests {
     private let folder: TemporaryFolder
 
-    /// The program: one test, which fails if it runs `beside` others; what else it does is Python.
+    /// The program: one test, which fails if it runs `beside` others, or `always`; what else it does is Python.
     init() throws {
         folder = try TemporaryFolder()
         try folder.write(
@@ -23,7 +23,7 @@ import Testing
             def event(kind, symbol=None, **more):
                 messages = [{"text": "the first expectation", "symbol": symbol}] if symbol else []
                 write("event", kind=kind, testID=place, messages=messages, **more)
-            fails = beside == "fails" and "--no-parallel" not in sys.argv
+            fails = beside == "always" or beside == "fails" and "--no-parallel" not in sys.argv
             write("test", kind="function", id=place, name="function()")
             event("testStarted")
             exec(more)
@@ -34,13 +34,14 @@ import Testing
             """)
     }
 
-    private func start(beside: String = "passes", doing more: String = "", _ options: [String] = []) throws
-        -> ServerProcess
-    {
+    private func start(
+        beside: String = "passes", doing more: String = "", _ options: [String] = [], serial: Bool = false
+    ) throws -> ServerProcess {
         try ServerProcess(
             "/usr/bin/python3",
             [Products.root + "/deploy/testrun.py", "--name", "run", "--limit", "20", "--folder", folder.path] + options
-                + ["--", "/usr/bin/python3", folder.file("tests.py"), beside, more])
+                + ["--", "/usr/bin/python3", folder.file("tests.py"), beside, more]
+                + (serial ? ["--no-parallel"] : []))
     }
 
     /// The lines of the tally when the run has ended.
@@ -61,6 +62,13 @@ import Testing
     func once() async throws {
         #expect(
             try await tally(of: start(beside: "fails")) == ["0 1", "# run: ✘ function(): the first expectation"])
+    }
+
+    @Test("a test that ran alone and took longer than the time that is left is not run again")
+    func noTime() async throws {
+        let run = try start(beside: "always", doing: "time.sleep(6)", ["--again", "--limit", "10"], serial: true)
+        #expect(try await tally(of: run) == ["0 1", "# run: ✘ function(): the first expectation"])
+        #expect(run.output.contains("not run again, for want of time"), "\(run.output)")
     }
 
     @Test("a run that leaves nothing in its temporary folder is passed, and the folder is removed")

@@ -41,7 +41,7 @@ struct LongSoakTests {
             let last = rests[rests.count - 1]
             print(
                 "soak, round \(round): resident \(last.residentBytes), descriptors \(last.descriptors),",
-                "threads \(last.threads), slowest health answer \(probe.slowest) s")
+                "threads \(last.threads), slowest health answer \(probe.slowest) s, \(probe.slowestPath)")
         }
         probe.stop()
         try await eventually("the probe ends") { !probe.isRunning }
@@ -91,7 +91,9 @@ struct LongSoakTests {
         #expect(last.residentBytes - first.residentBytes < Self.growthMax, "\(rests.map(\.residentBytes))")
         #expect(last.descriptors <= first.descriptors + Self.descriptorsMore, "\(rests.map(\.descriptors))")
         #expect(probe.failures == [])
-        #expect(probe.slowest < Self.healthMax, "the slowest of \(probe.count) answers took \(probe.slowest) s")
+        #expect(
+            probe.slowest < Self.healthMax,
+            "the slowest of \(probe.count) answers, \(probe.slowestPath), took \(probe.slowest) s")
         #expect(try await bench.metric("lanyard_internal_errors_total") == 0)
         let log = bench.lanyard.process.log
         for secret in [SoakBench.password, "fixed-token", "aaaaaaaa", "eyJ"] {

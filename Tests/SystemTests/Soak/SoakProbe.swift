@@ -12,6 +12,7 @@ final class SoakProbe: Sendable {
         var isRunning = true
         var count = 0
         var slowest = 0.0
+        var slowestPath = ""
         var failures: [String] = []
     }
 
@@ -30,7 +31,9 @@ final class SoakProbe: Sendable {
                 state.box.withLock { state in
                     state.count += 1
                     switch outcome {
-                    case .success(let seconds): state.slowest = max(state.slowest, seconds)
+                    case .success(let seconds) where seconds > state.slowest:
+                        (state.slowest, state.slowestPath) = (seconds, path)
+                    case .success: break
                     case .failure(let error): state.failures.append("\(path): \(error)")
                     }
                 }
@@ -49,6 +52,8 @@ final class SoakProbe: Sendable {
     var count: Int { state.box.withLock { $0.count } }
     /// The slowest response in seconds.
     var slowest: Double { state.box.withLock { $0.slowest } }
+    /// What it was the response of.
+    var slowestPath: String { state.box.withLock { $0.slowestPath } }
     /// Questions without a sound response.
     var failures: [String] { state.box.withLock { $0.failures } }
 
