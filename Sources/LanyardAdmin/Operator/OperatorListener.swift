@@ -23,7 +23,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
 
     /// Delayed responses at once.
     private static let delayedMax = 16
-    /// After an accept that failed for want of a descriptor. Short, because a probe waits, and a response has to come within 100 ms.
+    /// After an accept that failed for want of a descriptor. Short, because a probe waits, and a response has to come within 100 ms. A loop
+    /// that lingers comes up to 10 ms later.
     private static let shortageDelay = Duration.milliseconds(10)
     /// After any other accept that failed and would fail again.
     private static let failureDelay = Duration.milliseconds(100)
