@@ -36,16 +36,34 @@ import Testing
         "it takes no IPv4 connection, and leaves 0.0.0.0 at the same port to another listener",
         .enabled("needs IPv6") { Self.isThere })
     func wildcard() async throws {
-        let upstream = try RawServer()
-        let six = try await start("[::]:0", before: upstream)
+        let (sixUpstream, fourUpstream) = (try RawServer(), try RawServer())
+        let (six, four) = try await pair(sixUpstream, fourUpstream)
         try await six.untilReady()
-        let port = six.data.port
-        #expect(try await status("[::1]:\(port)") == "200")
-        #expect(try await status("127.0.0.1:\(port)") == "000")
-        let four = try await start("0.0.0.0:\(port)", before: upstream)
         try await four.untilReady()
+        let port = six.data.port
         #expect(try await status("127.0.0.1:\(port)") == "200")
         #expect(try await status("[::1]:\(port)") == "200")
+        #expect((sixUpstream.requests.count, fourUpstream.requests.count) == (1, 1))
+        try await four.process.terminate()
+        // Whoever has the IPv4 port now, if anybody: it is not Lanyard at [::].
+        _ = try await status("127.0.0.1:\(port)")
+        #expect(sixUpstream.requests.count == 1)
+    }
+
+    /// One at a port of [::], one at the same port of 0.0.0.0: of those that the kernel chooses for IPv6, some are taken for IPv4.
+    private func pair(
+        _ sixUpstream: RawServer, _ fourUpstream: RawServer
+    ) async throws -> (six: LanyardProcess, four: LanyardProcess) {
+        var attempts = 0
+        while true {
+            let six = try await start("[::]:0", before: sixUpstream)
+            attempts += 1
+            do {
+                return (six, try await start("0.0.0.0:\(six.data.port)", before: fourUpstream))
+            } catch  where attempts < 5 && "\(error)".contains("is in use by another process") {
+                try await six.process.terminate()
+            }
+        }
     }
 
     @Test("health at [::] is asked at ::1", .enabled("needs IPv6") { Self.isThere })
