@@ -32,10 +32,16 @@ package struct MetricsPage {
         /// The lines grouped by metric, in the order of first mention.
         var grouped: [Line] {
             var places: [[MetricSample.Label]: Int] = [:]
-            for line in order where places[line.metric] == nil { places[line.metric] = places.count }
-            return order.enumerated().sorted {
-                (places[$0.element.metric]!, $0.offset) < (places[$1.element.metric]!, $1.offset)
-            }.map(\.element)
+            var groups: [[Line]] = []
+            for line in order {
+                let place = places[line.metric, default: groups.count]
+                if place == groups.count {
+                    places[line.metric] = place
+                    groups.append([])
+                }
+                groups[place].append(line)
+            }
+            return groups.flatMap(\.self)
         }
     }
 

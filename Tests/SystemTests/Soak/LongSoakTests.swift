@@ -4,9 +4,7 @@ import TestSupport
 import Testing
 
 /// Ten minutes in which everything around Lanyard lies, hangs, changes and runs out; it has to come to rest as it began.
-@Suite(
-    .timeLimit(minutes: 16), .serialized,
-    .enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 })
+@Suite(.timeLimit(minutes: 16), .serialized)
 struct LongSoakTests {
     /// What the process holds at rest.
     private struct Rest {
@@ -30,7 +28,11 @@ struct LongSoakTests {
     func soak() async throws {
         let bench = try await SoakBench.start()
         try await bench.untilCalm(within: .seconds(30))
+        let surroundings = try [getpid(), bench.emulator.process.pid].flatMap(Self.threads)
         let probe = SoakProbe(bench.lanyard.health)
+        // What stands for other machines may not take the processor from Lanyard: on two CPUs health would wait for the clients, not for
+        // Lanyard. Threads that are made later by these have their priority.
+        for thread in surroundings { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), id_t(thread), 5) }
         let end = ContinuousClock.now + .seconds(Self.seconds)
         var rests: [Rest] = []
         var round: UInt64 = 0
@@ -51,6 +53,10 @@ struct LongSoakTests {
         // The end waits for no file.
         try HangingFiles.hang(bench.folder.file("fixed"))
         #expect(try await bench.lanyard.process.terminate(within: .seconds(20)) == .code(143))
+    }
+
+    private static func threads(of process: pid_t) throws -> [pid_t] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process)/task").compactMap { pid_t($0) }
     }
 
     /// Clients, operators and all troubles at once.
@@ -99,6 +105,7 @@ struct LongSoakTests {
         for secret in [SoakBench.password, "fixed-token", "aaaaaaaa", "eyJ"] {
             #expect(!log.contains(secret), "the log holds \(secret)")
         }
+        #expect(log.contains("Too many open files"))
         // It was a storm: each trouble has come, and most requests were served all the same.
         for what in [
             "upstream lies", "calls of the lying identity", "identity troubles", "shortages of descriptors",

@@ -125,11 +125,18 @@ final class SoakBench: Sendable {
         return Set(names.compactMap { Int($0) })
     }
 
-    /// So many descriptors, by number, may the process have from now on.
-    func limitDescriptors(to count: Int) async throws {
-        let prlimit = try ServerProcess(
-            "/usr/bin/prlimit", ["--pid", "\(lanyard.process.pid)", "--nofile=\(count):"])
-        _ = try await prlimit.waitForExit()
+    /// A limit that leaves as good as nothing to open: the lowest free number is beyond it.
+    ///
+    /// Not so low that it cuts off the reserve of the health listener, which consists of eventfds. No limit does that which was there from
+    /// the start; one that comes later does when a number below the reserve happens to be free.
+    var tightLimit: Int {
+        let used = descriptors
+        let free = (0...used.count).first { !used.contains($0) } ?? used.count
+        let events = used.filter { number in
+            let path = "/proc/\(lanyard.process.pid)/fd/\(number)"
+            return (try? FileManager.default.destinationOfSymbolicLink(atPath: path))?.contains("eventfd") == true
+        }
+        return max(free, (events.max() ?? 0) + 1)
     }
 
     /// The sum of a metric over all its labels but those that do not fit.

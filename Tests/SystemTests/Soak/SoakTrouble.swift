@@ -38,11 +38,9 @@ struct SoakTrouble: Sendable {
         while ContinuousClock.now < end {
             try await Task.sleep(for: random.milliseconds(3000...7000))
             bench.findings.count("shortages of descriptors")
-            let used = bench.descriptors
-            // The lowest free number is beyond the limit: nothing new can be opened.
-            try await bench.limitDescriptors(to: (0...used.count).first { !used.contains($0) } ?? used.count)
+            try Starving.limitAtOnce(bench.lanyard, bench.tightLimit)
             try await Task.sleep(for: random.milliseconds(300...1500))
-            try await bench.limitDescriptors(to: 1024)
+            try Starving.limitAtOnce(bench.lanyard, 1024)
         }
     }
 
@@ -71,7 +69,7 @@ struct SoakTrouble: Sendable {
     func end() async throws {
         try bench.gate.set(.pass)
         try await bench.emulator.control("DELETE", "/faults", "{}")
-        try await bench.limitDescriptors(to: 1024)
+        try Starving.limitAtOnce(bench.lanyard, 1024)
         for name in SoakBench.members { try bench.folder.write(name, SoakBench.password) }
         for name in SoakBench.members + ["fixed", "admin"] { HangingFiles.release(bench.folder.file(name)) }
     }
