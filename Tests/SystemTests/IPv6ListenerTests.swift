@@ -60,7 +60,8 @@ import Testing
             attempts += 1
             do {
                 return (six, try await start("0.0.0.0:\(six.data.port)", before: fourUpstream))
-            } catch  where attempts < 5 && "\(error)".contains("is in use by another process") {
+            } catch {
+                guard attempts < 5, "\(error)".contains("is in use by another process") else { throw error }
                 try await six.process.terminate()
             }
         }

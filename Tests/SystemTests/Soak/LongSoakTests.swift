@@ -4,7 +4,9 @@ import TestSupport
 import Testing
 
 /// Ten minutes in which everything around Lanyard lies, hangs, changes and runs out; it has to come to rest as it began.
-@Suite(.timeLimit(minutes: 16), .serialized)
+@Suite(
+    .timeLimit(minutes: 16), .serialized,
+    .enabled("only root sees the descriptors of a process that is not dumpable") { DescriptorTable.isReadable })
 struct LongSoakTests {
     /// What the process holds at rest.
     private struct Rest {

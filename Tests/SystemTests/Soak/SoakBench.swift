@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import TestSupport
+import Testing
 
 /// Lanyard with three shards, four users of three identities, and a lying upstream for each of them.
 ///
@@ -129,14 +130,12 @@ final class SoakBench: Sendable {
     ///
     /// Not so low that it cuts off the reserve of the health listener, which consists of eventfds. No limit does that which was there from
     /// the start; one that comes later does when a number below the reserve happens to be free.
-    var tightLimit: Int {
+    func tightLimit() throws -> Int {
         let used = descriptors
-        let free = (0...used.count).first { !used.contains($0) } ?? used.count
-        let events = used.filter { number in
-            let path = "/proc/\(lanyard.process.pid)/fd/\(number)"
-            return (try? FileManager.default.destinationOfSymbolicLink(atPath: path))?.contains("eventfd") == true
-        }
-        return max(free, (events.max() ?? 0) + 1)
+        let pid = lanyard.process.pid
+        let events = used.filter { DescriptorTable.target(of: $0, in: pid)?.contains("eventfd") == true }
+        let free = try #require((0...used.count).first { !used.contains($0) })
+        return max(free, try #require(events.max(), "its descriptors cannot be seen") + 1)
     }
 
     /// The sum of a metric over all its labels but those that do not fit.

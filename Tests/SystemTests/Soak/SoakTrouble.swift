@@ -38,9 +38,9 @@ struct SoakTrouble: Sendable {
         while ContinuousClock.now < end {
             try await Task.sleep(for: random.milliseconds(3000...7000))
             bench.findings.count("shortages of descriptors")
-            try Starving.limitAtOnce(bench.lanyard, bench.tightLimit)
+            try Starving.limit(bench.lanyard, bench.tightLimit())
             try await Task.sleep(for: random.milliseconds(300...1500))
-            try Starving.limitAtOnce(bench.lanyard, 1024)
+            try Starving.limit(bench.lanyard, 1024)
         }
     }
 
@@ -69,7 +69,7 @@ struct SoakTrouble: Sendable {
     func end() async throws {
         try bench.gate.set(.pass)
         try await bench.emulator.control("DELETE", "/faults", "{}")
-        try Starving.limitAtOnce(bench.lanyard, 1024)
+        try Starving.limit(bench.lanyard, 1024)
         for name in SoakBench.members { try bench.folder.write(name, SoakBench.password) }
         for name in SoakBench.members + ["fixed", "admin"] { HangingFiles.release(bench.folder.file(name)) }
     }

@@ -12,7 +12,7 @@ enum Starving {
     /// - Returns: the clients of `fillHoles`.
     static func starve(_ lanyard: LanyardProcess) async throws -> [RawClient] {
         let fillers = try await fillHoles(of: lanyard)
-        try await limit(lanyard, try lowestFree(try await settledDescriptors(of: lanyard)))
+        try limit(lanyard, try lowestFree(try await settledDescriptors(of: lanyard)))
         return fillers
     }
 
@@ -55,17 +55,11 @@ enum Starving {
         return used
     }
 
-    /// Sets the soft limit of a running process.
-    static func limit(_ lanyard: LanyardProcess, _ count: Int) async throws {
-        let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(lanyard.process.pid)", "--nofile=\(count):"])
-        #expect(try await prlimit.waitForExit() == .code(0))
-    }
-
     private typealias PRLimit =
         @convention(c) (pid_t, CInt, UnsafePointer<rlimit>?, UnsafeMutablePointer<rlimit>?) -> CInt
 
-    /// The same without a program that needs time: the process has the limit when this returns.
-    static func limitAtOnce(_ lanyard: LanyardProcess, _ count: Int) throws {
+    /// Sets the soft limit of a running process, which has it when this returns.
+    static func limit(_ lanyard: LanyardProcess, _ count: Int) throws {
         // Glibc's module hides prlimit(2), a GNU extension.
         let prlimit = unsafeBitCast(try #require(dlsym(nil, "prlimit")), to: PRLimit.self)
         let (pid, kind) = (lanyard.process.pid, CInt(RLIMIT_NOFILE.rawValue))
