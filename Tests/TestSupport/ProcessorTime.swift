@@ -36,5 +36,12 @@ package enum ProcessorTime {
         return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
     }
 
+    /// The same of the thread that asks (clock_gettime(2)).
+    package static var usedByThread: Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+        return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+    }
+
     private static var ticks: Double { Double(sysconf(CInt(_SC_CLK_TCK))) }
 }

@@ -82,6 +82,13 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
             authorization: y\r\nC: 3\r\n\r\n
             """,
             response: ok),
+        .init("bare line feeds", "GET / HTTP/1.1\nHost: localhost\n\n", response: ok),
+        .init(
+            "an empty chunked body, a refusal behind it",
+            "DELETE / \(host)Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "GET /%zz \(last)\r\n", response: ok),
+        .init(
+            "HEAD, and a field that Connection names",
+            "HEAD / \(host)Authorization: x\r\nConnection: close, authorization\r\n\r\n", response: ok),
         .init(
             "a body whose client does not wait for 100",
             "PUT /e \(host)Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc", "GET /f \(last)\r\n"
@@ -118,6 +125,7 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         .init(
             "a bare line feed", "GET / \(host)\r\n", get, response: "HTTP/1.1 200 OK\r\nA: 1\nContent-Length: 0\r\n\r\n"
         ),
+        .init("a status of four digits", "GET / \(host)\r\n", get, response: "HTTP/1.1 2000 OK\r\n\r\n"),
         .init("the end within the head", get) { _ in .text("HTTP/1.1 200 OK\r\nA: 1\r\n").closing },
         .init(
             "fields that do not travel", get,
@@ -184,6 +192,13 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
                 ? .text("HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nhello\0")
                 : .text("pong\r\n\r\n").closing
         },
+        .init("an upgrade behind an early hint, and behind an empty line", "\r\n" + asking, "PING\r\n\r\n") {
+            $0.message.method == "GET"
+                ? .text(
+                    "HTTP/1.1 103 Hint\r\nLink: l\r\n\r\nHTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                )
+                : .text("pong\r\n\r\n").closing
+        },
         .init("an upgrade refused, the next request behind it", asking, get) {
             $0.message.target == "/ws"
                 ? .text("HTTP/1.1 426 No\r\nUpgrade: other\r\nContent-Length: 2\r\n\r\nno") : .text(ok)
@@ -195,32 +210,56 @@ struct TornExchange: Sendable, CustomTestStringConvertible {
         ),
     ]
 
-    /// Refuses the token of every other POST.
-    private static func refusing(_ response: String) -> RawServer.Script {
-        let posts = Guarded(0)
+    /// Refuses the token of every other request with this method.
+    private static func refusing(
+        _ response: @autoclosure @escaping @Sendable () -> RawResponse, method: String = "POST"
+    ) -> RawServer.Script {
+        let count = Guarded(0)
         return { request in
-            guard request.message.method == "POST" else { return .text(ok) }
-            let number = posts.withLock { posts in
-                posts += 1
-                return posts
+            guard request.message.method == method else { return .text(ok) }
+            let number = count.withLock { count in
+                count += 1
+                return count
             }
-            return number % 2 == 1 ? .text(response) : .response(body: request.message.bodyText)
+            return number % 2 == 1 ? response() : .response(body: request.message.bodyText)
         }
     }
 
+    private static let refusal = "HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno"
+    private static let chunkedRefusal =
+        "HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n2;x\r\nno\r\n0\r\nT: 1\r\n\r\n"
+
     private static let replays: [TornExchange] = [
+        .init(
+            "a refused token, no body", "GET /r?b \(host)\r\n", "HEAD / \(last)\r\n",
+            script: refusing(.text(refusal), method: "GET")),
         .init(
             "a refused token, the body held", "POST /1 \(host)Content-Length: 5\r\n\r\nhello", get,
             script: refusing(
-                "HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer error=\"invalid_token\"\r\nContent-Length: 2\r\n\r\nno")),
+                .text(
+                    """
+                    HTTP/1.1 103 Early\r\nLink: l\r\n\r\nHTTP/1.1 401 No\r\n\
+                    WWW-Authenticate: Bearer error=\"invalid_token\"\r\nContent-Length: 2\r\n\r\nno
+                    """))),
         .init(
             "a refused token, the body chunked, the refusal too",
-            "POST /1 \(host)Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1;x\r\n!\r\n0\r\n\r\n", get,
-            script: refusing("HTTP/1.1 401 No\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n")),
+            "POST /1 \(host)Transfer-Encoding: chunked\r\n\r\n5;a=\"b\"\r\nhello\r\n1;x\r\n!\r\n0\r\nT: 1\r\n\r\n", get,
+            script: refusing(.text(chunkedRefusal))),
+        .init(
+            "a refused token, an empty chunked body, a malformed request behind it",
+            "PUT /1 \(host)Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "GET * HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            script: refusing(.text("HTTP/1.1 401 No\r\n\r\nuntil the end").closing, method: "PUT")),
+        .init(
+            "a refused token in HTTP/1.0", "DELETE /1 HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc",
+            script: refusing(.text(refusal), method: "DELETE")),
         .init(
             "another status that refuses the token", "POST /1 \(host)Content-Length: 5\r\n\r\nhello", get,
             plan: { $0.route.reauthenticateOn = [403] },
-            script: refusing("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")),
+            script: refusing(.text("HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"))),
+        .init(
+            "a refusal that is relayed, as the body is not held",
+            "POST /1 \(host)Content-Length: 5\r\n\r\nhello", "POST /2 \(last)Content-Length: 5\r\n\r\nhello",
+            response: chunkedRefusal, plan: { $0.route.replayBodyMax = 4 }),
         .init(
             "a scope that does not suffice", get,
             response:

@@ -1,13 +1,12 @@
+import Dispatch
 import TestSupport
 import Testing
 
-/// http-rules.md 17: answers that mean "token refused".
+/// http-rules.md 17: responses that mean "token refused", through the binary. `ProxyReplayTests` and its neighbours have every case.
 @Suite(.serialized, .timeLimit(minutes: 3)) struct ReplayRuleTests {
     private static let shared = Task {
         try await ReplayBench.start(
             routes: """
-                {name: pass, match: {path: /pass}, upstream: "UP", client_authorization: pass},
-                {name: statuses, match: {path: /statuses}, upstream: "UP", reauthenticate_on: [403, 440]},
                 {name: small, match: {path: /small}, upstream: "UP", replay_body_max: 8B},
                 {name: none, match: {path: /none}, upstream: "UP", replay_body_max: 0B},
                 {name: stubborn, match: {path: /stubborn}, upstream: "UP"},
@@ -45,63 +44,28 @@ import Testing
             + (words.map { why($0) } ?? "") + "Connection: close\r\n\r\nno"
     }
 
-    @Test("17.1 A 401 is held back, the token renewed, the request sent once more: the client sees one 200")
-    func renewed() async throws {
-        bench.refuses(first: Self.refusal)
-        let before = try await bench.refreshes()
-        #expect(try await bench.ask(Self.post("/renewed", "body")) == Self.response("POST 4"))
-        let sent = bench.received("/renewed")
-        #expect(sent.count == 2 && Set(sent.map { $0["Authorization"] }).count == 2)
-        #expect(try await bench.refreshes() == before + 1)
-        // Judged by its status: a body that says otherwise changes nothing.
-        bench.refuses { .response(401, "OK", body: "{\"error\": \"insufficient_scope\"}") }
-        #expect(try await bench.ask(Self.post("/renewed2", "body")) == Self.response("POST 4"))
-        #expect(try await bench.refreshes() == before + 2)
-    }
-
-    @Test("17.1 A token that was renewed meanwhile is used without another refresh")
-    func renewedMeanwhile() async throws {
-        let slow = try await bench.connect()
-        try await slow.send(Self.post("/hand", "slow"))
-        let upstream = try await bench.accept()
-        #expect(try await upstream.request()?.bodyText == "slow")
-        bench.refuses(first: Self.refusal)
-        #expect(try await bench.ask(Self.post("/meanwhile", "body")) == Self.response("POST 4"))
-        let before = try await bench.refreshes()
-        try await upstream.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
-        let again = try await bench.accept()
-        #expect(try await again.request()?.bodyText == "slow")
-        try await again.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await slow.response(to: "POST").status == 200)
-        #expect(try await bench.refreshes() == before)
-    }
-
-    @Test("17.1 insufficient_scope is neither refreshed nor replayed, in whichever challenge it stands")
-    func scope() async throws {
-        let before = try await bench.refreshes()
-        for (index, challenge) in [
-            "Bearer error=\"insufficient_scope\"",
-            "Basic realm=\"a, \\\"b\", bearer realm=\"c\", ERROR = insufficient_scope",
-        ].enumerated() {
-            bench.refuses { .response(401, "No", fields: [("WWW-Authenticate", challenge)], body: "") }
-            let text = try await bench.ask(Self.post("/scope\(index)", "body"))
-            #expect(
-                text == "HTTP/1.1 401 No\r\nWWW-Authenticate: \(challenge)\r\nContent-Length: 0\r\nDate: d\r\n"
-                    + Self.why("insufficient scope") + "Connection: close\r\n\r\n")
-            #expect(bench.received("/scope\(index)").count == 1)
+    @Test("17.1 Twenty requests that are refused at once cause one refresh; each is sent twice and sees one 200")
+    func crowd() async throws {
+        let size = 20
+        let arrived = DispatchGroup()
+        for _ in 0..<size { arrived.enter() }
+        // No response leaves before every request has come with the old token.
+        bench.refuses {
+            arrived.leave()
+            return arrived.wait(timeout: .now() + 300) == .success ? Self.refusal() : .response(500, "Too few")
         }
-        #expect(try await bench.refreshes() == before)
-    }
-
-    @Test("17.1 Which statuses mean a refused token is the route's to say")
-    func statuses() async throws {
-        for (status, sendings) in [(403, 2), (440, 2), (401, 1), (404, 1)] {
-            bench.refuses { .response(status, "No", body: "") }
-            let text = try await bench.ask(Self.post("/statuses/\(status)", "body"))
-            #expect(text.hasPrefix("HTTP/1.1 \(sendings == 2 ? 200 : status) "))
-            #expect(!text.contains("Proxy-Status"))
-            #expect(bench.received("/statuses/\(status)").count == sendings)
+        let bench = bench
+        let refreshes = try await bench.refreshes()
+        let replays = try await bench.count("lanyard_replays_total", "result=\"replayed\"")
+        try await withThrowingTaskGroup(of: String.self) { group in
+            for number in 0..<size {
+                group.addTask { try await bench.ask(Self.post("/crowd/\(number)", "body")) }
+            }
+            for try await response in group { #expect(response == Self.response("POST 4")) }
         }
+        #expect(try await bench.refreshes() == refreshes + 1)
+        #expect(try await bench.count("lanyard_replays_total", "result=\"replayed\"") == replays + size)
+        for number in 0..<size { #expect(bench.received("/crowd/\(number)").count == 2) }
     }
 
     @Test("17.2 A body is replayed if all of it is held: up to replay_body_max, by length or in chunks")
@@ -125,47 +89,6 @@ import Testing
                 #expect(sent.count == sendings && sent.allSatisfy { $0.bodyText == body }, "\(target)\(name)")
             }
         }
-    }
-
-    @Test("17.2 A body that ends within a second is waited for, and streaming never waits for it; a later one is not")
-    func waited() async throws {
-        for isLate in [false, true] {
-            let client = try await bench.connect()
-            try await client.send(Self.message("/hand", "Content-Length: 10", "12345"))
-            let first = try await bench.accept()
-            _ = try await first.head()
-            // Not held up until it is whole.
-            #expect(try await first.read(5) == "12345")
-            // The rest that is in time follows at once, whatever else the machine does.
-            try await first.send("HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno", then: client, isLate ? "" : "67890")
-            if isLate {
-                let text = try await client.rest().text
-                #expect(text.hasPrefix("HTTP/1.1 401 No\r\n") && text.hasSuffix("\r\n\r\nno"))
-                #expect(text.contains(Self.why("body late")))
-            } else {
-                let second = try await bench.accept()
-                #expect(try await second.request()?.bodyText == "1234567890")
-                try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-                #expect(try await client.response(to: "POST").status == 200)
-            }
-        }
-    }
-
-    @Test(
-        "17.2 Nothing is replayed once a final byte has reached the client, or where the client's authorization passes")
-    func never() async throws {
-        bench.refuses(first: Self.refusal)
-        let before = try await bench.refreshes()
-        let own = try await bench.ask(Self.post("/pass/1", "body", "Authorization: Basic own\r\n"))
-        #expect(own == Self.relayed("client authorization"))
-        #expect(bench.received("/pass/1").map { $0["Authorization"] } == ["Basic own"])
-        #expect(try await bench.refreshes() == before)
-        #expect(try await bench.ask(Self.post("/pass/2", "body")) == Self.relayed("client authorization"))
-        #expect(bench.received("/pass/2").count == 1)
-        // A 200 that is cut, then nothing more: no second sending.
-        bench.responses { .text("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").closing }
-        #expect(try await bench.ask(Self.post("/cut", "body")).hasSuffix("\r\n\r\nhalf"))
-        #expect(bench.received("/cut").count == 1)
     }
 
     @Test("17.3 A 401 in place of 100 is replayed with a body of any size, sent by the client once")
@@ -211,20 +134,6 @@ import Testing
         #expect(sent.allSatisfy { $0.values("Authorization").count == 1 })
         // One for the request where none was kept; a POST, which cannot be repeated, takes a fresh one for the replay.
         #expect(bench.upstream.connectionCount <= connections + (method == "POST" ? 2 : 1))
-    }
-
-    @Test("16.6 The replay of a POST meets no connection that the upstream is about to close: it takes a fresh one")
-    func noStaleReplay() async throws {
-        let client = try await bench.connect()
-        try await client.send(Self.post("/hand", "body"))
-        let first = try await bench.accept()
-        #expect(try await first.request()?.bodyText == "body")
-        try await first.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
-        let second = try await bench.accept()
-        #expect(try await first.rest().text == "")
-        #expect(try await second.request()?.bodyText == "body")
-        try await second.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        #expect(try await client.response(to: "POST").status == 200)
     }
 
     @Test("17.4 A second 401 is relayed as it is and stops refreshing for the route, not for others")

@@ -32,12 +32,10 @@ import Testing
             let isChunked = framing.hasPrefix("T")
             for number in 0..<6 {
                 let event = "event: \(number)\n"
-                let start = ContinuousClock.now
                 try await peer.send(isChunked ? "9\r\n\(event)\r\n" : event)
                 // Nothing else comes: what is held back for more would stay away for ever.
                 let expected = framing.hasPrefix("C") ? event : "9\r\n\(event)\r\n"
                 #expect(try await client.read(expected.utf8.count) == expected)
-                #expect(ContinuousClock.now - start < .seconds(2))
             }
             client.close()
         }

@@ -1,3 +1,5 @@
+import CLinux
+import Glibc
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
@@ -5,53 +7,45 @@ import TestSupport
 import Testing
 import TornSockets
 
-/// Whole exchanges whose every read and write is torn at every byte, on either side: no result depends on how the network cuts.
+/// Whole exchanges whose reads and writes are torn, on either side: no result depends on how the network cuts.
+///
+/// Here byte by byte and at a few places of each stream; `LongTornExchangeTests` cuts everywhere.
 @Suite(.timeLimit(minutes: 10), .enabled(if: !Sanitizer.isThread, "the thread sanitizer needs the calls that tear"))
-struct ProxyTearTests {
+struct TornExchangeTests {
+    enum Transport: CaseIterable, Sendable {
+        case tcp, unix
+        /// On both sides: cuts are in the handshake, in records and between them.
+        case tls
+    }
+
     /// Which calls of the proxy are torn.
-    enum Stream: CaseIterable {
+    private enum Stream: CaseIterable {
         case fromClient, toClient, toUpstream, fromUpstream
     }
 
-    @Test("torn anywhere, an exchange over TCP is the same", arguments: TornExchange.all)
-    func tcp(_ exchange: TornExchange) async throws {
-        let bench = try ProxyBench(script: exchange.script, plan: exchange.configure)
-        try await Self.check(exchange, bench) { _ in Self.fastStep }
-    }
-
-    @Test("torn at every fifth place, an exchange over unix sockets is the same", arguments: TornExchange.all)
-    func unix(_ exchange: TornExchange) async throws { try await Self.checkUnix(exchange, step: Self.fastStep * 5) }
-
     @Test(
-        "torn in the handshake, in records and between them, an exchange with TLS on both sides is the same",
-        arguments: TornExchange.all)
-    func tls(_ exchange: TornExchange) async throws {
-        try await Self.checkTLS(exchange, places: Sanitizer.isOn ? 2 : 8)
+        "torn byte by byte, and at some places of each stream, an exchange is the same",
+        arguments: TornExchange.all, Transport.allCases)
+    func torn(_ exchange: TornExchange, _ transport: Transport) async throws {
+        let placesMax =
+            switch transport {
+            case .tcp: 8
+            case .unix: 2
+            case .tls: 4
+            }
+        try await Self.check(exchange, transport, placesMax: placesMax)
     }
 
-    /// - Parameter places: how many of each stream are tried.
-    static func checkTLS(_ exchange: TornExchange, places: Int) async throws {
-        let bench = try ProxyBench(script: exchange.script) { plan in
-            exchange.configure(&plan)
-            plan.hasTLS = true
-        }
-        try await check(exchange, bench) { length in max(length / places, 1) }
-    }
-
-    /// - Parameter step: from one place of a cut to the next.
-    static func checkUnix(_ exchange: TornExchange, step: Int) async throws {
+    /// - Parameter placesMax: how many places of each stream are cut at; nil: all.
+    static func check(_ exchange: TornExchange, _ transport: Transport, placesMax: Int?) async throws {
         let folder = try TemporaryFolder()
-        let bench = try ProxyBench(at: .unix(folder.file("up")), script: exchange.script) { plan in
+        let bench = try ProxyBench(
+            at: transport == .unix ? .unix(folder.file("up")) : .tcp(0), script: exchange.script
+        ) { plan in
             exchange.configure(&plan)
-            plan.listener.address = .unix(path: folder.file("in"))
+            if transport == .unix { plan.listener.address = .unix(path: folder.file("in")) }
+            plan.hasTLS = transport == .tls
         }
-        try await check(exchange, bench) { _ in step }
-    }
-
-    /// - Parameter step: from one place of a cut to the next, in a stream of this length.
-    private static func check(
-        _ exchange: TornExchange, _ bench: ProxyBench, step: @escaping @Sendable (_ length: Int) -> Int
-    ) async throws {
         bench.renews()
         let before = lanyard_tears()
         // The ports may be other tests' next.
@@ -67,7 +61,8 @@ struct ProxyTearTests {
                 Self.tear(stream, bench, lanyard_tear(most: 1, cut: -1))
                 try compare("\(stream) byte by byte")
                 let length = max(whole.length(stream), 2)
-                for cut in stride(from: 1, to: length, by: step(length)) {
+                let step = placesMax.map { (length + $0 - 1) / $0 } ?? 1
+                for cut in stride(from: 1, to: length, by: step) {
                     Self.tear(stream, bench, lanyard_tear(most: 0, cut: Int64(cut)))
                     try compare("\(stream) at \(cut)")
                     if differences.count > 3 { return differences }
@@ -81,11 +76,9 @@ struct ProxyTearTests {
             return differences
         }
         #expect(differences == [])
-        #expect(lanyard_tears() - before > (step(1000) == 1 ? 100 : 10))
+        #expect(lanyard_tears() - before > 10)
     }
 
-    /// A sanitized build is many times slower: every place in turn would take half an hour.
-    private static let fastStep = Sanitizer.isOn ? 13 : 1
     private static let none = lanyard_tear(most: 0, cut: -1)
 
     private static func tear(_ stream: Stream, _ bench: ProxyBench, _ tear: lanyard_tear, both: Bool = false) {
@@ -148,18 +141,64 @@ struct ProxyTearTests {
         if let relays = bench.relays { sight.measure(relays) }
         return sight
     }
+
+    // MARK: - The means that tears, since every other test of this program shares its calls
+
+    /// Numbers from here on are rarely another test's.
+    private static let numbers: CInt = 800
+
+    @Test("a closed descriptor is torn no more, whatever gets its number next")
+    func closed() throws {
+        let server = try RawServer { _ in .response() }
+        guard case .tcp(let port) = server.endpoint else { throw TestFailure("not over TCP: \(server.endpoint)") }
+        let single = lanyard_tear(most: 1, cut: -1), whole = lanyard_tear(most: 0, cut: -1)
+        lanyard_tear_port(port, 0, single, single)
+        defer { lanyard_tear_port(port, 0, whole, whole) }
+        let epoll = epoll_create1(0)
+        defer { close(epoll) }
+        for _ in 0..<20 {
+            let torn = try Self.connect(port)
+            var event = epoll_event()
+            #expect(epoll_ctl(epoll, EPOLL_CTL_ADD, torn, &event) == 0)
+            #expect(Self.send(torn) == 1)
+            close(torn)
+            let next = try Self.connect(port)
+            defer { close(next) }
+            guard next == torn else { continue }
+            #expect(Self.send(next) == 10)
+            return
+        }
+        Issue.record("the number never came again")
+    }
+
+    /// A connection whose number is the least free one from `numbers` on.
+    private static func connect(_ port: UInt16) throws -> CInt {
+        let raw = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        defer { close(raw) }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        let status = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                Glibc.connect(raw, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+        let number = fcntl(raw, F_DUPFD, numbers)
+        guard status == 0, number >= 0 else { throw TestFailure("connect: errno \(errno)") }
+        return number
+    }
+
+    private static func send(_ raw: CInt) -> Int {
+        Glibc.send(raw, Array("GET / HTTP".utf8), 10, CInt(MSG_NOSIGNAL))
+    }
 }
 
-/// The same over unix sockets at every place.
-@Suite(.timeLimit(minutes: 10), .serialized) struct LongUnixTearTests {
-    @Test("torn anywhere, an exchange over unix sockets is the same", arguments: TornExchange.all)
-    func unix(_ exchange: TornExchange) async throws { try await ProxyTearTests.checkUnix(exchange, step: 1) }
-}
-
-/// The same with TLS on both sides at many places.
-@Suite(.timeLimit(minutes: 10), .serialized) struct LongTLSTearTests {
+@Suite(.timeLimit(minutes: 14), .serialized) struct LongTornExchangeTests {
     @Test(
-        "torn at a hundred places of each stream, an exchange with TLS on both sides is the same",
-        arguments: TornExchange.all)
-    func tls(_ exchange: TornExchange) async throws { try await ProxyTearTests.checkTLS(exchange, places: 100) }
+        "torn anywhere, an exchange over TCP or unix sockets is the same; with TLS at a hundred places of each stream",
+        arguments: TornExchange.all, TornExchangeTests.Transport.allCases)
+    func torn(_ exchange: TornExchange, _ transport: TornExchangeTests.Transport) async throws {
+        try await TornExchangeTests.check(exchange, transport, placesMax: transport == .tls ? 100 : nil)
+    }
 }
