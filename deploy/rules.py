@@ -1,122 +1,96 @@
 #!/usr/bin/env python3
-"""Holds the table of docs/http.md against the tests.
+"""Holds the tables of rules in the pages against the tests' sources.
 
-    rules.py --fill              writes the table's column of tests anew, from the tests' sources
-    rules.py --check EVENTS...   compares the table with the tests that passed in the runs whose event streams these are
+    rules.py --fill     writes each table's column of tests anew
+    rules.py --check    names each row whose tests differ, each rule without a test, and each test whose rule the table lacks
 
-A test of the built binary proves a rule if its display name begins with the rule's number. --check names on one line each rule whose test did
-not pass, each test of a rule that the table does not name, and each rule without a test; it fails if there is one.
+A test proves a rule if its display name begins with the rule's number. That it passes is for the run of the tests to say.
 """
 
 import glob
-import json
 import os
 import re
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-TABLE = os.path.join(ROOT, "docs/http.md")
-SOURCES = os.path.join(ROOT, "Tests/SystemTests/**/*.swift")
-
-# What comes with later issues, and by which name the table may say so.
-LATER = {}
-# Wholly so: the rule has no test yet.
-WITHOUT_TEST = set()
-
-ROW = re.compile(r"^\| (\d+(?:\.\d+)?) \| (.*\S) \| (.*?) ?\|$")
-NUMBER = re.compile(r"(\d+\.\d+|8) \S")
 
 
-def rows():
-    with open(TABLE, encoding="utf-8") as page:
-        for line in page:
-            match = ROW.match(line.rstrip("\n"))
+class Table:
+    def __init__(self, page, row, folders, name):
+        self.page = page
+        self.path = os.path.join(ROOT, page)
+        self.row = re.compile(row)
+        self.folders = folders
+        # The number in a test's display name.
+        self.name = re.compile(name)
+
+    def declared(self):
+        """Suite/function of the tests by the number of their rule."""
+        tests = {}
+        paths = [path for folder in self.folders for path in glob.glob(os.path.join(ROOT, "Tests", folder, "**/*.swift"), recursive=True)]
+        for path in sorted(paths, key=os.path.basename):
+            with open(path, encoding="utf-8") as source:
+                text = source.read()
+            suites = [(match.start(), match[1]) for match in
+                      re.finditer(r"^(?:@Suite.*)?\b(?:final class|struct|enum|actor) (\w+)", text, re.M)]
+            for match in re.finditer(r'@Test\(\s*"((?:[^"\\]|\\.)*)"', text):
+                number, function = self.name.match(match[1]), re.search(r"\bfunc (\w+)", text[match.end():])
+                suite = [name for start, name in suites if start < match.start()]
+                if number and suite and function:
+                    name = f"{suite[-1]}/{function[1]}"
+                    if name not in tests.setdefault(number[1], []):
+                        tests[number[1]].append(name)
+        return tests
+
+    def lines(self):
+        with open(self.path, encoding="utf-8") as page:
+            return page.read().split("\n")
+
+    def fill(self):
+        tests, lines = self.declared(), self.lines()
+        for index, line in enumerate(lines):
+            match = self.row.match(line)
             if match:
-                yield match.groups()
+                proved, listed = tests.get(match[1], []), re.findall(r"`([^`]+)`", match[3])
+                # What is there keeps its place.
+                names = [name for name in listed if name in proved] + [name for name in proved if name not in listed]
+                cell = ", ".join(f"`{name}`" for name in names)
+                lines[index] = f"| {match[1]} | {match[2]} | {cell} |"
+        with open(self.path, "w", encoding="utf-8") as page:
+            page.write("\n".join(lines))
+
+    def faults(self):
+        tests = self.declared()
+        rows = [match for match in map(self.row.match, self.lines()) if match]
+        for match in rows:
+            listed, proved = re.findall(r"`([^`]+)`", match[3]), tests.pop(match[1], [])
+            if not proved:
+                yield f"{self.page}: rule {match[1]} has no test"
+            for name in sorted(set(proved) - set(listed)):
+                yield f"{self.page}: rule {match[1]} lacks {name}"
+            for name in sorted(set(listed) - set(proved)):
+                yield f"{self.page}: rule {match[1]} names {name}, which has not its number"
+        for number, names in tests.items():
+            yield f"{self.page}: no rule {number} ({', '.join(names)})"
 
 
-def declared():
-    """Tests whose display names begin with a rule's number, by number: Suite/function."""
-    tests = {}
-    for path in sorted(glob.glob(SOURCES, recursive=True)):
-        with open(path, encoding="utf-8") as source:
-            text = source.read()
-        suite = re.search(r"^(?:@Suite.*)?\b(?:final class|struct|enum|actor) (\w+)", text, re.M)
-        for match in re.finditer(r'@Test\(\s*"((?:[^"\\]|\\.)*)"', text):
-            number, function = NUMBER.match(match[1]), re.search(r"\bfunc (\w+)", text[match.end():])
-            if number and suite and function:
-                name = f"{suite[1]}/{function[1]}"
-                if name not in tests.setdefault(number[1], []):
-                    tests[number[1]].append(name)
-    return tests
-
-
-def fill():
-    tests = declared()
-    with open(TABLE, encoding="utf-8") as page:
-        lines = page.read().split("\n")
-    for index, line in enumerate(lines):
-        match = ROW.match(line)
-        if match:
-            number, words = match[1], match[2]
-            cell = [f"`{name}`" for name in tests.pop(number, [])]
-            if number in LATER:
-                cell.append(LATER[number])
-            lines[index] = f"| {number} | {words} | {', '.join(cell)} |"
-    with open(TABLE, "w", encoding="utf-8") as page:
-        page.write("\n".join(lines))
-    return [f"{number}: the table has no such rule ({', '.join(names)})" for number, names in tests.items()]
-
-
-def passed(streams):
-    """Suite/function of every test that ended without an issue, by the number that its display name begins with."""
-    tests = {}
-    for path in streams:
-        names, failed = {}, set()
-        with open(path, "rb") as stream:
-            for line in stream:
-                record = json.loads(line)
-                payload = record.get("payload", {})
-                if record.get("kind") == "test" and payload.get("kind") == "function":
-                    names[payload["id"]] = payload.get("displayName") or payload["name"]
-                test, kind = payload.get("testID"), payload.get("kind")
-                if kind == "testEnded" and test in names:
-                    symbols = [message["symbol"] for message in payload.get("messages", [])]
-                    number = NUMBER.match(names[test])
-                    match = re.match(r"SystemTests\.(?:.*/)?(\w+)/(\w+)\(", test)
-                    if number and match and "fail" not in symbols:
-                        tests.setdefault(number[1], set()).add(f"{match[1]}/{match[2]}")
-    return tests
-
-
-def check(streams):
-    proved, known, faults = passed(streams), declared(), []
-    for number, _, cell in rows():
-        names = re.findall(r"`([^`]+)`", cell)
-        rest = re.sub(r"`[^`]+`|, ", "", cell)
-        if rest and rest != LATER.get(number):
-            faults.append(f"{number}: the table may not say \"{rest}\"")
-        if not names and number not in WITHOUT_TEST:
-            faults.append(f"{number}: no test")
-        for name in names:
-            if name not in proved.get(number, ()):
-                faults.append(f"{number}: {name} did not pass in this run")
-        for name in known.pop(number, []):
-            if name not in names:
-                faults.append(f"{number}: {name} is not in the table")
-    return faults + [f"{number}: not in the table" for number in known]
+TABLES = [
+    Table("docs/http.md", r"^\| (\d+\.\d+|8) \| (.*\S) \| (.*?) ?\|$", ["System*Tests"], r"(\d+\.\d+|8) \S"),
+    Table("docs/life-of-a-session.md", r"^\| (\d{1,2}) \| (.*\S) \| (.*?) ?\|$", ["LanyardSessionsTests", "SessionPathTests"],
+          r"Rule (\d+): "),
+]
 
 
 def main():
-    if sys.argv[1:2] == ["--fill"]:
-        faults = fill()
-    elif sys.argv[1:2] == ["--check"] and len(sys.argv) > 2:
-        faults = check(sys.argv[2:])
+    if sys.argv[1:] == ["--fill"]:
+        for table in TABLES:
+            table.fill()
+    elif sys.argv[1:] == ["--check"]:
+        faults = [fault for table in TABLES for fault in table.faults()]
+        print("".join(fault + "\n" for fault in faults), end="")
+        sys.exit(1 if faults else 0)
     else:
         sys.exit(__doc__)
-    for fault in faults:
-        print(fault)
-    sys.exit(1 if faults else 0)
 
 
 main()

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// The table of rules in docs/http.md. `deploy/rules.py` checks after the tests that each test that it names has passed.
+/// The table of rules in docs/http.md. `deploy/tidy` compares it with the tests.
 @Suite struct RuleTableTests {
     /// Rules in each section, from section 1 on; section 8 has a table of limits besides.
     private static let counts = [10, 4, 6, 5, 8, 7, 3, 2, 9, 6, 5, 5, 5, 2, 5, 7, 5, 2, 4, 5]
