@@ -8,7 +8,7 @@ import sys
 from lock import acquire
 from module import SCRATCH, find_module, module_names, run_module
 from parts import all_parts, run_all, run_one
-from processes import Usage
+from processes import Usage, pressure
 from report import Report
 from stages import LOGS, Stages
 from testrun import handle_signals
@@ -36,7 +36,7 @@ def options():
 
 def warn_about_machine():
     """What the machine lacks and the tests can do without."""
-    if not os.access("/proc/pressure/cpu", os.R_OK):
+    if pressure() is None:
         print("/proc/pressure/cpu cannot be read: a wait for a CPU counts as waiting, and the patience of tests is six times as long.")
     if os.getuid() != 0:
         print("Not root: tests that need it are skipped and named.")
