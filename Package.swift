@@ -28,6 +28,12 @@ let withoutRegularExpressions: [SwiftSetting] = [
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 
+/// What tests of the built programs need, and the programs.
+let system: [Target.Dependency] = [
+    "CLinux", "LanyardEmulatorTool", "LanyardFoundations", "LanyardTelemetry", "LanyardTool", "SystemTestSupport",
+    "TestSupport",
+]
+
 /// The modules below the composition.
 let library: [Target.Dependency] = [
     "LanyardAdmin", "LanyardConfiguration", "LanyardFoundations", "LanyardIdentity", "LanyardRequestPath",
@@ -128,7 +134,7 @@ let package = Package(
         ),
         // Raw sockets, FaultGate, process handling and traits that the test targets share.
         .target(
-            name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "LanyardFoundations", logging],
+            name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "GrowingPool", "LanyardFoundations", logging],
             path: "Tests/TestSupport", swiftSettings: strict
         ),
         // An App Services client before a scripted server.
@@ -142,6 +148,8 @@ let package = Package(
         // Stands before libc's socket calls in the test program and tears what they move. Beside it: how the test program ends. All test
         // targets are one program, so both concern each of them.
         .target(name: "TornSockets", dependencies: ["COpenSSL"], path: "Tests/TornSockets"),
+        // The pool of threads that runs the test program's tasks: it grows, so a test may block.
+        .target(name: "GrowingPool", path: "Tests/GrowingPool"),
         // Preloaded into the built program: files that hang for as long as a test likes.
         .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
@@ -234,13 +242,15 @@ let package = Package(
         .tests("TestSupportTests", ["LanyardFoundations", "TestSupport"]),
         .tests("FuzzHeadsTests", ["FuzzHeads", "LanyardRequestPath", "LanyardSettings", "TestSupport"]),
         .tests("FleetSimulationTests", ["FleetSimulation", "LanyardFoundations", "LanyardVault", "TestSupport"]),
-        // The built programs.
-        .tests(
-            "SystemTests",
-            [
-                "CLinux", "LanyardEmulatorTool", "LanyardFoundations", "LanyardTelemetry", "LanyardTool", "TestSupport",
-            ],
-            exclude: ["AppServices/Peer"]),
+        // The built programs, by what is asked of them. What these targets share is internal to SystemTestSupport, which they import as
+        // testable.
+        .target(
+            name: "SystemTestSupport", dependencies: ["CLinux", "LanyardFoundations", "TestSupport"],
+            path: "Tests/SystemTestSupport", swiftSettings: strict),
+        .tests("SystemHTTPTests", system),
+        .tests("SystemSessionTests", system, exclude: ["AppServices/Peer"]),
+        .tests("SystemTLSTests", system),
+        .tests("SystemProcessTests", system),
     ],
     cLanguageStandard: .gnu11
 )

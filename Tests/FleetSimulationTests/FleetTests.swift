@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// The simulation itself. Its worlds run optimized: `lanyard-simulation` (docs/simulation.md), in each run of the tests.
-@Suite("The simulated fleet", .offPool)
+@Suite("The simulated fleet")
 struct FleetTests {
     @Test("a seed is a world: the same one twice")
     func repeatable() {

@@ -5,7 +5,7 @@ import Testing
 
 /// Replays the corpora of the fuzz heads (`deploy/fuzz`): inputs that reach every edge the fuzzing has found, and every finding that
 /// was ever made.
-@Suite("Corpora of the fuzzing", .offPool) struct CorpusTests {
+@Suite("Corpora of the fuzzing") struct CorpusTests {
     @Test("every promise holds for every file of the corpora", arguments: FuzzHead.allCases)
     func replay(_ head: FuzzHead) throws {
         let target = head.target()

@@ -3,7 +3,7 @@ import Testing
 
 /// A second, independent reader (h11) must read all that ours accept in the same way: method, target, version, fields, framing, body,
 /// trailers, and where the message ends.
-@Suite("Our readers and h11", .enabled(if: DifferentialRun.hasPeer, "h11 is missing: run deploy/test"), .offPool)
+@Suite("Our readers and h11", .enabled(if: DifferentialRun.hasPeer, "h11 is missing: run deploy/test"))
 struct DifferentialTests {
     @Test(
         "what we accept, h11 reads the same: at least 30 % of the messages are accepted, each permitted difference is met"
@@ -36,7 +36,7 @@ struct DifferentialTests {
     }
 }
 
-@Suite(.enabled(if: DifferentialRun.hasPeer, "h11 is missing: run deploy/test"), .offPool)
+@Suite(.enabled(if: DifferentialRun.hasPeer, "h11 is missing: run deploy/test"))
 struct LongDifferentialTests {
     @Test("what we accept, h11 reads the same, in batches of 20,000 messages")
     func same() async throws {

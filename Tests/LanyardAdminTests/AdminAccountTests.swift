@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardRequestPath
 
 /// The admin API's calls about accounts: paths, bodies, responses, audit lines.
-@Suite(.timeLimit(minutes: 1)) struct AdminAccountTests {
+@Suite struct AdminAccountTests {
     private static func read(_ method: RequestHead.Method, _ path: String) -> AdminCall.Parsed {
         Array(path.utf8).withUnsafeBufferPointer { AdminCall.read(method, $0) }
     }

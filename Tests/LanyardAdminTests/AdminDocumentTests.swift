@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardRequestPath
 
 /// The OpenAPI document of the admin API against its routes, problems and responses.
-@Suite(.timeLimit(minutes: 1)) struct AdminDocumentTests {
+@Suite struct AdminDocumentTests {
     private static func document() throws -> JSON { try JSON(AdminDocument.response.body) }
 
     private static func read(_ method: RequestHead.Method, _ path: String) -> AdminCall.Parsed {

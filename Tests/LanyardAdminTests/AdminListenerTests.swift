@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// The admin API over its socket: what is answered, with which words.
-@Suite(.timeLimit(minutes: 1)) struct AdminListenerTests {
+@Suite struct AdminListenerTests {
     @Test("status tells version, uptime, addresses and all users in the three states")
     func status() async throws {
         let server = try AdminServer()

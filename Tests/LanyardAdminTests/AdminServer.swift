@@ -88,11 +88,9 @@ final class AdminServer: Sendable {
     /// Talks over one connection, on a thread of its own.
     func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
         let endpoint = endpoint
-        return try await offPool {
-            let client = try RawClient(endpoint)
-            defer { client.close() }
-            return try work(client)
-        }
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        return try work(client)
     }
 
     /// The type of a problem without what all types begin with.

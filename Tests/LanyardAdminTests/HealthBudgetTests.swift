@@ -10,7 +10,7 @@ import Testing
         var limits = OperatorLimits.health
         limits.headTimeout = .milliseconds(300)
         let server = try HealthServer(limits: limits)
-        let (response, silent) = try await offPool {
+        let (response, silent) = try {
             let dripping = try RawClient(server.endpoint)
             let silent = try RawClient(server.endpoint)
             let start = Instant.now
@@ -22,7 +22,7 @@ import Testing
             // Drips do not prolong it.
             #expect(Instant.now - start < .seconds(5))
             return (response, try silent.readToEnd())
-        }
+        }()
         #expect(response.status == 408)
         #expect(silent == [])
     }
@@ -32,11 +32,11 @@ import Testing
         var limits = OperatorLimits.health
         limits.idleTimeout = .milliseconds(200)
         let server = try HealthServer(limits: limits)
-        let rest = try await offPool {
+        let rest = try {
             let client = try RawClient(server.endpoint)
             _ = try client.exchange("GET", "/livez", host: "127.0.0.1")
             return try client.readToEnd()
-        }
+        }()
         #expect(rest == [])
     }
 
@@ -45,7 +45,7 @@ import Testing
         var limits = OperatorLimits.health
         limits.connectionsMax = 8
         let server = try HealthServer(limits: limits)
-        try await offPool {
+        try {
             let half = try (0..<200).map { _ in
                 let client = try RawClient(server.endpoint)
                 try client.send("GET /livez HTTP/1.1\r\nHo")
@@ -55,7 +55,7 @@ import Testing
             #expect(response.status == 200)
             // The first ones made room: closed, or reset if their bytes had not been read yet.
             #expect((try? half[0].readToEnd()) ?? [] == [])
-        }
+        }()
         let metrics = try ExpositionReader(try await server.ask("GET", "/metrics").body, openMetrics: false)
         #expect(metrics["lanyard_health_connections", [:]]! <= 8)
     }
@@ -65,13 +65,12 @@ import Testing
         var limits = OperatorLimits.health
         limits.connectionsMax = 4
         let server = try HealthServer(limits: limits)
-        try await offPool {
+        try {
             let request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             let greedy = try (0..<6).map { _ in
                 let client = try RawClient(server.endpoint)
                 // As much as both sides' buffers take; then this side stops, too.
-                for _ in 0..<200 where (try? client.socket.send(Array(request.utf8), within: .milliseconds(50))) == nil
-                { break }
+                try client.socket.sendUntilFull(Array(request.utf8))
                 return client
             }
             for _ in 0..<10 {
@@ -79,7 +78,7 @@ import Testing
                 #expect(response.status == 200)
             }
             greedy.forEach { $0.reset() }
-        }
+        }()
     }
 
     @Test("a client that takes no byte of its response is cut off when its time is up")
@@ -87,12 +86,8 @@ import Testing
         var limits = OperatorLimits.health
         limits.writeTimeout = .milliseconds(200)
         let server = try HealthServer(limits: limits)
-        let client = try await offPool {
-            let client = try RawClient(server.endpoint)
-            let request = Array("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".utf8)
-            for _ in 0..<20_000 where (try? client.socket.send(request, within: .milliseconds(100))) == nil { break }
-            return client
-        }
+        let client = try RawClient(server.endpoint)
+        try client.socket.sendUntilFull(Array("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".utf8))
         try await eventually("the connection is gone") {
             let page = try await server.ask("GET", "/metrics").body
             return try ExpositionReader(page, openMetrics: false)["lanyard_health_connections", [:]] == 1

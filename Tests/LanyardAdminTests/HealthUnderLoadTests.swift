@@ -43,7 +43,7 @@ enum HealthProbes {
     static func underSaturation(for window: Duration) async throws -> (outcome: Outcome, share: SaturatedLoops.Share) {
         let server = try HealthServer()
         let loops = try SaturatedLoops()
-        let outcome = try await offPool { try run(server.endpoint, over: window) }
+        let outcome = try run(server.endpoint, over: window)
         return (outcome, try loops.stop())
     }
 }

@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardClient
 
 /// The client of the commands: what it sends, what it accepts, and how long it waits.
-@Suite(.offPool) struct HTTPClientTests {
+@Suite struct HTTPClientTests {
     private static let limits = HTTPClient.Limits(
         connectTimeout: .seconds(2), responseTimeout: .seconds(5), bodyBytesMax: 1000)
 
@@ -107,10 +107,10 @@ import Testing
             }
             result.withLock { $0 = status }
         }
-        let socket = try #require(listener.accept(within: .seconds(5)))
+        let socket = try #require(listener.accept())
         try socket.send(Array("HTTP/1.1 413 X\r\nContent-Length: 0\r\n\r\n".utf8))
         socket.halfClose()
-        while try !socket.receive(within: .seconds(5)).isEmpty {}
+        while try !socket.receive().isEmpty {}
         try blockUntil("the call ends") { result.withLock { $0 != nil } }
         #expect(try result.withLock { try $0?.get() } == 413)
     }

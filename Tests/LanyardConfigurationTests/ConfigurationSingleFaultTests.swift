@@ -5,7 +5,7 @@ import Testing
 @testable import LanyardSettings
 
 /// A valid configuration with one mistake in it: the mistake is told once, at its place, and nothing follows from it.
-@Suite(.offPool) struct ConfigurationSingleFaultTests {
+@Suite struct ConfigurationSingleFaultTests {
     /// Every key of this version, with a value other than its default. Left out are alternatives of keys that are here.
     static let text = """
         listeners:

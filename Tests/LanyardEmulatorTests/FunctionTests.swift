@@ -192,7 +192,7 @@ import Testing
         let call = #"{"name":"watch","arguments":[{}],"service":"mongodb-atlas"}"#
         let endpoint = it.endpoint
         let encoded = Data(call.utf8).base64EncodedString()
-        let lines = try await offPool {
+        let lines = try {
             let client = try RawClient(endpoint)
             try client.send(
                 "GET \(Fixture.app)/functions/call?baas_request=\(encoded) HTTP/1.1\r\nHost: a\r\n"
@@ -202,7 +202,7 @@ import Testing
             let revoked = try RawClient(endpoint).exchange("POST", "/emulator/sessions/revoke", body: Array("{}".utf8))
             guard revoked.status == 200 else { throw TestFailure("\(revoked.status)") }
             return text + String(decoding: try client.readToEnd(), as: UTF8.self)
-        }
+        }()
         #expect(lines.contains("data: {\"n\":{\"$numberInt\":\"1\"}}\n\n"))
         #expect(lines.contains("event: error\ndata: {\"error\":"))
         #expect(try await watch(it, call, access).status == 403)

@@ -27,7 +27,7 @@ private struct TLSService {
             done
             """
         let maker = try ServerProcess("/bin/sh", ["-c", make], environment: ["PATH": "/usr/bin:/bin"])
-        guard try await maker.waitForExit(within: .seconds(60)) == .code(0) else {
+        guard try await maker.waitForExit() == .code(0) else {
             throw TestFailure("openssl could not make certificates")
         }
         let path = "api/client/v2.0/app/demo-abcde"
@@ -38,7 +38,7 @@ private struct TLSService {
             exec openssl s_server -HTTP -accept 127.0.0.1:0 -cert server.pem -key server.key \(client)
             """
         let process = try ServerProcess("/bin/sh", ["-c", serve], environment: ["PATH": "/usr/bin:/bin"])
-        try await eventually("s_server listens", within: .seconds(20)) { process.output.contains("ACCEPT ") }
+        try await eventually("s_server listens") { process.output.contains("ACCEPT ") }
         self.process = process
         port = Int(process.output.split(separator: ":").last?.prefix { $0.isNumber } ?? "") ?? 0
     }

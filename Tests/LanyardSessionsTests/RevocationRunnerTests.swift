@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSessions
 
-@Suite(.timeLimit(minutes: 1)) struct RevocationRunnerTests {
+@Suite struct RevocationRunnerTests {
     private typealias Reply = @Sendable (Result<Void, IdentityError>) -> Void
 
     /// A store that takes every change, and an identity service whose responses the test gives.

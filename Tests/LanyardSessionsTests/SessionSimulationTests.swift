@@ -4,7 +4,7 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSessions
 
-@Suite("Session: simulated days", .offPool)
+@Suite("Session: simulated days")
 struct SessionSimulationTests {
     /// A service with random transient failures for random periods, never a definite one.
     private static func moody(_ harshness: Double) -> (SessionCall, inout SeededGenerator) -> SessionSimulation.Fate {

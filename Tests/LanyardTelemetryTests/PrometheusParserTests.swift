@@ -44,7 +44,7 @@ import Testing
         _ program: String, _ arguments: [String]
     ) async throws -> (exit: ServerProcess.Exit, output: String) {
         let process = try ServerProcess(program, arguments)
-        let exit = try await process.waitForExit(within: .seconds(120))
+        let exit = try await process.waitForExit()
         return (exit, process.output + process.log)
     }
 }

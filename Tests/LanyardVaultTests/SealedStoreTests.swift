@@ -62,7 +62,7 @@ import Testing
         }
         try await eventually("all is answered") { replies.withLock { $0.count } == 2 * count }
         #expect(replies.withLock { $0 } == (0..<count).flatMap { ["commit \($0)", "read \($0) true"] })
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("changes that wait behind one another are written together")
@@ -74,11 +74,11 @@ import Testing
                 if case .success(.stored(.some)) = result { completed.withLock { $0 += 1 } }
             }
         }
-        try await eventually("all is stored", within: .seconds(30)) { completed.withLock { $0 } == 500 }
+        try await eventually("all is stored") { completed.withLock { $0 } == 500 }
         let written = try contents().writes
         #expect(written >= 8 && written < 100, "\(written) writes")
         #expect(try contents().users.count == 500)
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("a user's lock excludes the other process, another user's does not, and unlocking gives it back")
@@ -100,9 +100,9 @@ import Testing
         one.unlock("nobody")
         _ = try await Self.read(one, "alice")
         #expect(await Self.lock(other, "alice") == .taken)
-        one.close(within: .seconds(5))
+        one.close()
         #expect(await Self.lock(other, "open") == .taken)
-        other.close(within: .seconds(5))
+        other.close()
     }
 
     @Test("a lock that cannot be had for another reason is told, and no call waits for it")
@@ -114,7 +114,7 @@ import Testing
             return
         }
         #expect(message.contains("sessions.alice.lock"))
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("while another process writes, a change waits its turn, and is made then")
@@ -135,10 +135,10 @@ import Testing
         try await eventually("it has tried three times") { tries.withLock { $0 } >= before + 3 }
         #expect(reply.withLock { $0 } == nil)
         lock.release()
-        try await eventually("the change is made", within: .seconds(3)) { reply.withLock { $0 } != nil }
+        try await eventually("the change is made") { reply.withLock { $0 } != nil }
         #expect(try StoreSamples.file(on: disk.process()).read()["alice"] != nil)
         #expect(!store.isFailing)
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("a disk that fills up is told by the check, a write that works again clears it, and what waited is stored")
@@ -158,7 +158,7 @@ import Testing
             return
         }
         #expect(!store.isFailing)
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test(
@@ -186,7 +186,7 @@ import Testing
         #expect(!store.isFailing)
         disk.losePower()
         #expect(try StoreSamples.file(on: disk.process()).read()["alice"]?.session?.id == 1)
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("a change that the store held already is no sign that writing works; the first file that is replaced is")
@@ -213,7 +213,7 @@ import Testing
             return
         }
         #expect(!store.isFailing)
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("a store that could not be written at the start fails until the next look finds that it can")
@@ -234,7 +234,7 @@ import Testing
         isFull.withLock { $0 = false }
         #expect(await names() == ["alice"])
         #expect(!store.isFailing)
-        store.close(within: .seconds(5))
+        store.close()
     }
 
     @Test("all users are read at once, another process's as well; none is known where the file cannot be read")
@@ -253,7 +253,7 @@ import Testing
         #expect(await names() == nil)
         try whole.write(to: URL(fileURLWithPath: path))
         #expect(await names() == ["alice", "bob"])
-        store.close(within: .seconds(5))
+        store.close()
         #expect(await names() == nil)
     }
 
@@ -267,7 +267,7 @@ import Testing
                 if case .success = result { completed.withLock { $0 += 1 } }
             }
         }
-        store.close(within: .seconds(10))
+        store.close()
         #expect(completed.withLock { $0 } == 20)
         #expect(await Self.lock(store, "bob") == .failed("the store is closed"))
         guard case .failure = await Self.commit(store, .clearIntent(user: "alice")) else {
@@ -298,7 +298,7 @@ import Testing
         }
         let refused = rekey()
         #expect(refused?.kind == .busy && refused?.message.contains("is in use") == true)
-        store.close(within: .seconds(5))
+        store.close()
         #expect(rekey() == nil)
         #expect(throws: StoreError.self) { try OpenedStore.open(settings) }
         let reopened = try OpenedStore.open(.file(path: path, sealedBy: .passphrase(new)))
@@ -335,7 +335,7 @@ import Testing
             #expect(user.generation == UInt64(rounds))
             #expect(StoreSamples.text(user.session?.access) == "\(user.name) \(rounds)")
         }
-        for store in stores { store.close(within: .seconds(5)) }
+        for store in stores { store.close() }
     }
 
     @Test("two processes that change one user: the later learns of the earlier")
@@ -351,7 +351,7 @@ import Testing
             return
         }
         #expect(stored == by)
-        one.close(within: .seconds(5))
-        other.close(within: .seconds(5))
+        one.close()
+        other.close()
     }
 }

@@ -70,12 +70,12 @@ struct SessionDrainTests {
         delay.withLock { $0 = .milliseconds(700) }
         service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
         try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
-        try await offPool { service.drain(within: .seconds(10)) }
+        service.drain()
         let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
         let user = try #require(try stored.get())
         #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)
         service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
-        try await offPool { service.drain(within: .milliseconds(300)) }
+        service.drain(within: .milliseconds(300))
         #expect(bench.server.requests.count { $0.target == IdentityBench.sessionPath } == 1)
         service.stop()
     }

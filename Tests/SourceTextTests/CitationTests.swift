@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Citations of this project's pages in its source, tests, scripts and pages.
-@Suite(.offPool) struct CitationTests {
+@Suite struct CitationTests {
     @Test("every citation and every link between pages leads to a page and a number or heading of it")
     func resolved() throws {
         let files = try Self.files()

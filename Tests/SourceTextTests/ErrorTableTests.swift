@@ -9,7 +9,7 @@ import Testing
 @testable import LanyardVault
 
 /// The tables of docs/errors.md against the program. A case that is added must be added to a switch here to compile.
-@Suite(.offPool) struct ErrorTableTests {
+@Suite struct ErrorTableTests {
     /// The cells of the table rows below a heading that begins with this number, without backticks.
     private static func rows(of section: String) throws -> [[String]] {
         let page = try SourceFiles.text(of: "docs/errors.md")

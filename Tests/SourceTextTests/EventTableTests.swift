@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// docs/events.md against the program: no event is missing, and none is left over.
-@Suite(.offPool) struct EventTableTests {
+@Suite struct EventTableTests {
     /// The first cell of each row, in its order.
     private static func listed() throws -> [String] {
         try SourceFiles.text(of: "docs/events.md").split(separator: "\n")

@@ -8,7 +8,7 @@ import Testing
 
 /// docs/operating.md goes by what an operator sees. Each problem, readiness reason, exit code and alert of the program has a row there
 /// that says what to do, and no row is about something else.
-@Suite(.offPool) struct OperatingTableTests {
+@Suite struct OperatingTableTests {
     /// The rows of the table below the line that begins with `head`, as cells without backticks.
     private static func rows(_ head: String) throws -> [[String]] {
         let lines = try SourceFiles.text(of: "docs/operating.md").split(

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// The tests that docs/security.md and docs/threats.md name.
-@Suite(.offPool) struct SecurityTableTests {
+@Suite struct SecurityTableTests {
     /// A suite, and one of its tests.
     private struct Name: Hashable {
         let suite: Substring

@@ -5,7 +5,7 @@ import Testing
 /// their like. The compiler sees such a name as belonging to the module that it loaded first, which depends on the
 /// other files that it compiles in the same go: a file that imports Glibc only builds today, and "cannot find
 /// 'SOCK_STREAM' in scope" once a file was added elsewhere.
-@Suite(.offPool) struct SharedNamesTests {
+@Suite struct SharedNamesTests {
     @Test("a file that names what both Glibc and CLinux declare imports both")
     func shared() throws {
         var seen = 0

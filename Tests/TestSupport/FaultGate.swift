@@ -125,7 +125,7 @@ package final class FaultGate: Sendable {
 
         func acceptAll() {
             while !listener.isClosed {
-                guard let client = listener.accept(within: nil) else {
+                guard let client = listener.accept(with: nil) else {
                     // While connections are refused, no event reports when listening starts again.
                     usleep(2000)
                     continue
@@ -146,7 +146,7 @@ package final class FaultGate: Sendable {
         /// Relays the client's bytes. Connects to the server when the first bytes pass.
         func relay(_ pair: Pair) {
             defer { pair.end(.close) }
-            while let bytes = try? pair.client.receive(within: nil) {
+            while let bytes = try? pair.client.receive(with: nil) {
                 if bytes.isEmpty {
                     guard let server = pair.server.withLock({ $0 }) else { return }
                     server.halfClose()
@@ -163,7 +163,7 @@ package final class FaultGate: Sendable {
                 case .pass, .refuse, .tear, .delayResponse, .drip:
                     guard let server = try? connected(pair) else { return pair.end(.reset) }
                     pair.responseBytes.withLock { $0 = 0 }
-                    guard (try? server.send(bytes, within: .seconds(600))) != nil else { return }
+                    guard (try? server.send(bytes, with: nil)) != nil else { return }
                     state.withLock { $0.forwarded += bytes.count }
                 }
             }
@@ -178,7 +178,7 @@ package final class FaultGate: Sendable {
         }
 
         func relayResponses(_ pair: Pair, _ server: RawSocket) {
-            while let bytes = try? server.receive(within: nil), !bytes.isEmpty {
+            while let bytes = try? server.receive(with: nil), !bytes.isEmpty {
                 let before = pair.responseBytes.withLock { responseBytes in
                     defer { responseBytes += bytes.count }
                     return responseBytes
@@ -195,14 +195,14 @@ package final class FaultGate: Sendable {
                 pair.end(ending)
             case .delayResponse(let time):
                 if before == 0 { Thread.sleep(forTimeInterval: time / .seconds(1)) }
-                try pair.client.send(bytes, within: .seconds(600))
+                try pair.client.send(bytes, with: nil)
             case .drip(let time):
                 for byte in bytes {
                     Thread.sleep(forTimeInterval: time / .seconds(1))
                     try pair.client.send(CollectionOfOne(byte))
                 }
             case .silence: break
-            default: try pair.client.send(bytes, within: .seconds(600))
+            default: try pair.client.send(bytes, with: nil)
             }
         }
     }

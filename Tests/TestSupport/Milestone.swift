@@ -12,9 +12,9 @@ package final class Milestone: Sendable {
 
     package func set() { box.store(true, ordering: .releasing) }
 
-    /// Blocks the thread until it has happened. The limit is far beyond what a test lasts. When it is over, the run has a
-    /// failure that names `what`, and the thread goes on.
-    package func wait(for what: String, within limit: Duration = .seconds(60)) {
-        do { try blockUntil(what, within: limit) { isSet } } catch { Issue.record(error) }
+    /// Blocks the thread until it has happened. When the patience is exhausted, the run has a failure that names `what`, and the thread
+    /// continues.
+    package func wait(for what: String) {
+        do { try blockUntil(what) { isSet } } catch { Issue.record(error) }
     }
 }

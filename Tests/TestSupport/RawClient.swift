@@ -1,22 +1,17 @@
-/// A blocking client that sends exactly the given bytes and returns exactly the received ones. Every call has a time limit.
-///
-/// In a process that also runs an `Emulator`, call it inside `offPool`, or use `RawClient.ask`.
+/// A blocking client that sends exactly the given bytes and returns exactly the received ones. Every call has a `Patience` of its own.
 package final class RawClient: @unchecked Sendable {
     /// Used by one thread at a time, like the reader.
     package let socket: RawSocket
     /// Reads the received bytes.
     package let reader: RawReader
 
-    /// The default time limit of a call. It is longer for a sanitized build, which is many times slower.
-    package static let timeout: Duration = Sanitizer.isOn ? .seconds(60) : .seconds(30)
-
     /// Connects.
     ///
     /// - Parameter source: the last number of the local loopback address.
     package init(
-        _ endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = RawClient.timeout
+        _ endpoint: RawEndpoint, from source: UInt8? = nil
     ) throws {
-        socket = try .connect(to: endpoint, from: source, within: limit)
+        socket = try .connect(to: endpoint, from: source)
         reader = RawReader(socket)
     }
 
@@ -31,20 +26,23 @@ package final class RawClient: @unchecked Sendable {
     /// Ends the connection with RST.
     package func reset() { socket.reset() }
 
+    /// Whether bytes wait that nobody has read, or the server has ended.
+    package var hasInput: Bool { reader.hasInput }
+
     /// Exactly `count` bytes.
-    package func read(_ count: Int, within limit: Duration = RawClient.timeout) throws -> [UInt8] {
-        try reader.read(count, within: limit)
+    package func read(_ count: Int) throws -> [UInt8] {
+        try reader.read(count)
     }
 
     /// Everything up to the end of the stream.
-    package func readToEnd(within limit: Duration = RawClient.timeout) throws -> [UInt8] {
-        try reader.readToEnd(within: limit)
+    package func readToEnd() throws -> [UInt8] {
+        try reader.readToEnd()
     }
 
     /// The next final response. Interim ones are skipped.
-    package func response(to method: String = "GET", within limit: Duration = RawClient.timeout) throws -> RawMessage {
+    package func response(to method: String = "GET") throws -> RawMessage {
         while true {
-            let message = try reader.readResponse(to: method, within: limit)
+            let message = try reader.readResponse(to: method)
             if message.status >= 200 || message.status == 101 { return message }
         }
     }
@@ -52,26 +50,23 @@ package final class RawClient: @unchecked Sendable {
     /// Sends a request with a Host field and, for a body, its Content-Length. Reads the response. The connection stays open.
     package func exchange(
         _ method: String, _ target: String, host: String = "localhost", fields: [(String, String)] = [],
-        body: [UInt8]? = nil, within limit: Duration = RawClient.timeout
+        body: [UInt8]? = nil
     ) throws -> RawMessage {
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\n"
         for (name, value) in fields { head += "\(name): \(value)\r\n" }
         if let body { head += "Content-Length: \(body.count)\r\n" }
-        try socket.send(Array((head + "\r\n").utf8) + (body ?? []), within: limit)
-        return try response(to: method, within: limit)
+        try socket.send(Array((head + "\r\n").utf8) + (body ?? []))
+        return try response(to: method)
     }
 
-    /// One request on a new connection, off the cooperative pool. `Host` is the endpoint itself.
+    /// One request on a new connection. `Host` is the endpoint itself.
     package static func ask(
         _ endpoint: RawEndpoint, _ method: String, _ target: String, fields: [(String, String)] = [],
-        body: String? = nil, within limit: Duration = RawClient.timeout
+        body: String? = nil
     ) async throws -> RawMessage {
         let host = if case .unix = endpoint { "localhost" } else { endpoint.description }
-        return try await offPool {
-            let client = try RawClient(endpoint)
-            defer { client.close() }
-            return try client.exchange(
-                method, target, host: host, fields: fields, body: body.map { Array($0.utf8) }, within: limit)
-        }
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        return try client.exchange(method, target, host: host, fields: fields, body: body.map { Array($0.utf8) })
     }
 }

@@ -5,6 +5,7 @@ import Glibc
 /// Used by one thread at a time.
 package final class RawReader {
     private let socket: RawSocket
+    private let waitsForever: Bool
     private var buffer: [UInt8] = []
     private var ended = false
     /// Called with all bytes at their arrival.
@@ -13,32 +14,40 @@ package final class RawReader {
     package private(set) var lastArrival: Double?
 
     /// Takes a socket that no other reader uses.
-    package init(_ socket: RawSocket) { self.socket = socket }
+    ///
+    /// - Parameter waitsForever: for a server, whose clients may be silent for as long as they like; else each call has a `Patience`.
+    package init(_ socket: RawSocket, waitsForever: Bool = false) {
+        self.socket = socket
+        self.waitsForever = waitsForever
+    }
 
     /// How a message's body ends.
     enum Framing: Equatable { case none, length(Int), chunked, untilClose }
 
+    /// Whether bytes wait that nobody has read, or the peer has ended.
+    package var hasInput: Bool { !buffer.isEmpty || socket.hasInput }
+
     /// Exactly `count` bytes.
-    package func read(_ count: Int, within limit: Duration = .seconds(10)) throws -> [UInt8] {
-        let end = ContinuousClock.now + limit
+    package func read(_ count: Int) throws -> [UInt8] {
+        let patience = Patience()
         while buffer.count < count {
-            guard try fill(until: end) else { throw endedEarly("\(count) bytes") }
+            guard try fill(with: patience) else { throw endedEarly("\(count) bytes") }
         }
         return take(count)
     }
 
     /// Everything up to the end of the stream.
-    package func readToEnd(within limit: Duration = .seconds(10)) throws -> [UInt8] {
-        let end = ContinuousClock.now + limit
-        while try fill(until: end) {}
+    package func readToEnd() throws -> [UInt8] {
+        let patience = Patience()
+        while try fill(with: patience) {}
         return take(buffer.count)
     }
 
     /// Everything up to the end of the stream, and whether that was a reset in place of an orderly end.
-    package func readToAnyEnd(within limit: Duration = .seconds(10)) throws -> (bytes: [UInt8], wasReset: Bool) {
-        let end = ContinuousClock.now + limit
+    package func readToAnyEnd() throws -> (bytes: [UInt8], wasReset: Bool) {
+        let patience = Patience()
         do {
-            while try fill(until: end) {}
+            while try fill(with: patience) {}
         } catch let failure as TestFailure where failure.description.hasSuffix("errno \(ECONNRESET)") {
             return (take(buffer.count), true)
         }
@@ -46,11 +55,11 @@ package final class RawReader {
     }
 
     /// A head with its empty line; nil if the stream ends before its first byte.
-    package func readHead(within limit: Duration = .seconds(10)) throws -> [UInt8]? {
-        let end = ContinuousClock.now + limit
+    package func readHead() throws -> [UInt8]? {
+        let patience = Patience()
         while true {
             if let length = headLength() { return take(length) }
-            guard try fill(until: end) else {
+            guard try fill(with: patience) else {
                 if buffer.isEmpty { return nil }
                 throw endedEarly("the end of a head")
             }
@@ -58,14 +67,14 @@ package final class RawReader {
     }
 
     /// A whole request; nil if the client has closed between two requests.
-    package func readRequest(within limit: Duration = .seconds(30), bodyBytesMax: Int = 1 << 20) throws -> RawMessage? {
-        guard let head = try readHead(within: limit) else { return nil }
+    package func readRequest(bodyBytesMax: Int = 1 << 20) throws -> RawMessage? {
+        guard let head = try readHead() else { return nil }
         var message = RawMessage(head: head)
         let framing: Framing =
             if message["Transfer-Encoding"] != nil { .chunked } else {
                 .length(message["Content-Length"].flatMap(Int.init) ?? 0)
             }
-        try readBody(framing, into: &message, within: limit, bodyBytesMax: bodyBytesMax)
+        try readBody(framing, into: &message, bodyBytesMax: bodyBytesMax)
         return message
     }
 
@@ -73,19 +82,19 @@ package final class RawReader {
     ///
     /// - Parameter method: the request's method: a response to HEAD has no body.
     package func readResponse(
-        to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
+        to method: String = "GET", bodyBytesMax: Int = 1 << 24
     ) throws -> RawMessage {
         guard
-            let message = try readResponseIfAny(to: method, within: limit, bodyBytesMax: bodyBytesMax)
+            let message = try readResponseIfAny(to: method, bodyBytesMax: bodyBytesMax)
         else { throw endedEarly("a response") }
         return message
     }
 
     /// The same; nil if the stream ends before its first byte.
     package func readResponseIfAny(
-        to method: String = "GET", within limit: Duration = .seconds(10), bodyBytesMax: Int = 1 << 24
+        to method: String = "GET", bodyBytesMax: Int = 1 << 24
     ) throws -> RawMessage? {
-        guard let head = try readHead(within: limit) else { return nil }
+        guard let head = try readHead() else { return nil }
         var message = RawMessage(head: head)
         let framing: Framing =
             if method == "HEAD" || message.status < 200 || message.status == 204 || message.status == 304 {
@@ -97,58 +106,58 @@ package final class RawReader {
             } else {
                 .untilClose
             }
-        try readBody(framing, into: &message, within: limit, bodyBytesMax: bodyBytesMax)
+        try readBody(framing, into: &message, bodyBytesMax: bodyBytesMax)
         return message
     }
 
     private func readBody(
-        _ framing: Framing, into message: inout RawMessage, within limit: Duration, bodyBytesMax: Int
+        _ framing: Framing, into message: inout RawMessage, bodyBytesMax: Int
     ) throws {
         let sink = BodySink(bodyBytesMax: bodyBytesMax)
         switch framing {
         case .none: break
-        case .length(let length): try pass(length, to: sink, within: limit)
-        case .chunked: try passChunks(to: sink, within: limit)
+        case .length(let length): try pass(length, to: sink)
+        case .chunked: try passChunks(to: sink)
         case .untilClose:
-            while try !buffer.isEmpty || fill(until: .now + limit) { sink.body(take(buffer.count)) }
+            while try !buffer.isEmpty || fill(with: Patience()) { sink.body(take(buffer.count)) }
         }
         sink.finish(&message)
     }
 
-    private func pass(_ length: Int, to sink: BodySink, within limit: Duration) throws {
+    private func pass(_ length: Int, to sink: BodySink) throws {
         var rest = length
         while rest > 0 {
-            if buffer.isEmpty, try !fill(until: .now + limit) { throw endedEarly("\(rest) more bytes of a body") }
+            if buffer.isEmpty, try !fill(with: Patience()) { throw endedEarly("\(rest) more bytes of a body") }
             let part = take(min(rest, buffer.count))
             rest -= part.count
             sink.body(part)
         }
     }
 
-    private func passChunks(to sink: BodySink, within limit: Duration) throws {
+    private func passChunks(to sink: BodySink) throws {
         while true {
-            let line = try readLine(within: limit)
+            let line = try readLine()
             sink.framing(line)
             let text = String(decoding: line, as: UTF8.self).prefix {
                 $0 != ";" && $0 != "\r" && $0 != "\r\n" && $0 != "\n"
             }
             guard let size = Int(text, radix: 16) else { throw TestFailure("no chunk size: \(text)") }
             if size == 0 { break }
-            try pass(size, to: sink, within: limit)
-            sink.framing(try readLine(within: limit))
+            try pass(size, to: sink)
+            sink.framing(try readLine())
         }
         while true {
-            let trailer = try readLine(within: limit)
+            let trailer = try readLine()
             sink.framing(trailer)
             if trailer.count <= 2 { return }
         }
     }
 
-    private func readLine(within limit: Duration) throws -> [UInt8] {
-        let end = ContinuousClock.now + limit
+    private func readLine() throws -> [UInt8] {
+        let patience = Patience()
         while true {
             if let newline = newline(from: 0) { return take(newline + 1) }
-            guard try fill(until: end) else { throw endedEarly("the end of a line") }
+            guard try fill(with: patience) else { throw endedEarly("the end of a line") }
         }
     }
 
@@ -182,9 +191,9 @@ package final class RawReader {
     }
 
     /// Reads more bytes; false at the end of the stream.
-    private func fill(until end: ContinuousClock.Instant) throws -> Bool {
+    private func fill(with patience: Patience) throws -> Bool {
         if ended { return false }
-        let (bytes, arrival) = try socket.receiveStamped(max: 1 << 18, within: max(end - .now, .milliseconds(1)))
+        let (bytes, arrival) = try socket.receiveStamped(max: 1 << 18, with: waitsForever ? nil : patience)
         if !bytes.isEmpty { lastArrival = arrival }
         ended = bytes.isEmpty
         if !ended { onBytes?(bytes) }

@@ -5,9 +5,6 @@ import LanyardFoundations
 ///
 /// Each connection has a thread. The script is called on it once per request, in the order of the requests. Stops on `deinit`.
 package final class RawServer: Sendable {
-    /// A client may stand still for this long, such as a reader that waits for a crowd of others.
-    private static let sendTimeout = Duration.seconds(60) * Sanitizer.stretch
-
     /// A request and its connection.
     package struct Request: Sendable {
         /// Counted from 0 over the server's life.
@@ -105,7 +102,7 @@ package final class RawServer: Sendable {
         }
 
         func acceptAll() {
-            while let socket = listener.accept(within: nil) {
+            while let socket = listener.accept(with: nil) {
                 let number = state.withLock { state -> Int in
                     state.records.append(Record())
                     state.live[state.records.count - 1] = socket
@@ -117,7 +114,7 @@ package final class RawServer: Sendable {
 
         /// Serves one connection to its end. An error means that the client has gone, which the record shows.
         func serve(_ socket: RawSocket, _ number: Int) {
-            let reader = RawReader(socket)
+            let reader = RawReader(socket, waitsForever: true)
             if requestsKeptMax > 0 {
                 reader.onBytes = { bytes in
                     self.state.withLock { state in
@@ -127,7 +124,7 @@ package final class RawServer: Sendable {
                 }
             }
             var index = 0
-            while !socket.isClosed, let message = try? reader.readRequest(within: .seconds(600)) {
+            while !socket.isClosed, let message = try? reader.readRequest() {
                 if index < requestsKeptMax { state.withLock { $0.records[number].requests.append(message) } }
                 let request = Request(
                     connection: number, index: index, message: message, arrivedAt: reader.lastArrival)
@@ -144,9 +141,9 @@ package final class RawServer: Sendable {
         func perform(_ response: RawResponse, on socket: RawSocket) throws {
             for step in response.steps {
                 switch step {
-                case .send(let bytes): try socket.send(bytes, within: RawServer.sendTimeout)
+                case .send(let bytes): try socket.send(bytes, with: nil)
                 case .repeated(let bytes, let times):
-                    for _ in 0..<times { try socket.send(bytes, within: RawServer.sendTimeout) }
+                    for _ in 0..<times { try socket.send(bytes, with: nil) }
                 case .pause(let time): Thread.sleep(forTimeInterval: time / .seconds(1))
                 case .close: socket.close()
                 case .reset: socket.reset()

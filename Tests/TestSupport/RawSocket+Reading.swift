@@ -28,6 +28,32 @@ extension RawSocket {
         while left > 0 { left -= try some("\(count) bytes").count }
     }
 
+    /// Whether bytes have arrived that nobody has read, or the stream has ended.
+    package var hasInput: Bool {
+        var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        return use { _ in poll(&entry, 1, 0) } != 0
+    }
+
+    /// Sends the bytes up to `times` times, until the kernel takes no more of them for now: the peer does not read.
+    ///
+    /// - Throws: `TestFailure` if the peer has closed or reset.
+    package func sendUntilFull(_ bytes: [UInt8], times: Int = 20_000) throws {
+        for _ in 0..<times {
+            var sent = 0
+            while sent < bytes.count {
+                let (count, failure) = bytes.withUnsafeBytes { buffer in
+                    let rest = UnsafeRawBufferPointer(rebasing: buffer[sent...])
+                    return use { (Glibc.send($0, rest.baseAddress, rest.count, CInt(MSG_NOSIGNAL)), errno) } ?? (
+                        -1, EBADF
+                    )
+                }
+                if count < 0, failure == EAGAIN { return }
+                guard count >= 0 || failure == EINTR else { throw TestFailure("sending: errno \(failure)") }
+                sent += max(count, 0)
+            }
+        }
+    }
+
     /// The bytes that have arrived, at most `max`; nil: none have; empty: the stream has ended or was reset.
     package func receiveNow(max: Int) -> [UInt8]? {
         var wouldBlock = false

@@ -2,9 +2,9 @@ import CLinux
 import Glibc
 import LanyardFoundations
 
-/// A stream socket with time limits. Several threads may use it and any of them may close it.
+/// A stream socket. Several threads may use it and any of them may close it.
 ///
-/// The descriptor is non-blocking and every call polls, so no call waits longer than its limit. The descriptor is closed when no thread
+/// The descriptor is non-blocking and every call polls, so no call waits longer than its patience. The descriptor is closed when no thread
 /// is inside a call, so its number is never reused while another thread polls it.
 package final class RawSocket: Sendable {
     private struct State {
@@ -22,14 +22,13 @@ package final class RawSocket: Sendable {
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
     }
 
-    /// Connects within `limit`.
+    /// Connects.
     ///
     /// - Parameters:
     ///   - source: the last number of the local loopback address.
     ///   - receiveBuffer: bytes that the kernel keeps for reading, about; nil: the kernel's default.
     package static func connect(
-        to endpoint: RawEndpoint, from source: UInt8? = nil, within limit: Duration = .seconds(5),
-        receiveBuffer: CInt? = nil
+        to endpoint: RawEndpoint, from source: UInt8? = nil, receiveBuffer: CInt? = nil
     ) throws -> RawSocket {
         let new = socket(endpoint.family, CInt(SOCK_STREAM.rawValue), 0)
         guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
@@ -44,7 +43,7 @@ package final class RawSocket: Sendable {
         let result = endpoint.withAddress { Glibc.connect(new, $0, $1) }
         if result != 0 {
             guard errno == EINPROGRESS else { throw TestFailure("connecting to \(endpoint): errno \(errno)") }
-            try connection.wait(for: POLLOUT, until: .now + limit, doing: "connecting to \(endpoint)")
+            try connection.wait(for: POLLOUT, with: Patience(), doing: "connecting to \(endpoint)")
             var failure: CInt = 0
             var length = socklen_t(MemoryLayout<CInt>.size)
             getsockopt(new, SOL_SOCKET, SO_ERROR, &failure, &length)
@@ -100,13 +99,12 @@ package final class RawSocket: Sendable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// The next connection; nil: the listener is closed or `limit` is over.
+    /// The next connection; nil: the listener is closed or the patience is exhausted.
     ///
-    /// - Parameter limit: nil: none, for a server that ends with its listener. A test that waits for a connection fails after the default.
-    package func accept(within limit: Duration? = .seconds(30)) -> RawSocket? {
-        let end = limit.map { ContinuousClock.now + $0 }
+    /// - Parameter patience: nil for a server, which ends with its listener.
+    package func accept(with patience: Patience? = Patience()) -> RawSocket? {
         while true {
-            guard (try? wait(for: POLLIN, until: end, doing: "accepting")) != nil else { return nil }
+            guard (try? wait(for: POLLIN, with: patience, doing: "accepting")) != nil else { return nil }
             let result = use { (Glibc.accept($0, nil, nil), errno) }
             guard let (new, failure) = result else { return nil }
             if new >= 0 {
@@ -120,9 +118,8 @@ package final class RawSocket: Sendable {
 
     /// Sends all bytes.
     ///
-    /// - Throws: `TestFailure` if the peer does not read them within `limit`, or has closed or reset.
-    package func send(_ bytes: some Collection<UInt8>, within limit: Duration = .seconds(10)) throws {
-        let end = ContinuousClock.now + limit
+    /// - Throws: `TestFailure` if the peer does not read them in time, or has closed or reset.
+    package func send(_ bytes: some Collection<UInt8>, with patience: Patience? = Patience()) throws {
         let bytes = ContiguousArray(bytes)
         var sent = 0
         while sent < bytes.count {
@@ -135,7 +132,7 @@ package final class RawSocket: Sendable {
             if count > 0 {
                 sent += count
             } else if failure == EAGAIN {
-                try wait(for: POLLOUT, until: end, doing: "sending byte \(sent) of \(bytes.count)")
+                try wait(for: POLLOUT, with: patience, doing: "sending byte \(sent) of \(bytes.count)")
             } else if failure != EINTR {
                 throw TestFailure("sending byte \(sent) of \(bytes.count): errno \(failure)")
             }
@@ -144,16 +141,15 @@ package final class RawSocket: Sendable {
 
     /// The received bytes, at most `max`; empty at the end of the stream.
     ///
-    /// - Throws: `TestFailure` if nothing arrives within `limit` (nil: no limit), or the peer has reset.
-    package func receive(max: Int = 65536, within limit: Duration? = .seconds(10)) throws -> [UInt8] {
-        try receiveStamped(max: max, within: limit).bytes
+    /// - Throws: `TestFailure` if nothing arrives in time (patience nil: no limit), or the peer has reset.
+    package func receive(max: Int = 65536, with patience: Patience? = Patience()) throws -> [UInt8] {
+        try receiveStamped(max: max, with: patience).bytes
     }
 
     /// As `receive`, with the kernel's time of the last byte's arrival. It does not depend on when this thread reads.
     ///
     /// - Returns: seconds since 1970; nil without `stampArrivals()`, and for bytes that arrived before that call took effect.
-    func receiveStamped(max: Int, within limit: Duration?) throws -> (bytes: [UInt8], arrival: Double?) {
-        let end = limit.map { ContinuousClock.now + $0 }
+    func receiveStamped(max: Int, with patience: Patience?) throws -> (bytes: [UInt8], arrival: Double?) {
         while true {
             var failure: CInt = 0
             var arrival: Double?
@@ -168,7 +164,7 @@ package final class RawSocket: Sendable {
             }
             switch failure {
             case 0: return (bytes, arrival)
-            case EAGAIN: try wait(for: POLLIN, until: end, doing: "receiving")
+            case EAGAIN: try wait(for: POLLIN, with: patience, doing: "receiving")
             case EINTR: continue
             default: throw TestFailure("receiving: errno \(failure)")
             }
@@ -267,18 +263,18 @@ package final class RawSocket: Sendable {
         return value
     }
 
-    /// Waits for an event until `end`; nil: until the socket is closed.
-    private func wait(for event: CInt, until end: ContinuousClock.Instant?, doing: String) throws {
+    /// Waits for an event; patience nil: until the socket is closed.
+    private func wait(for event: CInt, with patience: Patience?, doing: String) throws {
         while true {
-            let rest = end.map { $0 - .now }
-            if let rest, rest <= .zero { throw TestFailure("time over while \(doing)") }
-            let milliseconds = rest.map { CInt(min($0 / .milliseconds(1), 1e6)) + 1 } ?? -1
+            let isLast = patience?.isExhausted == true
+            let milliseconds = isLast ? 0 : patience?.pollMilliseconds ?? -1
             let (count, failure) = try inside(doing) { descriptor in
                 var entry = pollfd(fd: descriptor, events: Int16(event), revents: 0)
                 return (poll(&entry, 1, milliseconds), errno)
             }
             if isClosed { throw TestFailure("\(doing): closed here") }
             if count > 0 { return }
+            if let patience, isLast { throw patience.failure(doing) }
             if count < 0 && failure != EINTR { throw TestFailure("\(doing): poll errno \(failure)") }
         }
     }

@@ -34,6 +34,9 @@ package final class ServerProcess: Sendable {
         var partial: [UInt8] = []
         /// How many of stderr and stdout have not ended.
         var streamsOpen = 2
+        /// The reading ends of the pipes; nil: the stream has ended.
+        var errors: CInt?
+        var standardOutput: CInt?
     }
 
     /// Its process id. It may belong to another process after the exit.
@@ -63,19 +66,22 @@ package final class ServerProcess: Sendable {
             command, environment: environment.map { "\($0)=\($1)" }, input: input)
         pid = child.pid
         let state = Shared()
+        state.box.withLock { ($0.errors, $0.standardOutput) = (child.errors, child.output) }
         self.state = state
         Thread.detachNewThread {
-            Self.read(child.errors) { bytes in
-                state.box.withLock { Self.split(bytes, into: &$0) }
+            Self.read(child.errors, into: state) {
+                Self.split($1, into: &$0)
             } done: {
-                state.box.withLock { Self.end(&$0) }
+                $0.errors = nil
+                Self.end(&$0)
             }
         }
         Thread.detachNewThread {
-            Self.read(child.output) { bytes in
-                state.box.withLock { $0.output += bytes }
+            Self.read(child.output, into: state) {
+                $0.output += $1
             } done: {
-                state.box.withLock { $0.streamsOpen -= 1 }
+                $0.standardOutput = nil
+                $0.streamsOpen -= 1
             }
         }
         let pid = pid
@@ -91,6 +97,17 @@ package final class ServerProcess: Sendable {
         lines.filter { $0.event?.hasPrefix(events) == true }.map(\.text).joined(separator: "\n")
     }
 
+    /// Whether everything that it has written is in `lines` and `output`.
+    var hasReadAll: Bool {
+        state.box.withLock { state in
+            [state.errors, state.standardOutput].allSatisfy { descriptor in
+                var waiting: CInt = 0
+                guard let descriptor, ioctl(descriptor, UInt(FIONREAD), &waiting) == 0 else { return true }
+                return waiting == 0
+            }
+        }
+    }
+
     /// stdout so far.
     package var output: String { String(decoding: state.box.withLock { $0.output }, as: UTF8.self) }
     /// Its exit; nil while it runs.
@@ -98,30 +115,33 @@ package final class ServerProcess: Sendable {
 
     /// The first line with this event that `matches`.
     ///
-    /// - Throws: `TestFailure` with the whole log if the line does not arrive in time or the process ends first.
+    /// - Throws: `TestFailure` with the whole log if the line does not arrive or the process ends first.
     @discardableResult
     package func event(
-        _ event: String, within limit: Duration = .seconds(10), where matches: (JSON) -> Bool = { _ in true }
+        _ event: String, where matches: (JSON) -> Bool = { _ in true }
     ) async throws -> JSON {
-        let end = ContinuousClock.now + limit * Sanitizer.stretch
+        let patience = Patience()
         while true {
-            let start = ContinuousClock.now
+            let isLast = patience.isExhausted
             let ended = state.box.withLock { $0.exit != nil && $0.streamsOpen == 0 }
             if let line = lines.first(where: { $0.event == event && matches($0.json) }) { return line.json }
             if ended {
                 throw TestFailure("\(name) ended (\(exit!)) without event \(event); it said:\n\(log)\n\(output)")
             }
-            guard start < end else {
-                throw TestFailure("\(name): no event \(event) within \(limit); it said:\n\(log)\n\(output)")
+            guard !isLast else {
+                throw patience.failure("\(name): no event \(event); it said:\n\(log)\n\(output)")
             }
             try await Task.sleep(for: .milliseconds(5))
         }
     }
 
+    /// Waits until what it had begun is done and read (`settled(_:)` for several processes at once).
+    package func settle() async throws { try await settled(self) }
+
     /// Waits for its end and reads both streams to their ends.
     @discardableResult
-    package func waitForExit(within limit: Duration = .seconds(15)) async throws -> Exit {
-        try await eventually("\(name) ends; it said:\n\(log)", within: limit) {
+    package func waitForExit() async throws -> Exit {
+        try await eventually("\(name) ends; it said:\n\(log)") {
             state.box.withLock { $0.exit != nil && $0.streamsOpen == 0 }
         }
         return exit!
@@ -132,11 +152,11 @@ package final class ServerProcess: Sendable {
         state.box.withLock { if $0.exit == nil { kill(pid, signal) } }
     }
 
-    /// Sends SIGTERM and waits for the end within `limit`.
+    /// Sends SIGTERM and waits for the end.
     @discardableResult
-    package func terminate(within limit: Duration = .seconds(15)) async throws -> Exit {
+    package func terminate() async throws -> Exit {
         signal(SIGTERM)
-        return try await waitForExit(within: limit)
+        return try await waitForExit()
     }
 
     /// Resident memory in bytes (`VmRSS`); 0 after the exit.
@@ -164,23 +184,26 @@ package final class ServerProcess: Sendable {
         }
     }
 
-    /// Waits until every thread sleeps: what the process had begun to do, after an answer too, is done then.
-    ///
-    /// - Throws: `TestFailure` if it does not rest in time.
-    package func sleeps() async throws {
-        try await eventually("every thread of \(name) sleeps") { Set(threadStates) == ["S"] }
-    }
-
     deinit { signal(SIGKILL) }
 
-    private static func read(_ descriptor: CInt, each: ([UInt8]) -> Void, done: () -> Void) {
+    /// Reads to the end of the stream. What has left the pipe is in the state as soon as its lock is free (`settled`).
+    private static func read(
+        _ descriptor: CInt, into state: Shared, each: (inout State, [UInt8]) -> Void, done: (inout State) -> Void
+    ) {
         var buffer = [UInt8](repeating: 0, count: 65536)
-        while true {
-            let count = Glibc.read(descriptor, &buffer, buffer.count)
-            if count > 0 { each(Array(buffer[..<count])) } else if count == 0 || errno != EINTR { break }
+        var hasEnded = false
+        while !hasEnded {
+            var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            guard poll(&entry, 1, -1) > 0 else { continue }
+            hasEnded = state.box.withLock { state in
+                let count = Glibc.read(descriptor, &buffer, buffer.count)
+                if count > 0 { each(&state, Array(buffer[..<count])) }
+                guard count == 0 || (count < 0 && errno != EINTR) else { return false }
+                done(&state)
+                return true
+            }
         }
         close(descriptor)
-        done()
     }
 
     private static func split(_ bytes: [UInt8], into state: inout State) {

@@ -91,7 +91,7 @@ package final class TLSRelay: Sendable {
         }
 
         func acceptAll() {
-            while let accepted = listener.accept(within: nil) {
+            while let accepted = listener.accept(with: nil) {
                 guard let connection = try? connection(of: accepted) else {
                     accepted.reset()
                     continue

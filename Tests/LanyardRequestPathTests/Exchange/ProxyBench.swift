@@ -154,11 +154,9 @@ final class ProxyBench: Sendable {
     /// Talks over one connection, on a thread of its own.
     func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
         let endpoint = endpoint
-        return try await offPool {
-            let client = try RawClient(endpoint)
-            defer { client.close() }
-            return try work(client)
-        }
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        return try work(client)
     }
 
     /// Blocks until the upstream has read so many requests.

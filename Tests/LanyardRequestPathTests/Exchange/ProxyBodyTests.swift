@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Bodies, both ways.
-@Suite(.timeLimit(minutes: 1)) struct ProxyBodyTests {
+@Suite struct ProxyBodyTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     /// An upstream that always sends these bytes.
@@ -34,7 +34,7 @@ import Testing
         let body = random.bytes(1 << 20)
         let digest = body.withUnsafeBytes { SHA256Digest.hex(of: Array($0)) }
         let responses = try await bench.talk { client in
-            try ["/", "/chunked"].map { try client.exchange("PUT", $0, body: body, within: .seconds(30)) }
+            try ["/", "/chunked"].map { try client.exchange("PUT", $0, body: body) }
         }
         #expect(responses.map(\.bodyDigest) == [digest, digest])
         #expect(bench.upstream.requests.map(\.bodyDigest) == [digest, digest])

@@ -3,7 +3,7 @@ import Testing
 import TornSockets
 
 /// A fresh connection that breaks before it has taken a byte (http-rules.md 16.4): as between an accept and the server's death.
-@Suite(.timeLimit(minutes: 1), .enabled(if: !Sanitizer.isThread, "the thread sanitizer needs the calls that break"))
+@Suite(.enabled(if: !Sanitizer.isThread, "the thread sanitizer needs the calls that break"))
 struct ProxyBrokenWriteTests {
     @Test(
         "without a byte written a request of any method goes to one more connection, and no further",

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Clients and upstreams that go, stand still, or response early.
-@Suite(.timeLimit(minutes: 2)) struct ProxyEndTests {
+@Suite struct ProxyEndTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     @Test("a unix upstream that is missing is 502, one that is there serves; a unix listener takes any Host")

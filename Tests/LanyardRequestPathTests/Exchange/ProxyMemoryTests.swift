@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-rules.md 8).
-@Suite(.timeLimit(minutes: 1)) struct ProxyMemoryTests {
+@Suite struct ProxyMemoryTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     private static let refused = RawResponse.response(401, "Unauthorized", body: "no")
 
@@ -28,20 +28,18 @@ import Testing
             $0.upstream.timeouts.responseIdle = .seconds(1)
         }
         let budget = bench.path.buffers
-        try await offPool { () throws in
-            let (head, body) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
-            try body.send("GET /body HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            _ = try body.reader.readHead()
-            #expect(try body.read(2) == Array("he".utf8))
-            try head.send(Self.get)
-            try bench.awaitRequests(2)
-            budget.add(budget.bytesMax)
-            usleep(2_500_000)
-            budget.release(budget.bytesMax)
-            #expect(try head.response().bodyText == "late")
-            #expect(try body.read(2) == Array("re".utf8))
-            for client in [head, body] { #expect(try client.exchange("GET", "/").status == 200) }
-        }
+        let (head, body) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
+        try body.send("GET /body HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        _ = try body.reader.readHead()
+        #expect(try body.read(2) == Array("he".utf8))
+        try head.send(Self.get)
+        try bench.awaitRequests(2)
+        budget.add(budget.bytesMax)
+        usleep(2_500_000)
+        budget.release(budget.bytesMax)
+        #expect(try head.response().bodyText == "late")
+        #expect(try body.read(2) == Array("re".utf8))
+        for client in [head, body] { #expect(try client.exchange("GET", "/").status == 200) }
     }
 
     @Test("copies of bodies go first when memory is tight, but not one that a replay in the making needs")
@@ -58,7 +56,7 @@ import Testing
         }
         let budget = bench.path.buffers
         let amount = budget.bytesMax / 4 * 3
-        try await offPool { () throws in
+        do {
             let (waiting, held) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
             // One whose response has not come, one whose response is held until the token is renewed.
             try waiting.send(Self.post(String(repeating: "w", count: 40_000)))
@@ -105,29 +103,27 @@ import Testing
                 .send(Array("\r\n\r\n".utf8)),
             ])
         }
-        try await offPool { () throws in
-            let client = try RawClient(bench.endpoint)
-            #expect(try RawClient(trailers.endpoint).exchange("GET", "/").status == 200)
-            let rest = Self.bytesHeld(bench)
-            try client.send(Self.get)
-            try blockUntil("its answer is held") { bench.count("lanyard_parked_requests") > 0 }
-            // As much of it as has come; the rest waits in the kernel.
-            #expect(Self.bytesHeld(bench) > rest)
-            bench.publish(generation: 2, token: "token-2")
-            #expect(try client.response().bodyText == "ok")
-            #expect(Self.bytesHeld(bench) <= rest + (16 << 10))
-            let asking = try RawClient(trailers.endpoint)
-            let idle = Self.bytesHeld(trailers)
-            try asking.send(
-                "GET /trailers HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
-            try blockUntil("the trailer section is counted") { Self.bytesHeld(trailers) >= idle + 12_000 }
-            _ = try asking.reader.readHead()
-            #expect(String(decoding: try asking.read(6), as: UTF8.self) == "1\r\na\r\n")
-            let section = try asking.read(3 + 7 + 12_000 + 4)
-            #expect(section.suffix(5) == Array("t\r\n\r\n".utf8))
-            #expect(try asking.exchange("GET", "/").status == 200)
-            #expect(Self.bytesHeld(trailers) <= idle + (16 << 10))
-        }
+        let client = try RawClient(bench.endpoint)
+        #expect(try RawClient(trailers.endpoint).exchange("GET", "/").status == 200)
+        let rest = Self.bytesHeld(bench)
+        try client.send(Self.get)
+        try blockUntil("its answer is held") { bench.count("lanyard_parked_requests") > 0 }
+        // As much of it as has come; the rest waits in the kernel.
+        #expect(Self.bytesHeld(bench) > rest)
+        bench.publish(generation: 2, token: "token-2")
+        #expect(try client.response().bodyText == "ok")
+        #expect(Self.bytesHeld(bench) <= rest + (16 << 10))
+        let asking = try RawClient(trailers.endpoint)
+        let idle = Self.bytesHeld(trailers)
+        try asking.send(
+            "GET /trailers HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
+        try blockUntil("the trailer section is counted") { Self.bytesHeld(trailers) >= idle + 12_000 }
+        _ = try asking.reader.readHead()
+        #expect(String(decoding: try asking.read(6), as: UTF8.self) == "1\r\na\r\n")
+        let section = try asking.read(3 + 7 + 12_000 + 4)
+        #expect(section.suffix(5) == Array("t\r\n\r\n".utf8))
+        #expect(try asking.exchange("GET", "/").status == 200)
+        #expect(Self.bytesHeld(trailers) <= idle + (16 << 10))
     }
 
     @Test("parts of heads and of trailer sections are given up when memory is crowded, the largest first")
@@ -150,7 +146,7 @@ import Testing
         }
         let budget = bench.path.buffers
         let crowd = 7 << 17
-        try await offPool { () throws in
+        try {
             func begin(_ text: String, holds bytes: Int) throws -> RawClient {
                 let client = try RawClient(bench.endpoint)
                 // While a queue grows, its old and its new memory count: only between two turns of the loop the figure is what is held.
@@ -197,6 +193,6 @@ import Testing
             budget.release(first + second + budget.bytesMax)
             for client in large { #expect(try client.exchange("GET", "/").status == 200) }
             #expect(try small.exchange("GET", "/").status == 200)
-        }
+        }()
     }
 }

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Connections that are used again, on both sides.
-@Suite(.timeLimit(minutes: 1)) struct ProxyPersistenceTests {
+@Suite struct ProxyPersistenceTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     @Test("pipelined requests go on behind a response of our own that came late")

@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Answers that mean "token refused" (http-rules.md 17).
-@Suite(.timeLimit(minutes: 2)) struct ProxyReplayTests {
+@Suite struct ProxyReplayTests {
     static let refused = RawResponse.response(401, "Unauthorized", fields: [("A", "1")], body: "no")
 
     /// An upstream that knows only `token-2`.

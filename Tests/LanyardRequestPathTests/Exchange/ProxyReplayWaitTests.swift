@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Refused tokens while the request's body still comes, in place of 100, and clients that go meanwhile. The upstream is played by hand.
-@Suite(.timeLimit(minutes: 2)) struct ProxyReplayWaitTests {
+@Suite struct ProxyReplayWaitTests {
     /// A bench whose upstream the test plays itself.
     private struct Stage: Sendable {
         let bench: ProxyBench
@@ -143,7 +143,7 @@ import Testing
             // The last piece was the one too large: the upstream never got it, so neither connection is in step.
             #expect(response["Connection"] == "close")
             #expect(try client.readToEnd().isEmpty)
-            _ = try? reader.readToAnyEnd(within: .seconds(5))
+            _ = try? reader.readToAnyEnd()
             stage.bench.settle()
             #expect(stage.bench.count("lanyard_upstream_connections") == 0)
         }
@@ -250,7 +250,7 @@ import Testing
             try first.socket.send([UInt8](repeating: 1, count: size))
             try second.socket.send(Self.ok.utf8)
             #expect(try client.response().status == 200)
-            #expect(try first.reader.readToAnyEnd(within: .seconds(5)).bytes == [])
+            #expect(try first.reader.readToAnyEnd().bytes == [])
             stage.bench.settle()
             #expect(stage.bench.count("lanyard_upstream_connections", ["state": "open"]) == 1)
         }
@@ -266,7 +266,7 @@ import Testing
             try socket.send(Self.refused.utf8)
             try stage.awaitHeldResponse()
             client.reset()
-            #expect(try reader.readToAnyEnd(within: .seconds(5)).bytes == [])
+            #expect(try reader.readToAnyEnd().bytes == [])
             stage.bench.settle()
             #expect(stage.bench.count("lanyard_parked_requests") == 0)
             #expect(stage.bench.count("lanyard_upstream_connections") == 0)

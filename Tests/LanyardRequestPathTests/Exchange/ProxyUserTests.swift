@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// Users that come while requests run, and a change of the active one.
-@Suite(.timeLimit(minutes: 1)) struct ProxyUserTests {
+@Suite struct ProxyUserTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static func token(_ text: String, of user: UserIndex) -> AccessToken.Availability {

@@ -41,14 +41,17 @@ final class TunnelBench: Sendable {
             reader = RawReader(socket)
         }
 
+        /// Whether bytes wait that nobody has read, or the other side has ended.
+        var hasInput: Bool { reader.hasInput }
+
         func send(_ text: String) throws { try socket.send(text.utf8) }
         func read(_ count: Int) throws -> String { String(decoding: try reader.read(count), as: UTF8.self) }
         func head() throws -> String {
-            String(decoding: try reader.readHead(within: RawClient.timeout) ?? [], as: UTF8.self)
+            String(decoding: try reader.readHead() ?? [], as: UTF8.self)
         }
         /// All that comes, and whether it ended in a reset.
         func rest() throws -> (text: String, wasReset: Bool) {
-            let (bytes, wasReset) = try reader.readToAnyEnd(within: RawClient.timeout)
+            let (bytes, wasReset) = try reader.readToAnyEnd()
             return (String(decoding: bytes, as: UTF8.self), wasReset)
         }
     }

@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardSettings
 
 /// The bound of a shard's idle upstream connections, over all its pools.
-@Suite(.timeLimit(minutes: 1)) struct IdleConnectionTests {
+@Suite struct IdleConnectionTests {
     private let server: RawServer
     private let loop: EventLoop
     private let idle = IdleConnections(openMax: 3)

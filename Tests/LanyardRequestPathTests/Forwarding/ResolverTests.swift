@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardFoundations
 @testable import LanyardRequestPath
 
-@Suite(.timeLimit(minutes: 1)) struct ResolverTests {
+@Suite struct ResolverTests {
     private static let address = SocketAddress(host: "127.0.0.1", port: 1)!
 
     @Test("names that no name server answers hold up no other name, seven of them at once")
@@ -21,7 +21,7 @@ import Testing
         try await eventually("both are answered") { completed.value == 2 }
         for number in 0..<7 { resolver.resolve("silent\(number)") { _ in silent.add() } }
         for number in 0..<100 { resolver.resolve("name\(number)") { _ in completed.add() } }
-        try await eventually("the others are answered", within: .seconds(3)) { completed.value == 102 }
+        try await eventually("the others are answered") { completed.value == 102 }
         #expect(silent.value == 0)
         open.set()
         try await eventually("all are answered") { silent.value == 7 }
@@ -39,7 +39,7 @@ import Testing
             try await eventually("it is answered, and its thread rests") { completed.value == 1 }
             resolver.resolve("silent") { _ in silent.add() }
             resolver.resolve("other") { _ in completed.add() }
-            try await eventually("the other is answered", within: .seconds(3)) { completed.value == 2 }
+            try await eventually("the other is answered") { completed.value == 2 }
             #expect(silent.value == 0)
             open.set()
             try await eventually("all are answered") { silent.value == 1 }

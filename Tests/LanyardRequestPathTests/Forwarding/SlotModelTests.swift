@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// Every interleaving of what shards do with the connection slots of one upstream, in small cases. `LongSlotModelTests` has larger ones.
-@Suite(.timeLimit(minutes: 3), .offPool) struct SlotModelTests {
+@Suite struct SlotModelTests {
     @Test(
         "no request waits while a slot is free or a connection is idle, however the shards' operations interleave",
         arguments: [(1, [1, 1], 0), (1, [0, 1], 1), (2, [0, 1, 1], 1)])
@@ -27,7 +27,7 @@ import Testing
 }
 
 /// As `SlotModelTests`: some hundred thousand states each.
-@Suite(.timeLimit(minutes: 14), .offPool) struct LongSlotModelTests {
+@Suite struct LongSlotModelTests {
     @Test(
         "no request waits while a slot is free or a connection is idle, in larger cases",
         arguments: [(1, [2, 2], 0, 1), (2, [2, 2], 0, 1), (1, [1, 1, 1], 0, 1), (2, [0, 1, 1], 2, 0)])

@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardRequestPath
 @testable import LanyardSettings
 
-@Suite(.timeLimit(minutes: 1)) struct AcceptorTests {
+@Suite struct AcceptorTests {
     @Test("a listener that fails for good is left alone for a moment, and can be stopped")
     func unwell() async throws {
         let bench = try ProxyBench()

@@ -20,7 +20,7 @@ import Testing
     private func scan(
         isAllowed: @escaping @Sendable (UInt8) -> Bool, _ end: @escaping @Sendable (Bytes, Int) -> Int
     ) async throws {
-        let faults = try await offPool { Self.faults(isAllowed, end) }
+        let faults = Self.faults(isAllowed, end)
         #expect(faults.isEmpty)
     }
 

@@ -88,51 +88,47 @@ import Testing
 
     @Test("a session is not resumed when the upstream's certificate has ended", arguments: TLSBench.versions)
     func endedUpstreamCertificate(_ version: CInt) async throws {
-        try await offPool {
-            let tickets = TLSTicketKeys()
-            let issued = TLSBench.authority.issue(to: 8)
-            let server = try TLSBench.server(issued, tickets: tickets)
-            let client = try TLSBench.client(version: version)
-            let skipping = try TLSBench.client(skipsVerification: true, version: version)
-            for context in [client, skipping] {
-                for pair in try (0..<3).map({ _ in try TLSPair(context, server) }) {
-                    try pair.establish()
-                    _ = try pair.transfer([1], from: pair.server, to: pair.client)
-                }
-                #expect(context.sessions.count == 3)
+        let tickets = TLSTicketKeys()
+        let issued = TLSBench.authority.issue(to: 8)
+        let server = try TLSBench.server(issued, tickets: tickets)
+        let client = try TLSBench.client(version: version)
+        let skipping = try TLSBench.client(skipsVerification: true, version: version)
+        for context in [client, skipping] {
+            for pair in try (0..<3).map({ _ in try TLSPair(context, server) }) {
+                try pair.establish()
+                _ = try pair.transfer([1], from: pair.server, to: pair.client)
             }
-            // It offers a session before the end.
-            let late = try TLSPair(client, server)
-            try TLSBench.waitForEnd(of: issued)
-            #expect(late.shake().client == .failed(.expired))
-            #expect(late.client.session.isResumed)
-            // The upstream has a new certificate meanwhile.
-            let renewed = try TLSPair(client, TLSBench.server(tickets: tickets))
-            try renewed.establish()
-            #expect(!renewed.client.session.isResumed)
-            let unverified = try TLSPair(skipping, server)
-            try unverified.establish()
-            #expect(unverified.client.session.isResumed)
+            #expect(context.sessions.count == 3)
         }
+        // It offers a session before the end.
+        let late = try TLSPair(client, server)
+        try TLSBench.waitForEnd(of: issued)
+        #expect(late.shake().client == .failed(.expired))
+        #expect(late.client.session.isResumed)
+        // The upstream has a new certificate meanwhile.
+        let renewed = try TLSPair(client, TLSBench.server(tickets: tickets))
+        try renewed.establish()
+        #expect(!renewed.client.session.isResumed)
+        let unverified = try TLSPair(skipping, server)
+        try unverified.establish()
+        #expect(unverified.client.session.isResumed)
     }
 
     @Test("a listener does not resume a session whose client certificate has ended", arguments: TLSBench.versions)
     func endedClientCertificate(_ version: CInt) async throws {
-        try await offPool {
-            let issued = TLSBench.authority.issue(purpose: "clientAuth", to: 8)
-            let server = try TLSBench.server(demanding: TLSBench.authority.pem)
-            let client = try TLSBench.client(showing: issued, version: version)
-            for isResumed in [false, true] {
-                let pair = try TLSPair(client, server)
-                try pair.establish()
-                #expect(pair.server.session.isResumed == isResumed)
-                _ = try pair.transfer([1], from: pair.server, to: pair.client)
-            }
-            try TLSBench.waitForEnd(of: issued)
+        let issued = TLSBench.authority.issue(purpose: "clientAuth", to: 8)
+        let server = try TLSBench.server(demanding: TLSBench.authority.pem)
+        let client = try TLSBench.client(showing: issued, version: version)
+        for isResumed in [false, true] {
             let pair = try TLSPair(client, server)
-            #expect(pair.shake().server == .failed(.expired))
-            #expect(pair.server.session.isResumed)
+            try pair.establish()
+            #expect(pair.server.session.isResumed == isResumed)
+            _ = try pair.transfer([1], from: pair.server, to: pair.client)
         }
+        try TLSBench.waitForEnd(of: issued)
+        let pair = try TLSPair(client, server)
+        #expect(pair.shake().server == .failed(.expired))
+        #expect(pair.server.session.isResumed)
     }
 
     @Test("a session is not resumed under other authorities of clients, or other names", arguments: TLSBench.versions)

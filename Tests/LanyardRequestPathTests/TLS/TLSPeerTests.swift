@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardRequestPath
 
 /// Each end against implementations of others: Python's `ssl`, `openssl s_server` and `openssl s_client`.
-@Suite(.timeLimit(minutes: 2)) struct TLSPeerTests {
+@Suite struct TLSPeerTests {
     /// A folder with `ca.pem`, `leaf.pem` and `leaf.key`.
     private static func folder(_ issued: TestAuthority.Issued = TLSBench.authority.issue()) throws -> TemporaryFolder {
         let folder = try TemporaryFolder()
@@ -63,7 +63,7 @@ import Testing
     func pythonResumes(_ version: String) async throws {
         let folder = try Self.folder()
         let (process, port) = try await Self.pythonServer(folder, version)
-        try await offPool {
+        do {
             let (context, workspace) = (try TLSBench.client(), TLSWorkspace())
             for isResumed in [false, true, true] {
                 let end = try Self.connect(port, context, workspace)
@@ -83,7 +83,7 @@ import Testing
     func pythonTruncates(_ version: String) async throws {
         let folder = try Self.folder()
         let (process, port) = try await Self.pythonServer(folder, version + "truncate")
-        try await offPool {
+        do {
             let end = try Self.connect(port, TLSBench.client(), TLSWorkspace())
             try end.establish()
             #expect(end.send(Array("GET\n".utf8)) == 0)
@@ -97,7 +97,7 @@ import Testing
     func pythonDemands() async throws {
         let folder = try Self.folder()
         let (process, port) = try await Self.pythonServer(folder, "demand")
-        try await offPool {
+        do {
             let cases: [(TestAuthority.Issued?, TLSSession.Received)] = [
                 (TLSBench.authority.issue(purpose: "clientAuth"), .end), (nil, .failed(.certificateRequired)),
                 (TestAuthority("Other").issue(), .failed(.certificateRefused(alert: 48))),
@@ -124,10 +124,8 @@ import Testing
             ])
         try await eventually("s_server listens: \(process.log)") { process.output.contains("ACCEPT ") }
         let port = try #require(Self.number(in: process.output))
-        try await offPool {
-            let end = try Self.connect(port, TLSBench.client(), TLSWorkspace())
-            #expect(throws: TLSError.noSharedVersion) { try end.establish() }
-        }
+        let end = try Self.connect(port, TLSBench.client(), TLSWorkspace())
+        #expect(throws: TLSError.noSharedVersion) { try end.establish() }
     }
 
     // MARK: Their clients
@@ -136,7 +134,7 @@ import Testing
     private static func serve(_ listener: RawSocket, _ context: TLSServerContext, count: Int) throws -> [TLSError?] {
         let workspace = TLSWorkspace()
         return try (0..<count).map { _ in
-            guard let socket = listener.accept(within: .seconds(20)) else { throw TestFailure("no connection") }
+            guard let socket = listener.accept() else { throw TestFailure("no connection") }
             let end = try TLSEnd(TestSocket(socket), workspace) {
                 try TLSSession($0, of: context, workspace: $1)
             }
@@ -179,10 +177,10 @@ import Testing
         let listener = try RawSocket.listen(at: .tcp(0))
         let client = try ServerProcess(
             "/usr/bin/python3", ["-c", Self.pythonClient, folder.path, mode, "\(listener.localPort)"])
-        let results = try await offPool {
+        let results = try {
             let demanded = mode.contains("certificate") ? TLSBench.authority.pem : nil
             return try Self.serve(listener, TLSBench.server(demanding: demanded, names: ["localhost"]), count: 3)
-        }
+        }()
         #expect(results == [nil, nil, nil])
         #expect(try await client.waitForExit() == .code(0), "\(client.log)")
         let version = "TLSv" + mode.prefix(3)
@@ -204,7 +202,7 @@ import Testing
         for (arguments, expected) in cases {
             let fixed = ["s_client", "-connect", "127.0.0.1:\(listener.localPort)", "-CAfile", folder.file("ca.pem")]
             let client = try ServerProcess("/usr/bin/openssl", fixed + arguments)
-            let result = try await offPool { try Self.serve(listener, TLSBench.server(), count: 1)[0] }
+            let result = try Self.serve(listener, TLSBench.server(), count: 1)[0]
             // Its input ends at once: it closes after the handshake, with a close_notify or without.
             let isFine = expected == .truncated
             #expect(isFine ? result == nil || result == .truncated || result == .reset(ECONNRESET) : result == expected)
@@ -217,7 +215,7 @@ import Testing
 extension TLSEnd {
     /// Shakes hands over a socket whose other end is another thread or process.
     func establish() throws {
-        try blockUntil("the handshake is done", within: .seconds(20)) {
+        try blockUntil("the handshake is done") {
             switch handshake() {
             case .done: true
             case .wouldBlock: false
@@ -229,7 +227,7 @@ extension TLSEnd {
     /// Reads until a line feed. An end before it is a truncation.
     func readLine() throws -> [UInt8] {
         var line: [UInt8] = []
-        try blockUntil("a line comes", within: .seconds(20)) {
+        try blockUntil("a line comes") {
             let (received, bytes) = receive()
             line += bytes
             switch received {
@@ -246,7 +244,7 @@ extension TLSEnd {
     func readToEnd() throws -> (String, TLSSession.Received) {
         var all: [UInt8] = []
         var last = TLSSession.Received.wouldBlock
-        try blockUntil("the end comes", within: .seconds(20)) {
+        try blockUntil("the end comes") {
             repeat {
                 let (received, bytes) = receive()
                 all += bytes
@@ -260,7 +258,7 @@ extension TLSEnd {
 
     /// Sends what waits.
     func sendAll() throws {
-        try blockUntil("all is sent", within: .seconds(20)) {
+        try blockUntil("all is sent") {
             let code = poll()
             guard code == 0 else { throw TLSError.reset(code) }
             return queue.isEmpty

@@ -1,0 +1,322 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// `lanyard check` and `lanyard version` as an operator meets them.
+@Suite struct CheckCommandTests {
+    private struct Outcome {
+        var exit: ServerProcess.Exit
+        var output: String
+        var errors: [String]
+    }
+
+    private func lanyard(_ arguments: [String], environment: [String: String] = [:]) async throws -> Outcome {
+        let process = try ServerProcess("lanyard", arguments, environment: environment)
+        let exit = try await process.waitForExit()
+        return Outcome(exit: exit, output: process.output, errors: process.lines.map(\.text))
+    }
+
+    private static let valid = """
+        identities:
+          demo:
+            static: {token_file: token}
+        users:
+          alice: {identity: demo}
+        routes:
+          - upstream: http://127.0.0.1:9000
+
+        """
+
+    @Test("a valid configuration: exit 0 and one line")
+    func valid() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(0))
+        #expect(outcome.output == "The configuration is valid.\n")
+        #expect(outcome.errors == [])
+    }
+
+    @Test("everything that is wrong is said at once, a line each with file and line: exit 78")
+    func faults() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let text = Self.valid + "limts: {}\nlimits: {connections_max: many}\nlog: {level: info, level: debug}\n"
+        let path = try folder.write("lanyard.yaml", text)
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.output == "")
+        #expect(
+            outcome.errors == [
+                "error: \(path):8:1: unknown key \"limts\"; did you mean \"limits\"?",
+                "error: \(path):9:27: limits.connections_max: \"many\" is not a whole number from 1 to 1000000; write digits only",
+                "error: \(path):10:20: duplicate key \"level\", first on line 10; keep one of them",
+            ])
+    }
+
+    @Test(
+        "of hundreds of faults the first hundred are said, and that there are more",
+        arguments: [
+            ("wrong#: 1", "8:1: unknown key \"wrong0\"", "108:1"),
+            ("  - {name: n#}", "7:5: missing key \"routes[0].name\"", "107:5"),
+        ])
+    func hundreds(_ line: String, _ first: String, _ last: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let lines = (0..<250).map { line.replacing("#", with: "\($0)") + "\n" }
+        let path = try folder.write("lanyard.yaml", Self.valid + lines.joined())
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.errors.count == 101)
+        #expect(outcome.errors[0].hasPrefix("error: \(path):\(first)"))
+        #expect(
+            outcome.errors[100] == "error: \(path):\(last): and more errors from here on; correct those above first")
+    }
+
+    @Test("a missing configuration: exit 78, with its name")
+    func missing() async throws {
+        let outcome = try await lanyard(["check", "--config", "/nonexistent/lanyard.yaml"])
+        #expect(outcome.exit == .code(78))
+        #expect(
+            outcome.errors == [
+                "error: /nonexistent/lanyard.yaml: cannot read the configuration file: No such file or directory; "
+                    + "check --config or LANYARD_CONFIG"
+            ])
+        #expect(try await lanyard(["check"]).exit == .code(78))
+        #expect(try await lanyard(["run"]).exit == .code(78))
+    }
+
+    @Test("a missing and a world-readable secret file: warnings, and exit 0")
+    func secrets() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let missing = try await lanyard(["check", "--config", path])
+        #expect(missing.exit == .code(0))
+        #expect(
+            missing.errors == [
+                "warning: \(path):3:26: identities.demo.static.token_file: \(folder.file("token")) does not exist; "
+                    + "its user is refused until the file appears"
+            ])
+        try folder.write("token", "t", mode: 0o644)
+        let open = try await lanyard(["check", "--config", path])
+        #expect(open.exit == .code(0))
+        #expect(open.errors.count == 1 && open.errors[0].contains("every Unix user of this machine can read"))
+    }
+
+    @Test("--strict takes a warning as an error, of the configuration and of the store alike")
+    func strict() async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let missing = try await lanyard(["check", "--strict", "--config", path])
+        #expect(missing.exit == .code(78))
+        #expect(missing.errors.count == 2 && missing.errors[0].hasPrefix("warning: "))
+        #expect(missing.errors.last == "error: --strict: a warning counts as an error")
+        #expect(missing.output.isEmpty)
+        try folder.write("token", "t")
+        let right = try await lanyard(["check", "--strict", "--config", path])
+        #expect(right.exit == .code(0) && right.errors.isEmpty)
+    }
+
+    @Test("what is wrong with the short form names the flags that mend it: exit 78")
+    func shortForm() async throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "t")
+        let outcome = try await lanyard([
+            "check", "--upstream", "http://10.0.0.1:1", "--listen", "0.0.0.0:7400", "--token-file", token,
+        ])
+        #expect(outcome.exit == .code(78))
+        #expect(
+            outcome.errors == [
+                "error: --listen: listeners[0].address: other machines can reach 0.0.0.0:7400 and would act as the user; "
+                    + "bind 127.0.0.1:7400, add --capability-file, or add --unsafe if something else prevents that",
+                "error: --listen: listeners[0].address: 0.0.0.0:7400 is every address, so there is no default for allowed_hosts; "
+                    + "add --allowed-hosts, such as api.internal:7400",
+                "error: --upstream: routes[0].upstream: plain http would show tokens on the network path to 10.0.0.1; "
+                    + "add --unsafe-plain if that way is safe",
+            ])
+    }
+
+    @Test("a CA file that is no PEM: exit 78 for check and run, with file, line and remedy")
+    func authorities() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let file = try folder.write("ca.pem", "no certificate\n")
+        let text = Self.valid.replacing("{token_file: token}", with: "{token_file: token}\n    tls: {ca_file: ca.pem}")
+        let path = try folder.write("lanyard.yaml", text)
+        let words = "\(path):4:20: identities.demo.tls.ca_file: \(file) holds no certificate in PEM, or a damaged one; "
+        for command in ["check", "run"] {
+            let outcome = try await lanyard([command, "--config", path])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1 && outcome.errors[0].contains(words), "\(outcome.errors)")
+        }
+        try folder.write("ca.pem", TestCertificate.pem)
+        #expect(try await lanyard(["check", "--config", path]).exit == .code(0))
+    }
+
+    @Test("two files, an unknown flag or a short flag beside a whole file: exit 64")
+    func usage() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        for arguments in [
+            ["check", "--config", path, "--config", path], ["check", "--config", path, "--bogus", "1"],
+            ["run", "--config", path, "--upstream", "http://127.0.0.1:1"], ["bogus"], ["health", "--bogus"],
+        ] {
+            let outcome = try await lanyard(arguments)
+            #expect(outcome.exit == .code(64), "\(arguments): \(outcome.errors)")
+            #expect(!outcome.errors.isEmpty)
+        }
+    }
+
+    @Test("--print-config prints what holds in the end, flags and variables included, and never a secret")
+    func printed() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "hunter2")
+        let path = try folder.write("lanyard.yaml", Self.valid)
+        let outcome = try await lanyard(
+            ["check", "--print-config", "--config", path, "--refresh-at", "50-60%"],
+            environment: ["LANYARD_LOG_LEVEL": "debug"])
+        #expect(outcome.exit == .code(0))
+        #expect(outcome.output.contains("\n  at: 50-60%\n"))
+        #expect(outcome.output.contains("\nstore:\n  memory: true\n"))
+        #expect(outcome.output.contains("\n  - name: default\n"))
+        #expect(outcome.output.contains("\n  level: debug\n"))
+        #expect(outcome.output.contains("token_file: \(folder.file("token"))\n"))
+        #expect(!outcome.output.contains("hunter2"))
+        let again = try folder.write("again.yaml", outcome.output)
+        #expect(try await lanyard(["check", "--config", again]).exit == .code(0))
+    }
+
+    @Test(
+        "what guards and is not in this version keeps check and run from starting, wherever it was given",
+        arguments: [
+            (["--user", "nobody"], [:], "--user: user \"nobody\" is not in this version"),
+            (["--shutdown-logout"], [:], "--shutdown-logout: shutdown.logout \"true\" is not in this version"),
+            (["--sandbox", "require"], [:], "--sandbox: sandbox \"require\" is not in this version"),
+            ([], ["LANYARD_USER": "nobody"], "LANYARD_USER: user \"nobody\" is not in this version"),
+            (
+                [], ["LANYARD_SHUTDOWN_LOGOUT": "true"],
+                "LANYARD_SHUTDOWN_LOGOUT: shutdown.logout \"true\" is not in this"
+            ),
+            (["user: nobody\n"], nil, ":8:7: user \"nobody\" is not in this version"),
+            (["shutdown: {logout: true}\n"], nil, ":8:20: shutdown.logout \"true\" is not in this version"),
+            (
+                ["listeners: [{address: '127.0.0.1:0', socket_mode: '0600'}]\n"], nil,
+                ":8:51: listeners[0].socket_mode: 127.0.0.1:0 is not a unix socket"
+            ),
+        ] as [([String], [String: String]?, String)])
+    func guards(_ given: [String], _ environment: [String: String]?, _ words: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        // Without an environment the text is a line of the file.
+        let path = try folder.write("lanyard.yaml", Self.valid + (environment == nil ? given[0] : ""))
+        for command in ["check", "run"] {
+            let arguments = [command, "--config", path] + (environment == nil ? [] : given)
+            let outcome = try await lanyard(arguments, environment: environment ?? [:])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1 && outcome.errors[0].hasPrefix("error: "), "\(outcome.errors)")
+            #expect(outcome.errors.first?.contains(words) == true, "\(outcome.errors)")
+        }
+    }
+
+    @Test("a byte order mark before UTF-8 is nothing special")
+    func byteOrderMark() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write("lanyard.yaml", "\u{FEFF}" + Self.valid)
+        #expect(try await lanyard(["check", "--config", path]).exit == .code(0))
+        try folder.write("lanyard.yaml", "\u{FEFF}" + Self.valid + "limts: {}\n")
+        #expect(
+            try await lanyard(["check", "--config", path]).errors == [
+                "error: \(path):8:1: unknown key \"limts\"; did you mean \"limits\"?"
+            ])
+        try folder.write("lanyard.yaml", "\u{FEFF}limts: {}\n" + Self.valid)
+        #expect(
+            try await lanyard(["check", "--config", path]).errors == [
+                "error: \(path):1:1: unknown key \"limts\"; did you mean \"limits\"?"
+            ])
+    }
+
+    @Test(
+        "a file in another encoding of Unicode is told to be saved as UTF-8",
+        arguments: [
+            (String.Encoding.utf16LittleEndian, [0xff, 0xfe], "UTF-16"), (.utf16LittleEndian, [], "UTF-16"),
+            (.utf16BigEndian, [0xfe, 0xff], "UTF-16"), (.utf16BigEndian, [], "UTF-16"),
+            (.utf32LittleEndian, [0xff, 0xfe, 0, 0], "UTF-32"), (.utf32LittleEndian, [], "UTF-32"),
+            (.utf32BigEndian, [0, 0, 0xfe, 0xff], "UTF-32"), (.utf32BigEndian, [], "UTF-32"),
+        ] as [(String.Encoding, [UInt8], String)])
+    func otherEncodings(_ encoding: String.Encoding, _ mark: [UInt8], _ name: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("lanyard.yaml")
+        try (Data(mark) + #require(Self.valid.data(using: encoding))).write(to: URL(fileURLWithPath: path))
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.errors == ["error: \(path):1:1: \(name), not UTF-8; save the file as UTF-8"])
+    }
+
+    @Test(
+        "a file that says nothing is told so, and the smallest file that works, which does",
+        arguments: [
+            "", "\n", "# nothing yet\n", "---\n", "---\n...\n", "null\n", "~\n", "{}\n", "\u{FEFF}", "\u{FEFF}# a\n",
+        ])
+    func empty(_ text: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("lanyard.yaml", text)
+        for command in ["check", "run"] {
+            let outcome = try await lanyard([command, "--config", path])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1)
+            let line = try #require(outcome.errors.first)
+            let start = "error: \(path): the file is empty; write at least: "
+            #expect(line.hasPrefix(start), "\(line)")
+            let shown = try folder.write("shown.yaml", String(line.dropFirst(start.count)))
+            // Its token file is missing here, which is a warning.
+            let second = try await lanyard(["check", "--config", shown])
+            #expect(second.exit == .code(0))
+            #expect(second.errors.allSatisfy { $0.contains("does not exist") }, "\(second.errors)")
+            try folder.write("token", "t")
+            #expect(try await lanyard(["check", "--config", shown]).errors == [])
+        }
+    }
+
+    @Test(
+        "a route of an unknown user is a fault where nothing can bring that user, else a warning",
+        arguments: [
+            ("admin: off\n", 78), ("admin: {address: off}\n", 78), ("", 0),
+            ("admin: off\nstore: {path: sessions, key_file: seal}\n", 0),
+        ])
+    func unknownUser(_ rest: String, _ code: Int) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        try folder.write("seal", String(repeating: "k", count: 32))
+        let severity = code == 0 ? "warning" : "error"
+        let path = try folder.write("lanyard.yaml", Self.valid + "    user: zoe\n" + rest)
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(code), "\(outcome.errors)")
+        #expect(outcome.errors.count == 1)
+        #expect(
+            outcome.errors.first?.hasPrefix(
+                "\(severity): \(path):8:11: routes[0].user: no user \"zoe\" is configured; ")
+                == true,
+            "\(outcome.errors)")
+        if code == 78 { #expect(try await lanyard(["run", "--config", path]).exit == .code(78)) }
+    }
+
+    @Test("the help of run and check lists every kind of flag, and version is one line")
+    func help() async throws {
+        for command in ["run", "check"] {
+            let outcome = try await lanyard([command, "--help"])
+            #expect(outcome.exit == .code(0))
+            for flag in ["--config", "--upstream", "--refresh-at", "--limits-connections-max"] {
+                #expect(outcome.output.contains("  \(flag)\n"))
+            }
+        }
+        let version = try await lanyard(["version"])
+        #expect(version.exit == .code(0))
+        let line = /lanyard \d+\.\d+\.\d+ \(commit ([0-9a-f]{12}(-dirty)?|unknown)\)\n/
+        #expect(version.output.wholeMatch(of: line) != nil, "\(version.output)")
+    }
+}

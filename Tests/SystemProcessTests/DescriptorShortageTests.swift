@@ -1,0 +1,186 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// Idle upstream connections are given up before a client, a request or an identity call goes without a descriptor.
+@Suite(.enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 })
+struct DescriptorShortageTests {
+    private static let routes = 8
+    private static let clients = 45
+    private static let evictions = "lanyard_upstream_idle_evictions_total"
+
+    private static func routeList(to upstream: RawServer) -> String {
+        let items = (0..<routes).map {
+            "{name: r\($0), match: {path: /r\($0)}, upstream: \"http://\(upstream.endpoint)\"}"
+        }
+        return "routes: [\(items.joined(separator: ", "))]\n"
+    }
+
+    private static func identity(_ emulator: EmulatorProcess) -> String {
+        """
+        identities:
+          demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
+        users:
+          alice:
+            identity: demo
+            login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
+
+        """
+    }
+
+    @Test(
+        "many routes with idle connections leave descriptors for every request and for refreshes, and the log says so")
+    func manyRoutes() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "6s")
+        let upstream = try RawServer { _ in RawResponse.response().after(.milliseconds(20)) }
+        let lanyard = try await LanyardProcess.start(
+            Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n",
+            launcher: ["/usr/bin/prlimit", "--nofile=300:300"])
+        try await lanyard.untilReady()
+        let clients = try (0..<Self.clients).map { _ in try RawClient(lanyard.data) }
+        let host = "\(lanyard.data)"
+        var statuses: [Int: Int] = [:]
+        let before = try await emulator.calls("refresh")
+        let end = ContinuousClock.now + .seconds(40)
+        repeat {
+            for route in 0..<Self.routes {
+                let round = try { () throws -> [Int] in
+                    for client in clients { try client.send("GET /r\(route)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n") }
+                    return try clients.map { try $0.response().status }
+                }()
+                for status in round { statuses[status, default: 0] += 1 }
+            }
+        } while try await emulator.calls("refresh") < before + 2 && ContinuousClock.now < end && statuses.count == 1
+        #expect(statuses.keys.sorted() == [200], "\(statuses)")
+        #expect(try await emulator.calls("refresh") >= before + 2)
+        #expect(lanyard.process.log(of: "session.refresh.failed").isEmpty)
+        #expect(try await Self.value(Self.evictions, lanyard) > 0)
+        try await lanyard.process.event("upstream.descriptors_short")
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a request that finds no descriptor for its upstream connection gets that of an idle one of another route")
+    func dial() async throws {
+        let upstream = try RawServer()
+        let lanyard = try await Self.start(upstream)
+        let client = try RawClient(lanyard.data)
+        let before = try await Self.leaveIdle(4, on: lanyard)
+        let data = lanyard.data
+        #expect(try client.exchange("GET", "/r7/first", host: "\(data)").status == 200)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
+        for route in [1, 2, 3] {
+            let response = try client.exchange("GET", "/r\(route)/x", host: "\(data)")
+            #expect(response.status == 200, "\(response.bodyText)")
+        }
+        let line = try await lanyard.process.event("upstream.descriptors_short")
+        #expect((line["closed"].int ?? 0) > 0)
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        (before + [client]).forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a client for whom there is no descriptor gets that of an idle upstream connection, without a pause")
+    func accept() async throws {
+        let upstream = try RawServer()
+        let lanyard = try await Self.start(upstream)
+        let before = try await Self.leaveIdle(8, on: lanyard)
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
+        let data = lanyard.data
+        do {
+            let clients = try (0..<4).map { _ in try RawClient(data) }
+            for client in clients { #expect(try client.exchange("GET", "/r0/x", host: "\(data)").status == 200) }
+            clients.forEach { $0.close() }
+        }
+        before.forEach { $0.close() }
+        #expect(lanyard.process.log(of: "listener.paused").isEmpty)
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a refresh for which there is no descriptor gets that of an idle upstream connection, and succeeds at once")
+    func refresh() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "8s")
+        let upstream = try RawServer()
+        let lanyard = try await LanyardProcess.start(
+            Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n")
+        try await lanyard.untilReady()
+        let clients = try await Self.leaveIdle(4, on: lanyard)
+        let before = try await emulator.calls("refresh")
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
+        try await eventually("a refresh succeeds") {
+            try await emulator.calls("refresh") > before
+        }
+        #expect(lanyard.process.log(of: "session.refresh.failed").isEmpty)
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a store finds descriptors for its locks and files in place of idle connections; refresh tokens are stored")
+    func storedRefresh() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "8s", arguments: ["--rotation", "one_use"])
+        let upstream = try RawServer()
+        let folder = try TemporaryFolder()
+        let key = try folder.write("key", String(repeating: "k", count: 32))
+        let identity = Self.identity(emulator).replacing("app_services: {", with: "app_services: {rotation: one_use, ")
+        let lanyard = try await LanyardProcess.start(
+            """
+            \(identity)\(Self.routeList(to: upstream))shards: 2
+            store: {path: \(folder.file("store/sessions")), key_file: \(key)}
+            """)
+        try await lanyard.untilReady()
+        let clients = try await Self.leaveIdle(8, on: lanyard)
+        let before = try await emulator.calls("refresh")
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
+        // The second refresh opens the files again.
+        try await eventually("two refreshes succeed") {
+            try await emulator.calls("refresh") >= before + 2
+        }
+        #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+        for event in ["session.refresh.failed", "store.lock_failed", "store.write_failed"] {
+            #expect(lanyard.process.log(of: event) == "")
+        }
+    }
+
+    private static func start(_ upstream: RawServer) async throws -> LanyardProcess {
+        let lanyard = try await LanyardProcess.start(routeList(to: upstream) + "shards: 2\n", token: "a-token")
+        try await lanyard.untilReady()
+        return lanyard
+    }
+
+    /// Clients come, each of which leaves an idle connection of route 0 behind.
+    ///
+    /// - Returns: the clients. They stay: were their descriptors free, the limit would be set below those of the idle connections.
+    private static func leaveIdle(_ count: Int, on lanyard: LanyardProcess) async throws -> [RawClient] {
+        let data = lanyard.data
+        var clients = try {
+            let clients = try (0..<count).map { _ in try RawClient(data) }
+            for client in clients { try client.send("GET /r0/x HTTP/1.1\r\nHost: \(data)\r\n\r\n") }
+            for client in clients { #expect(try client.response().status == 200) }
+            return clients
+        }()
+        let idle = try await value("lanyard_upstream_connections", lanyard, label: "state=\"idle\"")
+        #expect(idle > 0)
+        // A probe's connection that was closed late leaves its number free, below those of the idle connections.
+        clients += try await Starving.fillHoles(of: lanyard)
+        return clients
+    }
+
+    /// The sum of a metric over all lines, or those that hold `label`.
+    private static func value(_ metric: String, _ lanyard: LanyardProcess, label: String? = nil) async throws -> Int {
+        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText
+        let lines = page.split(separator: "\n").filter { line in
+            line.hasPrefix(metric) && (label.map { line.contains($0) } ?? true)
+        }
+        return lines.reduce(0) { $0 + Int($1.split(separator: " ").last.flatMap { Double($0) } ?? 0) }
+    }
+}

@@ -1,0 +1,380 @@
+import Foundation
+import Glibc
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// "The folder with the secrets is on a network file system that has died."
+@Suite(
+    // A preloaded library comes before a sanitizer's runtime, which refuses that.
+    .enabled("needs a program without sanitizer") { !Sanitizer.isOn }
+)
+struct HangingFilesTests {
+    /// Far more than a response takes, far less than the files hang.
+    private static let responseTimeout = Duration.seconds(1)
+
+    /// A Lanyard with three users and an admin API over TCP, each with a file of its own.
+    private struct Bench {
+        static let carol = "carol@example.com"
+        static let adminToken = String(repeating: "a", count: 40)
+
+        let emulator: EmulatorProcess
+        /// Between Lanyard and alice's identity service.
+        let gate: FaultGate
+        let upstream: RawServer
+        let lanyard: LanyardProcess
+        let admin: RawEndpoint
+        let folder: TemporaryFolder
+
+        static func start() async throws -> Bench {
+            let emulator = try await EmulatorProcess.start(tokens: "4s")
+            try await emulator.add(carol, password: "carol-secret-word")
+            let gate = try FaultGate(before: emulator.endpoint)
+            let folder = try TemporaryFolder()
+            let password = try folder.write("carol.password", "carol-secret-word\n")
+            let robot = try folder.write("robot.token", "robot-old-token")
+            let admin = try folder.write("admin.token", adminToken)
+            let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }
+            let lanyard = try await LanyardProcess.start(
+                """
+                identities:
+                  demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(gate.endpoint)"}}
+                  other: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
+                  fixed: {static: {token_file: \(robot)}}
+                users:
+                  alice:
+                    identity: demo
+                    login:
+                      email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}
+                  carol:
+                    identity: other
+                    login: {email_password: {email: \(carol), password_file: \(password)}}
+                  robot: {identity: fixed}
+                active_user: alice
+                routes:
+                  - {name: robot, match: {path: /robot}, user: robot, upstream: "http://\(upstream.endpoint)"}
+                  - {name: carol, match: {path: /carol}, user: carol, upstream: "http://\(upstream.endpoint)"}
+                  - {name: all, match: {path: /}, upstream: "http://\(upstream.endpoint)"}
+                """, admin: "{address: \"127.0.0.1:0\", token_file: \(admin)}", launcher: HangingFiles.launcher())
+            let bound = try await lanyard.process.event("listening") { $0["listener"].string == "admin" }
+            let bench = Bench(
+                emulator: emulator, gate: gate, upstream: upstream, lanyard: lanyard,
+                admin: try RawEndpoint(bound["address"].string ?? ""), folder: folder)
+            try await lanyard.untilReady()
+            for path in ["/robot", "/carol", "/"] {
+                try await eventually("\(path) has a token") { try await lanyard.get(path).status == 200 }
+            }
+            try await eventually("the admin token is known") { try await bench.adminStatus(adminToken) == 200 }
+            return bench
+        }
+
+        func adminStatus(_ token: String) async throws -> Int {
+            try await RawClient.ask(admin, "GET", "/v1/status", fields: [("Authorization", "Bearer \(token)")]).status
+        }
+
+        /// Every secret file hangs, and carol's session is over: its login needs her password.
+        func hangAll() async throws {
+            for name in ["carol.password", "robot.token", "admin.token"] { try HangingFiles.hang(folder.file(name)) }
+            try await emulator.control("POST", "/sessions/revoke", #"{"user":"\#(Self.carol)"}"#)
+            try await lanyard.process.event("session.dead") { $0["user"].string == "carol" }
+        }
+
+        func release() {
+            for name in ["carol.password", "robot.token", "admin.token"] { HangingFiles.release(folder.file(name)) }
+        }
+
+        /// Refreshes that the service has answered.
+        func refreshes() async throws -> Int { try await emulator.calls("refresh") }
+    }
+
+    @Test("health answers and other users refresh while secret files hang; what they hold afterwards counts")
+    func servesOn() async throws {
+        let bench = try await Bench.start()
+        let lanyard = bench.lanyard
+        try await bench.hangAll()
+        // Carol's refresh fails once and is over; the others are alice's.
+        let before = try await bench.refreshes()
+        try await eventually("alice goes on refreshing") {
+            for path in ["/livez", "/readyz"] {
+                let start = ContinuousClock.now
+                let status = try await RawClient.ask(lanyard.health, "GET", path).status
+                let took = ContinuousClock.now - start
+                #expect(took < Self.responseTimeout, "\(path) took \(took)")
+                #expect(path == "/readyz" || status == 200)
+            }
+            return try await bench.refreshes() >= before + 4
+        }
+        let start = ContinuousClock.now
+        #expect(try await bench.adminStatus(Bench.adminToken) == 200)
+        #expect(ContinuousClock.now - start < Self.responseTimeout)
+        #expect(try await lanyard.get("/robot").bodyText == "Bearer robot-old-token")
+        let late = try await lanyard.process.event("session.login.failed") { $0["user"].string == "carol" }
+        #expect(late["error"].string?.contains("carol.password has not been read within 5 s") == true, "\(late)")
+        #expect(late["next_at"].string != nil)
+        try await lanyard.process.event("file.delayed") { $0["path"].string?.hasSuffix("robot.token") == true }
+        try bench.folder.write("robot.token", "robot-new-token")
+        let newAdminToken = String(repeating: "b", count: 40)
+        try bench.folder.write("admin.token", newAdminToken)
+        bench.release()
+        try await eventually("robot's new token is used") {
+            try await lanyard.get("/robot").bodyText == "Bearer robot-new-token"
+        }
+        try await eventually("the new admin token counts") { try await bench.adminStatus(newAdminToken) == 200 }
+        #expect(try await bench.adminStatus(Bench.adminToken) == 401)
+        // Carol is logged in again: her first login was generation 1.
+        try await lanyard.process.event("session.login.succeeded") {
+            $0["user"].string == "carol" && ($0["generation"].int ?? 0) > 1
+        }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("a login that waits for its file for longer than its access token lives succeeds all the same")
+    func longWait() async throws {
+        let bench = try await Bench.start()
+        let process = bench.lanyard.process
+        try await bench.hangAll()
+        // The login began with the end of the session. It waits at most 5 s; its token lives for 4 s.
+        try await Task.sleep(for: .milliseconds(4400))
+        bench.release()
+        try await process.event("session.login.succeeded") {
+            $0["user"].string == "carol" && ($0["generation"].int ?? 0) > 1
+        }
+        let failures = process.lines.drop { $0.event != "session.dead" }.compactMap {
+            $0.event == "session.login.failed" ? $0.json["error"].string : nil
+        }
+        // On a slow machine the wait is over first, and the next login finds the file.
+        #expect(failures.allSatisfy { $0.contains("has not been read within 5 s") }, "\(failures)")
+        #expect(try await process.terminate() == .code(143))
+    }
+
+    @Test("the stop waits for no file that hangs")
+    func stops() async throws {
+        let bench = try await Bench.start()
+        try await bench.hangAll()
+        // Each watch has begun a look by now, carol's login too.
+        try await bench.lanyard.process.event("file.delayed") {
+            $0["path"].string?.hasSuffix("admin.token") == true
+        }
+        let start = ContinuousClock.now
+        #expect(try await bench.lanyard.process.terminate() == .code(143))
+        // A login with that password would be waited for 5 s, and 10 s more for a client of the admin API.
+        #expect(ContinuousClock.now - start < .seconds(4))
+    }
+
+    @Test("a second SIGTERM ends a stop that waits for a call, at once, while files hang")
+    func secondSignal() async throws {
+        let bench = try await Bench.start()
+        let process = bench.lanyard.process
+        for name in ["robot.token", "admin.token"] { try HangingFiles.hang(bench.folder.file(name)) }
+        for name in ["robot.token", "admin.token"] {
+            try await process.event("file.delayed") {
+                $0["path"].string?.hasSuffix(name) == true
+            }
+        }
+        try bench.gate.set(.silence)
+        let connections = bench.gate.connectionCount
+        try await eventually("a refresh of alice gets no answer") {
+            bench.gate.connectionCount > connections
+        }
+        process.signal(SIGTERM)
+        try await process.event("shutdown.finished")
+        // The stop now waits for the refresh, for 5 s.
+        try await Task.sleep(for: .milliseconds(500))
+        #expect(process.exit == nil)
+        let start = ContinuousClock.now
+        process.signal(SIGTERM)
+        try await process.waitForExit()
+        #expect(ContinuousClock.now - start < .seconds(2))
+        try await process.event("shutdown.forced")
+    }
+
+    @Test("while the store's disk hangs, health answers, and a second SIGTERM ends the stop at once")
+    func store() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "4s")
+        let upstream = try RawServer()
+        let folder = try TemporaryFolder()
+        let store = folder.file("sessions")
+        let key = try folder.write("key", String(repeating: "k", count: 64))
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities:
+              demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
+            users:
+              alice:
+                identity: demo
+                login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
+            routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
+            store: {path: \(store), key_file: \(key)}
+            """, launcher: HangingFiles.launcher())
+        try await lanyard.untilReady()
+        let before = try await emulator.calls("refresh")
+        // The store opens its files by their names in its folder.
+        try HangingFiles.hang(store)
+        // Time for three refreshes. The first one begins with a read of the store, and hangs there.
+        let hungAt = ContinuousClock.now
+        while ContinuousClock.now - hungAt < .seconds(9) {
+            let start = ContinuousClock.now
+            #expect(try await RawClient.ask(lanyard.health, "GET", "/livez").status == 200)
+            _ = try await lanyard.readiness()
+            #expect(ContinuousClock.now - start < Self.responseTimeout)
+            try await Task.sleep(for: .milliseconds(50))
+        }
+        // One more call may have been under way.
+        #expect(try await emulator.calls("refresh") <= before + 1)
+        lanyard.process.signal(SIGTERM)
+        try await lanyard.process.event("shutdown.finished")
+        // The stop now waits for the store, for 2 s.
+        #expect(lanyard.process.exit == nil)
+        let start = ContinuousClock.now
+        lanyard.process.signal(SIGTERM)
+        try await lanyard.process.waitForExit()
+        #expect(ContinuousClock.now - start < .milliseconds(1500))
+        try await lanyard.process.event("shutdown.forced")
+        HangingFiles.release(store)
+    }
+
+    @Test("a changed capability counts while the token files of 64 users hang")
+    func capability() async throws {
+        let folder = try TemporaryFolder()
+        let (former, changed) = (String(repeating: "c", count: 40), String(repeating: "d", count: 40))
+        let file = try folder.write("capability", former)
+        let names = (0..<64).map { "u\($0)" }
+        for name in names { try folder.write(name, "token-of-\(name)") }
+        let identities = names.map { "  \($0): {static: {token_file: \(folder.file($0))}}\n" }.joined()
+        let users = names.map { "  \($0): {identity: \($0)}\n" }.joined()
+        let upstream = try RawServer()
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities:
+            \(identities)users:
+            \(users)active_user: u0
+            routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
+            """, listener: "address: \"127.0.0.1:0\", capability_file: \(file)", launcher: HangingFiles.launcher())
+        try await lanyard.untilReady()
+        func status(_ capability: String) async throws -> Int {
+            let fields = [("Lanyard-Capability", capability)]
+            return try await RawClient.ask(lanyard.data, "GET", "/", fields: fields).status
+        }
+        try await eventually("the first capability counts") { try await status(former) == 200 }
+        for name in names { try HangingFiles.hang(folder.file(name)) }
+        try await eventually("each of the 64 files is being read") {
+            lanyard.process.lines.count { $0.event == "file.delayed" } == names.count
+        }
+        try folder.write("capability", changed)
+        try await eventually("the changed capability counts") { try await status(changed) == 200 }
+        #expect(try await status(former) == 403)
+        for name in names { HangingFiles.release(folder.file(name)) }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test("of a static token that is written in place and in pieces no piece is ever sent")
+    func pieces() async throws {
+        try await untilWriterKeepsTime { try await piecesOfToken() }
+    }
+
+    /// - Returns: whether the writer has kept its time.
+    private func piecesOfToken() async throws -> Bool {
+        let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }
+        let lanyard = try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "first-whole-token")
+        try await lanyard.untilReady()
+        let writer = PieceWriter(lanyard.folder.file("token"), "other-whole-token")
+        // Several looks come upon an empty or half a file.
+        var sent: Set<String> = []
+        try await eventually("the file has been written often") {
+            sent.insert(try await lanyard.get("/").bodyText)
+            return writer.rounds >= 120
+        }
+        await writer.stop()
+        guard !writer.hasStalled else { return false }
+        #expect(sent == ["Bearer first-whole-token"])
+        try await eventually("the whole token is used") {
+            let sent = try await lanyard.get("/").bodyText
+            #expect(["Bearer first-whole-token", "Bearer other-whole-token"].contains(sent))
+            return sent == "Bearer other-whole-token"
+        }
+        let complaints = lanyard.process.lines.filter { line in
+            ["session.", "identity.", "file."].contains { line.event?.hasPrefix($0) == true }
+                && line.json["level"].string != "info"
+        }
+        #expect(complaints.isEmpty, "\(complaints.map(\.text))")
+        #expect(try await lanyard.process.terminate() == .code(143))
+        return true
+    }
+
+    @Test("of a password that is written in place and in pieces no piece is sent as a wrong one")
+    func passwordPieces() async throws {
+        try await untilWriterKeepsTime { try await piecesOfPassword() }
+    }
+
+    /// - Returns: whether the writer has kept its time.
+    private func piecesOfPassword() async throws -> Bool {
+        let emulator = try await EmulatorProcess.start(tokens: "4s")
+        let lanyard = try await LanyardProcess.start(emulator)
+        try await lanyard.untilReady()
+        let writer = PieceWriter(emulator.passwordFile, "correct-horse\n")
+        try await emulator.control("POST", "/sessions/revoke", #"{"user":"\#(EmulatorProcess.email)"}"#)
+        try await lanyard.process.event("session.dead")
+        let line = try? await lanyard.process.event("session.login.failed") {
+            $0["error"].string?.contains("has not stayed the same") == true
+        }
+        await writer.stop()
+        guard !writer.hasStalled else { return false }
+        #expect(line != nil, "\(lanyard.process.log)")
+        try await eventually("alice is logged in again") {
+            lanyard.process.lines.count { $0.event == "session.login.succeeded" } >= 2
+        }
+        let login = try await emulator.control("GET", "/counts")["routes"]["login"]
+        #expect(login["calls"].int == 2 && login["by_status"]["200"].int == 2, "\(login)")
+        #expect(try await lanyard.process.terminate() == .code(143))
+        return true
+    }
+
+    /// A file that rests for 200 ms counts as whole. So a writer that had to wait so long for a CPU makes a round say nothing.
+    private func untilWriterKeepsTime(_ round: () async throws -> Bool) async throws {
+        for _ in 0..<5 where try await round() { return }
+        Issue.record("the writer had to wait in each of five rounds")
+    }
+
+    /// Writes a file again and again as an editor or `>` does: it is empty at first, then half there, then whole.
+    private final class PieceWriter: Sendable {
+        /// Less than a file must rest.
+        private static let pauseMax = Duration.milliseconds(150)
+
+        private let state = Guarded((rounds: 0, hasStalled: false, isStopped: false, hasEnded: false))
+
+        init(_ path: String, _ text: String) {
+            Thread.detachNewThread { [self] in
+                let bytes = Array(text.utf8)
+                let half = bytes.count / 2
+                while !state.withLock({ $0.isStopped }) {
+                    let start = ContinuousClock.now
+                    let raw = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
+                    usleep(20_000)
+                    write(raw, bytes, half)
+                    usleep(20_000)
+                    write(raw, Array(bytes[half...]), bytes.count - half)
+                    let isLate = ContinuousClock.now - start > Self.pauseMax
+                    close(raw)
+                    usleep(10_000)
+                    state.withLock { ($0.rounds, $0.hasStalled) = ($0.rounds + 1, $0.hasStalled || isLate) }
+                }
+                state.withLock { $0.hasEnded = true }
+            }
+        }
+
+        var rounds: Int { state.withLock { $0.rounds } }
+        /// It has left the file empty or half written for longer than a file must rest.
+        var hasStalled: Bool { state.withLock { $0.hasStalled } }
+
+        /// The file is whole from here on.
+        func stop() async {
+            state.withLock { $0.isStopped = true }
+            try? await eventually("the writer ends") { state.withLock { $0.hasEnded } }
+        }
+
+        deinit { state.withLock { $0.isStopped = true } }
+    }
+}

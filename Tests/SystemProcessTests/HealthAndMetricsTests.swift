@@ -1,0 +1,64 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+@Suite struct HealthAndMetricsTests {
+    @Test("health and metrics tell of a login, of requests and of refusals")
+    func tells() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let lanyard = try await LanyardProcess.start(emulator)
+        try await lanyard.untilReady()
+        #expect(try await RawClient.ask(lanyard.health, "GET", "/startupz").status == 200)
+        #expect(try await RawClient.ask(lanyard.health, "GET", "/readyz/alice").status == 200)
+        for _ in 0..<3 { #expect(try await lanyard.get("/protected/x").status == 200) }
+        #expect(try await lanyard.get("/emulator/nothing").status == 404)
+        let refused = try RawClient(lanyard.data).exchange("GET", "/protected/x", host: "evil.example")
+        #expect(refused.status == 421)
+        let fields = [("Accept", "application/openmetrics-text; version=1.0.0")]
+        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics", fields: fields)
+        let metrics = try ExpositionReader(page.body, openMetrics: true)
+        #expect(metrics["lanyard_session_state", ["user": "alice", "state": "valid"]] == 1)
+        #expect(metrics["lanyard_active_user_info", ["user": "alice"]] == 1)
+        let version = try ServerProcess("lanyard", ["version"])
+        try await version.waitForExit()
+        let build = metrics.samples.filter { $0.name == "lanyard_build_info" }.map(\.labels)
+        #expect(build.map { "lanyard \($0["version"] ?? "") (commit \($0["commit"] ?? ""))\n" } == [version.output])
+        let labels = ["route": "all", "origin": "upstream"]
+        #expect(metrics["lanyard_requests_total", labels.merging(["code_class": "2xx"]) { $1 }] == 3)
+        #expect(metrics["lanyard_requests_total", labels.merging(["code_class": "4xx"]) { $1 }] == 1)
+        #expect(metrics["lanyard_rejected_requests_total", ["reason": "host"]] == 1)
+        let expiry = try #require(metrics["lanyard_access_token_expiry_timestamp_seconds", ["user": "alice"]])
+        let refresh = try #require(metrics["lanyard_next_refresh_timestamp_seconds", ["user": "alice"]])
+        #expect(refresh < expiry && refresh > expiry - 0.36 * 1_800)
+        let reference = try String(contentsOfFile: Products.root + "/docs/operating.md", encoding: .utf8)
+        let families = Set(metrics.samples.map { $0.name.replacing(/_(bucket|sum|count)$/, with: "") })
+        let unnamed = families.filter { !$0.hasPrefix("process_") && !reference.contains("`\($0)`") }
+            .filter { !reference.contains("`\($0){") }
+        #expect(unnamed.sorted() == [])
+    }
+
+    @Test("during a drain readiness is off with its reason, everything is served, and health answers to the end")
+    func drain() async throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "a-token")
+        let upstream = try RawServer()
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities: {fixed: {static: {token_file: \(token)}}}
+            users: {alice: {identity: fixed}}
+            routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
+            shutdown: {drain_min: 2s, exit_zero_on_sigterm: true}
+            """)
+        try await lanyard.untilReady()
+        lanyard.process.signal(15)
+        try await eventually("readiness is off") { try await lanyard.readiness().status == 503 }
+        let checks = try await lanyard.readiness().json["checks"].array
+        let listener = try #require(checks.first { $0["name"].string == "listener" })
+        #expect(listener["reason"].string == "draining")
+        #expect(try await RawClient.ask(lanyard.health, "GET", "/livez").status == 200)
+        #expect(try await lanyard.get("/").status == 200)
+        #expect(try await lanyard.process.waitForExit() == .code(0))
+    }
+}

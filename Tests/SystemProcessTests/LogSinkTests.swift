@@ -1,0 +1,75 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// A log that cannot be written costs lines, which are counted, and nothing else.
+@Suite struct LogSinkTests {
+    private let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    private var health: RawEndpoint { .unix(folder.file("health")) }
+
+    /// Starts it behind a launcher, waits until it is ready, and sends requests.
+    private func serve(_ launcher: [String], requests: Int = 50) async throws -> ServerProcess {
+        let upstream = try RawServer(requestsKeptMax: 0)
+        let data = RawEndpoint.unix(folder.file("in"))
+        let command =
+            launcher + [
+                try Products.path("lanyard"), "run", "--upstream", "http://\(upstream.endpoint)", "--token-file",
+                try folder.write("token", "t"), "--listen", "\(data)", "--health-address", "\(health)",
+                "--admin-address", "off",
+            ]
+        let lanyard = try ServerProcess(command[0], Array(command.dropFirst()))
+        // Before its thread runs, each line waits a second for a reader.
+        try await eventually("it is ready; \(lanyard.log)") {
+            if let exit = lanyard.exit { throw TestFailure("it ended: \(exit); \(lanyard.log)") }
+            return (try? await RawClient.ask(health, "GET", "/readyz"))?.status == 200
+        }
+        for _ in 0..<requests { #expect(try await RawClient.ask(data, "GET", "/x").status == 200) }
+        return lanyard
+    }
+
+    private func droppedLines() async throws -> Int {
+        let page = try await RawClient.ask(health, "GET", "/metrics").body
+        let samples = try ExpositionReader(page, openMetrics: false).samples
+        return Int(try #require(samples.first { $0.name == "lanyard_log_lines_dropped_total" }?.value))
+    }
+
+    private func expectOnlyLinesLost(_ launcher: [String], requests: Int = 50) async throws {
+        let lanyard = try await serve(launcher, requests: requests)
+        try await eventually("the lost lines are counted") { try await droppedLines() >= 40 }
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+
+    @Test("/dev/full")
+    func full() async throws { try await expectOnlyLinesLost(Launcher.shell(redirections: "2>/dev/full")) }
+
+    @Test("a file at the limit of the process's file size")
+    func fileSize() async throws {
+        // In blocks of 512 bytes. The log is a kilobyte short of the limit, which leaves enough for the file that the thread sanitizer
+        // writes and maps at its start.
+        let blocks = 4096
+        let log = try folder.write("log", "")
+        try #require(truncate(log, blocks * 512 - 1024) == 0)
+        try await expectOnlyLinesLost(Launcher.shell("ulimit -f \(blocks)", redirections: "2>>\(log)"))
+    }
+
+    @Test("a file on a full disk", .enabled("needs root and mount namespaces") { MountNamespace.isPossible })
+    func disk() async throws {
+        let script = "mount -t tmpfs -o size=4k tmpfs /mnt && exec \"$@\" 2>>/mnt/log"
+        // A page holds about twenty lines.
+        try await expectOnlyLinesLost(["/usr/bin/unshare", "-m", "/bin/sh", "-c", script, "sh"], requests: 150)
+    }
+
+    @Test("a pipe that is never read, from the start to the stop")
+    func neverRead() async throws {
+        let pipe = try NarrowPipe(in: folder)
+        pipe.fill()
+        let lanyard = try await serve(Launcher.shell(redirections: "2>\(pipe.path)"))
+        #expect(try await lanyard.terminate() == .code(143))
+        #expect(pipe.isFull)
+    }
+}

@@ -1,0 +1,68 @@
+import LanyardTelemetry
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// A family that is declared and never published would be an alert that never fires.
+@Suite struct MetricFamilyTests {
+    /// The families that are on a page only under a condition. All others are on the page of a Lanyard with a login and a request.
+    private static let conditional = [
+        "lanyard_tls_handshakes": "a listener has TLS",
+        "lanyard_tls_certificate_expiry_timestamp_seconds": "a listener, an upstream or an identity has a certificate",
+        "lanyard_upstream_tls_failures": "TLS has prevented or ended a connection to an upstream",
+    ]
+
+    /// The names of the families that a page declares.
+    private static func families(_ lanyard: LanyardProcess) async throws -> Set<String> {
+        let fields = [("Accept", "application/openmetrics-text; version=1.0.0")]
+        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics", fields: fields)
+        return Set(try ExpositionReader(page.body, openMetrics: true).types.keys)
+    }
+
+    @Test("each declared family is on the page after a login and a request, but those with a condition")
+    func published() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let lanyard = try await LanyardProcess.start(emulator)
+        try await lanyard.untilReady()
+        #expect(try await lanyard.get("/protected/x").status == 200)
+        let declared = Set(MetricFamily.all.map(\.name))
+        var found: Set<String> = []
+        // A request's duration counts when the last byte of its response is away, which its client may have before.
+        try? await eventually("each declared family is on the page") {
+            found = try await Self.families(lanyard)
+            return declared.subtracting(found).isSubset(of: Self.conditional.keys)
+        }
+        #expect(declared.subtracting(found).subtracting(Self.conditional.keys).sorted() == [], "never published")
+        #expect(found.subtracting(declared).sorted() == [], "not declared")
+        #expect(found.intersection(Self.conditional.keys).sorted() == [], "these need no condition")
+        #expect(Set(Self.conditional.keys).subtracting(declared).sorted() == [], "nothing declares these")
+    }
+
+    @Test("the families with a condition are on the page when it holds")
+    func conditions() async throws {
+        let upstream = try RawServer()
+        let folder = try TemporaryFolder()
+        let authority = TestAuthority("The listener's and the upstream's")
+        let issued = authority.issue("DNS:localhost")
+        let certificate = try folder.write("cert.pem", issued.certificate)
+        let key = try folder.write("key.pem", issued.key)
+        let otherAuthority = try folder.write("ca.pem", TestAuthority("Another authority").pem)
+        let server = try TLSRelay(.server(issued), before: upstream.endpoint)
+        let lanyard = try await LanyardProcess.start(
+            """
+            routes:
+              - name: all
+                upstream: "https://localhost:\(server.endpoint.port)"
+                tls: {ca_file: \(otherAuthority)}
+
+            """,
+            token: "t", listener: "address: \"127.0.0.1:0\", tls: {certificate_file: \(certificate), key_file: \(key)}")
+        try await lanyard.untilReady()
+        let client = try TLSRelay(.client, before: lanyard.data)
+        let status = try RawClient(client.endpoint).exchange("GET", "/", host: "\(lanyard.data)").status
+        #expect(status == 502)
+        let found = try await Self.families(lanyard)
+        #expect(Set(Self.conditional.keys).subtracting(found).sorted() == [])
+    }
+}

@@ -1,0 +1,138 @@
+import CLinux
+import Glibc
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// What the program tells the service manager (sd_notify(3)).
+@Suite struct ServiceManagerTests {
+    /// The manager's end: a datagram socket, by path or by a name without a file.
+    private final class Manager: Sendable {
+        let variable: String
+        private let raw: CInt
+
+        init(path: String) throws {
+            variable = path
+            raw = try Self.bound(Array(path.utf8))
+        }
+
+        init(abstractName name: String) throws {
+            variable = "@" + name
+            raw = try Self.bound([0] + Array(name.utf8))
+        }
+
+        private static func bound(_ bytes: [UInt8]) throws -> CInt {
+            let raw = socket(AF_UNIX, CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue), 0)
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+            let offset = MemoryLayout<sockaddr_un>.offset(of: \sockaddr_un.sun_path) ?? 0
+            let result = withUnsafeBytes(of: address) {
+                bind(
+                    raw, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t(offset + bytes.count))
+            }
+            guard raw >= 0, result == 0 else { throw TestFailure("bind: errno \(errno)") }
+            return raw
+        }
+
+        /// Messages until one has this line.
+        func messages(until line: String) async throws -> [String] {
+            let raw = raw
+            var messages: [String] = []
+            while !(messages.last?.split(separator: "\n").contains { $0 == line } ?? false) {
+                var entry = pollfd(fd: raw, events: Int16(POLLIN), revents: 0)
+                guard poll(&entry, 1, 15_000) > 0 else { throw TestFailure("no \(line) after \(messages)") }
+                var room = [UInt8](repeating: 0, count: 4096)
+                let count = max(recv(raw, &room, room.count, 0), 0)
+                messages.append(
+                    String(decoding: room.prefix(count), as: UTF8.self))
+            }
+            return messages
+        }
+
+        deinit { close(raw) }
+    }
+
+    private func lanyard(_ folder: TemporaryFolder, _ environment: [String: String]) throws -> ServerProcess {
+        try ServerProcess(
+            "lanyard",
+            [
+                "run", "--upstream", "http://127.0.0.1:1", "--token-file", try folder.write("token", "t"), "--listen",
+                "127.0.0.1:0", "--health-address", "unix:\(folder.file("health"))", "--admin-address", "off",
+            ], environment: environment)
+    }
+
+    @Test("READY once it serves, a status line, STOPPING when the drain begins", arguments: [false, true])
+    func ready(_ isAbstract: Bool) async throws {
+        let folder = try TemporaryFolder()
+        let name = "lanyard-test-\(getpid())-\(UInt32.random(in: 0 ... .max))"
+        let manager = isAbstract ? try Manager(abstractName: name) : try Manager(path: folder.file("notify"))
+        let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": manager.variable])
+        let first = try await manager.messages(until: "READY=1")
+        #expect(first.count == 1 && first[0].hasPrefix("READY=1\nSTATUS=serving"), "\(first)")
+        try await lanyard.event("listening")
+        // The token may have been read before the listeners served; then nothing changes.
+        if first != ["READY=1\nSTATUS=serving; default: token_valid"] {
+            _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        }
+        lanyard.signal(SIGTERM)
+        let last = try await manager.messages(until: "STOPPING=1")
+        #expect(last.allSatisfy { !$0.contains("WATCHDOG") })
+        #expect(try await lanyard.waitForExit() == .code(143))
+    }
+
+    @Test("RELOADING with its time and READY around a reload")
+    func reload() async throws {
+        let folder = try TemporaryFolder()
+        let manager = try Manager(path: folder.file("notify"))
+        let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": manager.variable])
+        _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        lanyard.signal(SIGHUP)
+        let begun = try #require(try await manager.messages(until: "RELOADING=1").last)
+        let time = try #require(begun.split(separator: "\n").last?.split(separator: "=").last.flatMap { Int($0) })
+        var now = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &now)
+        let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1000
+        #expect(microseconds - 15_000_000...microseconds ~= time && begun.contains("MONOTONIC_USEC="), "\(begun)")
+        _ = try await manager.messages(until: "READY=1")
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+
+    @Test("signs of life within half of WATCHDOG_USEC, none if the variables are meant for another process")
+    func watchdog() async throws {
+        let folder = try TemporaryFolder()
+        let manager = try Manager(path: folder.file("notify"))
+        let variables = ["NOTIFY_SOCKET": manager.variable, "WATCHDOG_USEC": "2000000"]
+        // From before the first sign: this thread may have to wait for a CPU while signs come.
+        let start = ContinuousClock.now
+        let lanyard = try lanyard(folder, variables)
+        _ = try await manager.messages(until: "READY=1")
+        for _ in 0..<4 { _ = try await manager.messages(until: "WATCHDOG=1") }
+        let time = ContinuousClock.now - start
+        #expect(time > .seconds(2) && time < .seconds(15), "\(time)")
+        #expect(try await lanyard.terminate() == .code(143))
+
+        let other = try TemporaryFolder()
+        let second = try self.lanyard(other, variables.merging(["WATCHDOG_PID": "1"]) { $1 })
+        let told = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        second.signal(SIGTERM)
+        let rest = try await manager.messages(until: "STOPPING=1")
+        #expect((told + rest).allSatisfy { !$0.contains("WATCHDOG=1") })
+        #expect(try await second.waitForExit() == .code(143))
+    }
+
+    @Test("a manager that is gone, is full or has an odd address changes nothing")
+    func gone() async throws {
+        let folder = try TemporaryFolder()
+        for place in [
+            folder.file("nobody"), "@nobody-\(getpid())", "vsock:2:1", "", "relative",
+            "/" + String(repeating: "x", count: 300),
+        ] {
+            let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": place, "WATCHDOG_USEC": "100000"])
+            let health = RawEndpoint.unix(folder.file("health"))
+            try await eventually("it is ready") { (try? await RawClient.ask(health, "GET", "/readyz"))?.status == 200 }
+            #expect(try await lanyard.terminate() == .code(143))
+        }
+    }
+}
