@@ -82,46 +82,38 @@ import Testing
     @Test("a kept connection answers one request after another, pipelined ones in order")
     func pipelining() async throws {
         let server = try HealthServer()
-        let statuses = try {
-            let client = try RawClient(server.endpoint)
-            let one = "GET /livez HTTP/1.1\r\nHost: localhost:\(server.endpoint.port)\r\n\r\n"
-            let other = one.replacing("/livez", with: "/nowhere")
-            var statuses: [Int] = []
-            // More than one turn's share, cut at an odd place.
-            let bytes = Array(String(repeating: one + other, count: 40).utf8)
-            try client.send(Array(bytes[..<1001]))
-            for _ in 0..<5 { statuses.append(try client.response().status) }
-            try client.send(Array(bytes[1001...]))
-            while statuses.count < 80 { statuses.append(try client.response().status) }
-            return statuses
-        }()
+        let client = try RawClient(server.endpoint)
+        let one = "GET /livez HTTP/1.1\r\nHost: localhost:\(server.endpoint.port)\r\n\r\n"
+        let other = one.replacing("/livez", with: "/nowhere")
+        var statuses: [Int] = []
+        // More than one turn's share, cut at an odd place.
+        let bytes = Array(String(repeating: one + other, count: 40).utf8)
+        try client.send(Array(bytes[..<1001]))
+        for _ in 0..<5 { statuses.append(try client.response().status) }
+        try client.send(Array(bytes[1001...]))
+        while statuses.count < 80 { statuses.append(try client.response().status) }
         #expect(statuses == Array(repeating: [200, 404], count: 40).flatMap(\.self))
     }
 
     @Test("a client that ends its direction still gets its responses")
     func halfClose() async throws {
         let server = try HealthServer()
-        let bytes = try {
-            let client = try RawClient(server.endpoint)
-            try client.send(String(repeating: "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", count: 20) + "GET /li")
-            client.halfClose()
-            return try client.readToEnd()
-        }()
+        let client = try RawClient(server.endpoint)
+        try client.send(String(repeating: "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", count: 20) + "GET /li")
+        client.halfClose()
+        let bytes = try client.readToEnd()
         #expect(String(decoding: bytes, as: UTF8.self).split(separator: "HTTP/1.1 200 OK").count == 20)
     }
 
     @Test("HTTP/1.0 needs no Host, closes, and stays only when asked")
     func http10() async throws {
         let server = try HealthServer()
-        let (first, second) = try {
-            let client = try RawClient(server.endpoint)
-            try client.send("GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-            let first = try client.response()
-            try client.send("GET /livez HTTP/1.0\r\n\r\n")
-            let second = try client.response()
-            #expect(try client.readToEnd() == [])
-            return (first, second)
-        }()
+        let client = try RawClient(server.endpoint)
+        try client.send("GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        let first = try client.response()
+        try client.send("GET /livez HTTP/1.0\r\n\r\n")
+        let second = try client.response()
+        #expect(try client.readToEnd() == [])
         #expect(first["Connection"] == "keep-alive")
         #expect(second["Connection"] == "close")
     }
@@ -166,12 +158,10 @@ import Testing
         ])
     func malformed(request: String, status: Int) async throws {
         let server = try HealthServer()
-        let (response, rest) = try {
-            let client = try RawClient(server.endpoint)
-            // What follows a fault is never read as a request.
-            try client.send(request + "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            return (try client.response(), try client.readToEnd())
-        }()
+        let client = try RawClient(server.endpoint)
+        // What follows a fault is never read as a request.
+        try client.send(request + "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        let (response, rest) = (try client.response(), try client.readToEnd())
         #expect(response.status == status)
         #expect(response["Connection"] == "close")
         #expect(rest == [])
@@ -180,13 +170,11 @@ import Testing
     @Test("a request with a body is answered, its body not read, the connection closed")
     func body() async throws {
         let server = try HealthServer()
-        let (response, rest) = try {
-            let client = try RawClient(server.endpoint)
-            try client.send("GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n")
-            let response = try client.response()
-            try client.send([UInt8](repeating: 0x61, count: 60_000))
-            return (response, try client.readToEnd())
-        }()
+        let client = try RawClient(server.endpoint)
+        try client.send("GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60000\r\n\r\n")
+        let response = try client.response()
+        try client.send([UInt8](repeating: 0x61, count: 60_000))
+        let rest = try client.readToEnd()
         #expect(response.status == 200)
         #expect(response["Connection"] == "close")
         #expect(rest == [])

@@ -192,17 +192,15 @@ import Testing
         let call = #"{"name":"watch","arguments":[{}],"service":"mongodb-atlas"}"#
         let endpoint = it.endpoint
         let encoded = Data(call.utf8).base64EncodedString()
-        let lines = try {
-            let client = try RawClient(endpoint)
-            try client.send(
-                "GET \(Fixture.app)/functions/call?baas_request=\(encoded) HTTP/1.1\r\nHost: a\r\n"
-                    + "Authorization: Bearer \(access)\r\nConnection: close\r\n\r\n")
-            var text = ""
-            while !text.contains("50 %25") { text += String(decoding: try client.read(1), as: UTF8.self) }
-            let revoked = try RawClient(endpoint).exchange("POST", "/emulator/sessions/revoke", body: Array("{}".utf8))
-            guard revoked.status == 200 else { throw TestFailure("\(revoked.status)") }
-            return text + String(decoding: try client.readToEnd(), as: UTF8.self)
-        }()
+        let client = try RawClient(endpoint)
+        try client.send(
+            "GET \(Fixture.app)/functions/call?baas_request=\(encoded) HTTP/1.1\r\nHost: a\r\n"
+                + "Authorization: Bearer \(access)\r\nConnection: close\r\n\r\n")
+        var text = ""
+        while !text.contains("50 %25") { text += String(decoding: try client.read(1), as: UTF8.self) }
+        let revoked = try RawClient(endpoint).exchange("POST", "/emulator/sessions/revoke", body: Array("{}".utf8))
+        guard revoked.status == 200 else { throw TestFailure("\(revoked.status)") }
+        let lines = text + String(decoding: try client.readToEnd(), as: UTF8.self)
         #expect(lines.contains("data: {\"n\":{\"$numberInt\":\"1\"}}\n\n"))
         #expect(lines.contains("event: error\ndata: {\"error\":"))
         #expect(try await watch(it, call, access).status == 403)

@@ -46,10 +46,8 @@ struct DescriptorShortageTests {
         let end = ContinuousClock.now + .seconds(40)
         repeat {
             for route in 0..<Self.routes {
-                let round = try { () throws -> [Int] in
-                    for client in clients { try client.send("GET /r\(route)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n") }
-                    return try clients.map { try $0.response().status }
-                }()
+                for client in clients { try client.send("GET /r\(route)/x HTTP/1.1\r\nHost: \(host)\r\n\r\n") }
+                let round = try clients.map { try $0.response().status }
                 for status in round { statuses[status, default: 0] += 1 }
             }
         } while try await emulator.calls("refresh") < before + 2 && ContinuousClock.now < end && statuses.count == 1
@@ -162,12 +160,9 @@ struct DescriptorShortageTests {
     /// - Returns: the clients. They stay: were their descriptors free, the limit would be set below those of the idle connections.
     private static func leaveIdle(_ count: Int, on lanyard: LanyardProcess) async throws -> [RawClient] {
         let data = lanyard.data
-        var clients = try {
-            let clients = try (0..<count).map { _ in try RawClient(data) }
-            for client in clients { try client.send("GET /r0/x HTTP/1.1\r\nHost: \(data)\r\n\r\n") }
-            for client in clients { #expect(try client.response().status == 200) }
-            return clients
-        }()
+        var clients = try (0..<count).map { _ in try RawClient(data) }
+        for client in clients { try client.send("GET /r0/x HTTP/1.1\r\nHost: \(data)\r\n\r\n") }
+        for client in clients { #expect(try client.response().status == 200) }
         let idle = try await value("lanyard_upstream_connections", lanyard, label: "state=\"idle\"")
         #expect(idle > 0)
         // A probe's connection that was closed late leaves its number free, below those of the idle connections.

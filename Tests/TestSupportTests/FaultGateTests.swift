@@ -42,12 +42,9 @@ import Testing
     @Test("a torn response ends at the byte that was asked for")
     func tear() async throws {
         try gate.set(.tear(afterBytes: 20, .close))
-        let gate = gate
-        let bytes = try {
-            let client = try RawClient(gate.endpoint)
-            try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            return try client.readToEnd()
-        }()
+        let client = try RawClient(gate.endpoint)
+        try client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        let bytes = try client.readToEnd()
         #expect(bytes.count == 20)
         #expect(server.requests.count == 1)
     }
@@ -77,7 +74,6 @@ import Testing
 
     @Test("a switch meets connections that are already open, and live ones can be cut")
     func openConnections() async throws {
-        let gate = gate
         do {
             let client = try RawClient(gate.endpoint)
             _ = try client.exchange("GET", "/")

@@ -9,11 +9,9 @@ import Testing
         let server = try RawServer()
         let request =
             "POST /a HTTP/1.1\r\nX: 1\r\nx: 2\r\nTransfer-Encoding: chunked\r\n\r\n3;e=1\r\nabc\r\n0\r\nT: t\r\n\r\n"
-        let response = try {
-            let client = try RawClient(server.endpoint)
-            try client.send(request)
-            return try client.response()
-        }()
+        let client = try RawClient(server.endpoint)
+        try client.send(request)
+        let response = try client.response()
         #expect(response.bodyText == "ok")
         #expect(server.records.map(\.bytes) == [Array(request.utf8)])
         #expect(server.requests[0].values("x") == ["1", "2"])

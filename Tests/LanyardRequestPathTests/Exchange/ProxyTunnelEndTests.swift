@@ -43,11 +43,8 @@ import Testing
                 }
                 group.addTask {
                     do {
-                        let got = try { () throws -> [UInt8] in
-                            var got: [UInt8] = []
-                            while case let some = try to.receive(), !some.isEmpty { got += some }
-                            return got
-                        }()
+                        var got: [UInt8] = []
+                        while case let some = try to.receive(), !some.isEmpty { got += some }
                         return got == bytes ? nil : "\(got.count) bytes, or others"
                     } catch { return "\(error)" }
                 }

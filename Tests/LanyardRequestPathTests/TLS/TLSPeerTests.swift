@@ -177,10 +177,8 @@ import Testing
         let listener = try RawSocket.listen(at: .tcp(0))
         let client = try ServerProcess(
             "/usr/bin/python3", ["-c", Self.pythonClient, folder.path, mode, "\(listener.localPort)"])
-        let results = try {
-            let demanded = mode.contains("certificate") ? TLSBench.authority.pem : nil
-            return try Self.serve(listener, TLSBench.server(demanding: demanded, names: ["localhost"]), count: 3)
-        }()
+        let demanded = mode.contains("certificate") ? TLSBench.authority.pem : nil
+        let results = try Self.serve(listener, TLSBench.server(demanding: demanded, names: ["localhost"]), count: 3)
         #expect(results == [nil, nil, nil])
         #expect(try await client.waitForExit() == .code(0), "\(client.log)")
         let version = "TLSv" + mode.prefix(3)

@@ -185,11 +185,9 @@ import Testing
             return (try? await RawClient.ask(health, "GET", "/readyz"))?.status == 200
         }
         let count = 3000
-        let statuses = try {
-            let client = try RawClient(data)
-            defer { client.close() }
-            return try (0..<count).map { _ in try client.exchange("GET", "/x", host: "localhost").status }
-        }()
+        let client = try RawClient(data)
+        defer { client.close() }
+        let statuses = try (0..<count).map { _ in try client.exchange("GET", "/x", host: "localhost").status }
         #expect(statuses == Array(repeating: 200, count: count))
         func metric() async throws -> Int {
             let page = try await RawClient.ask(health, "GET", "/metrics").bodyText

@@ -33,19 +33,16 @@ import Testing
             rest: "shards: 1\nlimits: {connections_max: \(idle), idle_timeout: 10m, header_timeout: 10m}\n")
         #expect(lanyard.process.log(of: "limits.lowered").isEmpty)
         let (data, pid) = (lanyard.data, lanyard.process.pid)
-        let best = try {
-            var clients = try (0..<idle).map { _ in try RawClient(data) }
-            try untilAccepted(clients[idle - 1], data)
-            var best = Duration.seconds(60)
-            for _ in 0..<turns {
-                let start = try ProcessorTime.preciseUsed(by: pid)
-                let new = try (0..<accepts).map { _ in try RawClient(data) }
-                try untilAccepted(new[accepts - 1], data)
-                best = min(best, try ProcessorTime.preciseUsed(by: pid) - start)
-                clients = Array((clients + new).suffix(idle))
-            }
-            return best
-        }()
+        var clients = try (0..<idle).map { _ in try RawClient(data) }
+        try untilAccepted(clients[idle - 1], data)
+        var best = Duration.seconds(60)
+        for _ in 0..<turns {
+            let start = try ProcessorTime.preciseUsed(by: pid)
+            let new = try (0..<accepts).map { _ in try RawClient(data) }
+            try untilAccepted(new[accepts - 1], data)
+            best = min(best, try ProcessorTime.preciseUsed(by: pid) - start)
+            clients = Array((clients + new).suffix(idle))
+        }
         #expect(try await lanyard.process.terminate() == .code(143))
         return best / .microseconds(accepts)
     }

@@ -81,15 +81,13 @@ import Testing
         let upstream = try RawServer()
         let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
         let data = lanyard.data
-        let (late, silent) = try {
-            let pair = (try RawClient(data), try RawClient(data))
-            for client in [pair.0, pair.1] {
-                guard try client.exchange("GET", "/", host: "\(data)").status == 200 else {
-                    throw TestFailure("no 200")
-                }
+        let pair = (try RawClient(data), try RawClient(data))
+        for client in [pair.0, pair.1] {
+            guard try client.exchange("GET", "/", host: "\(data)").status == 200 else {
+                throw TestFailure("no 200")
             }
-            return pair
-        }()
+        }
+        let (late, silent) = pair
         lanyard.process.signal(SIGTERM)
         try await lanyard.process.event("shutdown.started")
         try await Task.sleep(for: .milliseconds(300))

@@ -47,12 +47,10 @@ import Testing
         let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
         let data = lanyard.data
         let (bytes, responses) = Self.burst(bodyBytes: bodyBytes, host: data)
-        let got = try {
-            let client = try RawClient(data)
-            defer { client.close() }
-            for piece in Self.pieces(of: bytes, cut) { try client.send(piece) }
-            return try responses.map { _ in try client.response().bodyText }
-        }()
+        let client = try RawClient(data)
+        defer { client.close() }
+        for piece in Self.pieces(of: bytes, cut) { try client.send(piece) }
+        let got = try responses.map { _ in try client.response().bodyText }
         #expect(got == responses)
         // One at a time on one connection: the next is sent when the response before it has ended.
         #expect(upstream.connectionCount == 1)

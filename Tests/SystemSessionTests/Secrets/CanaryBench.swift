@@ -146,13 +146,11 @@ final class CanaryBench: Sendable {
     /// Bytes that are no request, and all that comes for them.
     func send(_ bytes: String) async throws {
         let endpoint = RawEndpoint.unix(folder.file("in"))
-        let response = try { () -> String in
-            let client = try RawClient(endpoint)
-            defer { client.close() }
-            try client.send(bytes)
-            client.halfClose()
-            return String(decoding: (try? client.readToEnd()) ?? [], as: UTF8.self)
-        }()
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        try client.send(bytes)
+        client.halfClose()
+        let response = String(decoding: (try? client.readToEnd()) ?? [], as: UTF8.self)
         keep(response, as: "the response to a bad request")
     }
 

@@ -68,14 +68,10 @@ import Testing
             let (name, account) = round % 2 == 0 ? ("alice", alice) : ("bob", bob)
             let endpoint = bench.lanyard.data
             // Half of a request is with the upstream when the switch comes.
-            let (client, peer, head) = try { () throws -> (RawClient, RawSocket, RawMessage) in
-                let client = try RawClient(endpoint)
-                try client.send("PUT /slow HTTP/1.1\r\nHost: \(endpoint)\r\nContent-Length: 8\r\n\r\nhalf")
-                guard let peer = slow.accept(),
-                    let head = try RawReader(peer).readHead()
-                else { throw TestFailure("nothing has reached the upstream") }
-                return (client, peer, RawMessage(head: head))
-            }()
+            let client = try RawClient(endpoint)
+            try client.send("PUT /slow HTTP/1.1\r\nHost: \(endpoint)\r\nContent-Length: 8\r\n\r\nhalf")
+            let peer = try #require(slow.accept())
+            let head = RawMessage(head: try #require(try RawReader(peer).readHead()))
             #expect(try await bench.call("POST", "/users/\(name)/activate").status == 200)
             #expect(try await bench.bearer() == account)
             #expect(try UsersBench.subject(of: head) == (account == alice ? bob : alice))
