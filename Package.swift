@@ -64,8 +64,9 @@ let package = Package(
         .executable(name: "lanyard-emulator", targets: ["LanyardEmulatorTool"]),
         .library(name: "LanyardEmulator", targets: ["LanyardEmulator"]),
         .executable(name: "lanyard-simulation", targets: ["SimulationTool"]),
-        // For the tests alone, which preload it into the built program.
+        // For the tests alone, which preload them into the built programs.
         .library(name: "HangingFiles", type: .dynamic, targets: ["HangingFiles"]),
+        .library(name: "Jitter", type: .dynamic, targets: ["Jitter"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -74,7 +75,7 @@ let package = Package(
     ],
     targets: [
         // C, one target for each library: typed shims of what Swift cannot call or see. Beside them CBuildCommit and, in the tests,
-        // TornSockets and HangingFiles are C.
+        // TornSockets, HangingFiles and Jitter are C.
         .target(name: "CLinux"),
         .target(
             // The program has no path of the build: a build elsewhere gives the same one.
@@ -152,6 +153,8 @@ let package = Package(
         .target(name: "GrowingPool", path: "Tests/GrowingPool"),
         // Preloaded into the built program: files that hang for as long as a test likes.
         .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
+        // Preloaded into the built programs by deploy/jitter: threads that go on late, as a seed says.
+        .target(name: "Jitter", path: "Tests/Jitter", linkerSettings: [.linkedLibrary("dl")]),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
         .target(
             name: "FuzzHeads",

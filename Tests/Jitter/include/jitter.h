@@ -1,0 +1,1 @@
+// Nothing: the library is preloaded, and no code calls it.
