@@ -185,6 +185,7 @@ import Testing
     @Test("the access token is shown only if the configuration allows it, and that is audited")
     func token() async throws {
         let closed = try AdminServer()
+        closed.users.replies(.success(.accessToken(Tokens.secret("a.b.c"), nil)))
         let refusal = try await closed.ask("GET", "/v1/users/bob/token")
         #expect(refusal.status == 403)
         #expect(try AdminServer.problem(refusal) == "token-not-exposed")

@@ -30,6 +30,13 @@ import Testing
         #expect(try Self.failing(response) == ["session:alice"])
     }
 
+    @Test("a user whose first login has not ended is not ready")
+    func firstLogin() {
+        let first = HealthSnapshot.User(name: "alice", isReady: false, reason: "logging_in", hasBeenReady: false)
+        let report = HealthReport(Self.facts([first], active: "alice", follows: true))
+        #expect(report.ready.status == 503 && report.started(before: false).status == 503)
+    }
+
     @Test("a failing refresh with a valid token in hand is still ready")
     func refreshFailing() throws {
         let stale = HealthSnapshot.User(name: "alice", isReady: true, reason: "refresh_failing", hasBeenReady: true)

@@ -87,6 +87,22 @@ import Testing
         }
     }
 
+    @Test("a default that is written out changes nothing, so the settings have the defaults of the reference")
+    func settings() throws {
+        let sections: Set = ["refresh", "login", "limits", "log", "shutdown"]
+        let without = try #require(try Loading.load(Loading.whole).loaded.configuration)
+        let keys = ConfigurationKeys.all.filter { sections.contains($0.section) && $0.defaultValue != nil }
+        #expect(keys.count > 20)
+        for key in keys {
+            guard case .value = key.kind, let value = key.defaultValue else { continue }
+            let text = Loading.whole + "\(key.section): {\(key.name): \(value)}\n"
+            let loaded = try #require(try Loading.load(text).loaded.configuration)
+            #expect(loaded.refresh == without.refresh && loaded.login == without.login, "\(key.path): \(value)")
+            #expect(loaded.limits == without.limits && loaded.log == without.log, "\(key.path): \(value)")
+            #expect(loaded.shutdown == without.shutdown, "\(key.path): \(value)")
+        }
+    }
+
     @Test("no key is named twice, and each stands in a section that exists")
     func sections() {
         let paths = ConfigurationKeys.all.map(\.path)

@@ -21,6 +21,7 @@ final class ProxyBench: Sendable {
         var usesUpstream = true
         /// TLS on both sides, for a client and an upstream without it.
         var hasTLS = false
+        var log = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
     }
 
     static let token = "bench.token-1~a_b+c/d=="
@@ -76,7 +77,7 @@ final class ProxyBench: Sendable {
             tokenWaitMax: plan.tokenWaitMax, loginRequiredStatus: 503)
         path = try RequestPath(
             settings, sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [], names: names,
-            shardCount: plan.shards, source: tokens, log: Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() })
+            shardCount: plan.shards, source: tokens, log: plan.log)
         path.start()
         path.activate(Self.user)
         if plan.publishes { publish(generation: 1) }

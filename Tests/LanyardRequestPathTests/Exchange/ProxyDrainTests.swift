@@ -30,6 +30,30 @@ import Testing
         #expect(throws: TestFailure.self) { try RawClient(bench.endpoint) }
     }
 
+    @Test("a drain does not end before the response to a request that came before it")
+    func waits() async throws {
+        let gate = Milestone()
+        let bench = try ProxyBench { _ in
+            gate.wait(for: "the drain has begun")
+            return .response()
+        }
+        let finished = Milestone()
+        let (endedEarly, response) = try await bench.talk { client throws in
+            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            try blockUntil("the upstream is connected") { bench.upstream.connectionCount == 1 }
+            bench.path.drain { finished.set() }
+            // The listener's stop, then the drain of the clients.
+            bench.settle()
+            bench.settle()
+            let endedEarly = finished.isSet
+            gate.set()
+            return (endedEarly, try client.response())
+        }
+        #expect(!endedEarly)
+        #expect(response.status == 200 && response["Connection"] == "close")
+        try await eventually("the drain ends") { finished.isSet }
+    }
+
     /// A closed loop: it connects anew when told that the connection closes, and ends when connections are refused.
     private static func askUntilClosed(_ endpoint: RawEndpoint, _ responses: Tally) -> [String] {
         var failures: [String] = []

@@ -65,4 +65,27 @@ import Testing
             #expect(try client.response()["Date"]?.hasSuffix(" GMT") == true)
         }
     }
+
+    @Test("a request for a host that is not allowed is refused, and no connection is made for it")
+    func foreignHost() async throws {
+        let bench = try ProxyBench()
+        let response = try await bench.ask("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+        #expect(response.status == 421)
+        #expect(bench.upstream.connectionCount == 0)
+    }
+
+    @Test("a field that Connection names is not forwarded")
+    func nominated() async throws {
+        let bench = try ProxyBench()
+        _ = try await bench.ask(
+            "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: x-hop\r\nX-Hop: 1\r\nA: 1\r\n\r\n")
+        #expect(bench.received == ["GET / HTTP/1.1\r\nHost: up.test\r\nA: 1\r\n\(Self.added)"])
+    }
+
+    @Test("the client's own Authorization is replaced by the token")
+    func ownAuthorization() async throws {
+        let bench = try ProxyBench()
+        _ = try await bench.ask("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic eDp5\r\n\r\n")
+        #expect(bench.received == ["GET / HTTP/1.1\r\nHost: up.test\r\n\(Self.added)"])
+    }
 }

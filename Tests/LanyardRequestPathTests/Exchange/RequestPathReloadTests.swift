@@ -102,4 +102,23 @@ import Testing
         }
         #expect(requests?.value == 6)
     }
+
+    @Test("a reload that changes only the time-outs of an upstream applies them")
+    func timeouts() throws {
+        let bench = try ProxyBench()
+        var settings = bench.settings
+        settings.routes[0].upstream.timeouts.responseHeader = .seconds(7)
+        bench.path.apply(settings)
+        #expect(bench.path.targets.map(\.settings.timeouts.responseHeader) == [.seconds(7)])
+    }
+
+    @Test("a reload reaches every shard")
+    func allShards() throws {
+        let bench = try ProxyBench(plan: { $0.shards = 3 })
+        var settings = bench.settings
+        settings.limits.headerFieldsMax = 7
+        bench.path.apply(settings)
+        bench.settle()
+        #expect(bench.path.shards.map(\.served.configuration.limits.headerFieldsMax) == [7, 7, 7])
+    }
 }

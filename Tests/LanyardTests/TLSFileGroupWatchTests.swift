@@ -1,0 +1,37 @@
+import LanyardFoundations
+import LanyardRequestPath
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Lanyard
+
+@Suite struct TLSFileGroupWatchTests {
+    /// Counts what it is told.
+    private final class Group: TLSFileGroupWatch, @unchecked Sendable {
+        let contents = Guarded<[TLSFileContents]>([])
+
+        override func use(_ contents: TLSFileContents) { self.contents.withLock { $0.append(contents) } }
+    }
+
+    @Test("a change of any file of the group is followed", arguments: ["cert.pem", "key.pem", "clients.pem"])
+    func eachFile(_ changed: String) async throws {
+        let folder = try TemporaryFolder()
+        let names = ["cert.pem", "key.pem", "clients.pem"]
+        let paths = try names.map { try folder.write($0, "first") }
+        let loop = try EventLoop(label: "test.group")
+        let reader = FileReader()
+        let group = Group(paths, try TLSFileContents(reading: paths), on: loop)
+        loop.start()
+        group.start(by: reader)
+        defer {
+            group.stop()
+            reader.stop()
+            loop.stop()
+        }
+        try folder.write(changed, "second")
+        try await eventually("\(changed) is followed") { group.contents.withLock { !$0.isEmpty } }
+        let used = try #require(group.contents.withLock { $0.last })
+        #expect(used.byPath[folder.file(changed)]?.count == 6)
+    }
+}
