@@ -9,9 +9,9 @@ import signal
 import subprocess
 import time
 
-from processes import die_with_parent
+from processes import describe_threads, die_with_parent, end_session
 from report import quarantine
-from testrun import IDLE_SHARE, STANDSTILL_SECONDS, run_tests
+from testrun import IDLE_SHARE, SLOWEST_SHARE, STANDSTILL_SECONDS, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LOGS = os.path.join(ROOT, ".build/test-logs")
@@ -76,26 +76,29 @@ class Stages:
         """Runs a program with its output in a file. Returns its status; 124 after the limit or a standstill: no output and no CPU use."""
         with open(log, "wb") as output:
             process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                                       preexec_fn=die_with_parent)
+                                       start_new_session=True, preexec_fn=die_with_parent)
         started = moved = time.monotonic()
-        size, cpu = 0, self.usage.sample()[0]
+        size, (cpu, waited) = 0, self.usage.sample()
         try:
-            while time.monotonic() - moved < STANDSTILL_SECONDS and (limit is None or time.monotonic() - started < limit):
+            while max(self.usage.waiting - waited, (time.monotonic() - moved) / SLOWEST_SHARE) < STANDSTILL_SECONDS:
+                if limit is not None and time.monotonic() - started >= limit:
+                    break
                 try:
                     return process.wait(timeout=1)
                 except subprocess.TimeoutExpired:
                     now = os.path.getsize(log), self.usage.sample()[0]
                 if now[0] != size or now[1] - cpu > IDLE_SHARE * STANDSTILL_SECONDS:
-                    (size, cpu), moved = now, time.monotonic()
+                    (size, cpu), waited, moved = now, self.usage.waiting, time.monotonic()
+            waits = describe_threads(process.pid, log + ".threads")
+            print(f"    it stood still or its time was up; its threads: {waits} ({log}.threads)", flush=True)
             return 124
         finally:
             if process.poll() is None:
                 process.terminate()
-                try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+            end_session(process.pid)
+            process.wait()
 
     @contextlib.contextmanager
     def stage(self, name):
@@ -226,9 +229,8 @@ class Stages:
         match = re.fullmatch(r"(\d+) passed, (\d+) failed", text[-1]) if text else None
         for line in text[-60:]:
             print("    " + line)
-        if match:
-            self.report.passed += int(match[1])
-        if code != 0 or not match or match[2] != "0":
+        self.report.passed += int(match[1]) if match else code == 0
+        if code != 0 or match and match[2] != "0":
             self.report.fail(f"{' '.join(command)}: {text[-1] if text else 'no output'} (all of it: {log})")
 
     def sanitized(self, name):

@@ -3,8 +3,8 @@
 
     testrun.py --name NAME --folder FOLDER [--standstill SECONDS] [--reports GLOB] [--quarantine FILE] [--measure] -- COMMAND...
 
-There is no time limit. A run is red if it stands still: for 300 s no test begins, ends or reports, and the processes use no CPU. The
-console output goes to FOLDER/NAME.log, the event stream to FOLDER/NAME.jsonl.
+There is no time limit. A run is red if it stands still: for 300 s no test begins, ends or reports, and the processes use no CPU. These
+are seconds of granted time, as `Patience` counts them, and as many more as its factors give. The console output goes to FOLDER/NAME.log, the event stream to FOLDER/NAME.jsonl.
 
 A test that failed runs once more, alone, with three times the patience (LANYARD_TEST_PATIENCE). If it then passes, it is slow when
 all that failed was a wait that took too long, and flaky otherwise; neither is a failure. Failures at once: a test that failed twice or
@@ -28,13 +28,15 @@ import tempfile
 import time
 
 from events import Stream, place
-from processes import Usage, describe_threads, die_with_parent, end_session
+from processes import Usage, describe_threads, die_with_parent, end_session, pressure
 from report import Report, quarantine
 
 STANDSTILL_SECONDS = 300
 # Of one CPU. Less than this is no work: programs that wait look at files and clocks, too.
 IDLE_SHARE = 0.01
 PATIENCE = 3
+# As in Tests/TestSupport: the factors of a kernel without a pressure file and of a sanitizer, and the least share of wall time.
+BLIND_FACTOR, SANITIZER_FACTOR, SLOWEST_SHARE = 6, 4, 12
 # How often the tests that had not begun run in a further process.
 ROUNDS_MAX = 3
 PROGRESS_SECONDS = 60
@@ -77,19 +79,19 @@ class Run:
         """Returns the exit status, or None after a standstill, and the commands of processes that were left."""
         started = shown = moved = time.monotonic()
         position, status, left = 0, None, []
-        cpu = self.before[0]
+        (cpu, waited) = self.before
         with open(self.log, "wb") as output:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                        start_new_session=True, preexec_fn=die_with_parent)
         try:
-            while time.monotonic() - moved < self.standstill:
+            while max(self.usage.waiting - waited, (time.monotonic() - moved) / SLOWEST_SHARE) < self.standstill:
                 try:
                     status = process.wait(timeout=MEASURE_POLL_SECONDS if self.measures else POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
                     used = self.read()
                 if self.stream.position != position or used - cpu > IDLE_SHARE * self.standstill:
-                    position, cpu, moved = self.stream.position, used, time.monotonic()
+                    position, cpu, waited, moved = self.stream.position, used, self.usage.waiting, time.monotonic()
                 if time.monotonic() - shown > PROGRESS_SECONDS:
                     shown = time.monotonic()
                     self.show_progress(int(shown - started))
@@ -225,6 +227,7 @@ def run_tests(report, usage, name, command, folder, standstill=STANDSTILL_SECOND
         os.remove(old)
     os.environ["NO_COLOR"] = "1"
     os.environ.pop("LANYARD_TEST_PATIENCE", None)
+    standstill *= (BLIND_FACTOR if pressure() is None else 1) * (SANITIZER_FACTOR if reports else 1)
     started = time.monotonic()
     runs = [Run(command + (["--no-parallel"] if measures else []), folder, plain, usage, standstill, measures)]
     names = runs[0].stream.names
@@ -244,7 +247,7 @@ def run_tests(report, usage, name, command, folder, standstill=STANDSTILL_SECOND
     if again:
         print(f"    {len(again)} failed: once more, alone", flush=True)
         os.environ["LANYARD_TEST_PATIENCE"] = str(PATIENCE)
-        second = Run([*selecting(command, again), "--no-parallel"], folder, plain + "-again", usage, standstill)
+        second = Run([*selecting(command, again), "--no-parallel"], folder, plain + "-again", usage, standstill * PATIENCE)
         os.environ.pop("LANYARD_TEST_PATIENCE")
         runs.append(second)
         for test in again.intersection(second.stream.passed):
