@@ -1,7 +1,8 @@
 import Glibc
 import TestSupport
 
-/// nginx in the foreground, on a unix socket: it cannot be asked which free TCP port it took.
+/// nginx in the foreground, on a unix socket: it cannot be asked which free TCP port it took. It is one process, because workers outlive a
+/// master that is killed.
 final class NginxProcess: Sendable {
     static let isInstalled = access("/usr/sbin/nginx", X_OK) == 0
 
@@ -22,7 +23,7 @@ final class NginxProcess: Sendable {
         let configuration = try folder.write(
             "nginx.conf",
             """
-            daemon off; worker_processes 1; pid \(folder.file("nginx.pid")); error_log \(folder.file("error.log"));
+            daemon off; master_process off; pid \(folder.file("nginx.pid")); error_log \(folder.file("error.log"));
             \(getuid() == 0 ? "user root;" : "")
             events { worker_connections 4096; }
             http {
