@@ -135,6 +135,7 @@ import Testing
     func quiet() async throws {
         let upstream = try RawServer()
         let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
+        try await lanyard.process.settle()
         #expect(!lanyard.process.lines.contains { $0.event == "start.environment_cleared" })
     }
 }

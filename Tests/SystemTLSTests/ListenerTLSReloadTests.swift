@@ -123,6 +123,7 @@ struct ListenerTLSReloadTests {
         try ListenerTLSBench.replace("cert.pem", by: next.certificate, in: bench.folder)
         _ = try await bench.lanyard.process.event("listener.tls.reloaded")
         #expect(try await serial(bench) != old)
+        try await bench.lanyard.process.settle()
         #expect(bench.lanyard.process.lines.count { $0.event == "listener.tls.failed" } == 3)
     }
 }

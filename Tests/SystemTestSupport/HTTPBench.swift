@@ -120,8 +120,9 @@ final class HTTPBench: Sendable {
 
     // MARK: A test's share
 
-    /// Forgets what earlier tests did, and responses 200 `ok` again.
-    func startOver() {
+    /// Forgets what earlier tests did, and responds 200 `ok` again. What they began is done by then.
+    func startOver() async throws {
+        try await lanyard.process.settle()
         let seen = upstream.records.map(\.bytes.count)
         let lines = lanyard.process.lines.count
         memory.box.withLock {

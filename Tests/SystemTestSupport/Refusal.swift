@@ -105,7 +105,7 @@ extension HTTPBench {
         behind: Bool = true, ends: Bool = false,
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> RawMessage {
-        startOver()
+        try await startOver()
         let before = try await rejections()
         let next = Self.plain("\(prefix)/behind")
         let name = Comment(rawValue: String(text.prefix(200).debugDescription))
@@ -129,7 +129,7 @@ extension HTTPBench {
         let seen = receivedWithoutFences
         #expect(seen == expected, name, sourceLocation: sourceLocation)
         try await counted(refusal, since: before, name, sourceLocation)
-        startOver()
+        try await startOver()
         return response
     }
 
@@ -159,7 +159,7 @@ extension HTTPBench {
         to method: String = "GET", sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> RawMessage {
         let name = Comment(rawValue: String(text.prefix(300).debugDescription))
-        startOver()
+        try await startOver()
         let other = try await connect()
         #expect(try await other.ask(Self.plain("/other")).status == 200, name, sourceLocation: sourceLocation)
         let before = try await rejections()
@@ -173,7 +173,7 @@ extension HTTPBench {
         try await counted(refusal, since: before, name, sourceLocation)
         #expect(try await client.ask(Self.plain("/next")).bodyText == "ok", name, sourceLocation: sourceLocation)
         #expect(try await other.ask(Self.plain("/other")).bodyText == "ok", name, sourceLocation: sourceLocation)
-        startOver()
+        try await startOver()
         return response
     }
 
@@ -196,7 +196,7 @@ extension HTTPBench {
         _ text: String, _ refusal: Refusal = .malformed, then end: (Wire) async throws -> Void = { _ in },
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> String {
-        startOver()
+        try await startOver()
         let before = try await rejections()
         let name = Comment(rawValue: String(text.suffix(300).debugDescription))
         let client = try await connect()
@@ -209,7 +209,7 @@ extension HTTPBench {
         client.close()
         let seen = try await neverWhole("/cut", name, sourceLocation)
         try await counted(refusal, since: before, name, sourceLocation)
-        startOver()
+        try await startOver()
         return seen
     }
 
@@ -237,7 +237,7 @@ extension HTTPBench {
         _ head: String, _ rest: String, isReset: Bool? = nil, request: String = plain("/hand"),
         then end: (Wire) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> String {
-        startOver()
+        try await startOver()
         let name = Comment(rawValue: String((head + rest).suffix(300).debugDescription))
         let other = try await connect()
         #expect(try await other.ask(Self.plain("/other")).status == 200, name, sourceLocation: sourceLocation)
@@ -258,7 +258,7 @@ extension HTTPBench {
         _ = try? await peer.rest()
         #expect(try await other.ask(Self.plain("/other")).bodyText == "ok", name, sourceLocation: sourceLocation)
         #expect(!received.joined().contains("/behind"), name, sourceLocation: sourceLocation)
-        startOver()
+        try await startOver()
         return got.text
     }
 }

@@ -20,7 +20,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// The access line of the request with this path.
@@ -90,13 +90,14 @@ import Testing
             #expect(line["bytes"].int == response.body.count)
             #expect(line["request_id"].string == (try response.json["instance"].string))
         }
-        bench.startOver()
+        try await bench.startOver()
         let malformed = try await bench.ask("GET /a\"\u{7f}\u{e9} HTTP/1.1\r\n bad\r\n\r\n")
         #expect(malformed.status == 400)
         let unread = try await bench.lanyard.process.event("access") {
             $0["reason"].string == "malformed-request"
         }
         #expect(unread["method"].string == nil && unread["path"].string == nil && unread["status"].int == 400)
+        try await bench.lanyard.process.settle()
         for line in bench.lines where line.event == "access" {
             #expect(line.text.utf8.allSatisfy { (0x20..<0x7f).contains($0) })
         }
@@ -154,7 +155,7 @@ import Testing
     @Test("20.2 Lines and counted requests are the same number, pipelined and kept connections included")
     func counts() async throws {
         let before = try await bench.values(of: "lanyard_requests_total").values.reduce(0, +)
-        bench.startOver()
+        try await bench.startOver()
         let client = try await bench.connect()
         try await client.send((0..<50).map { Self.request("/many/\($0)") }.joined())
         for _ in 0..<50 { #expect(try await client.response().status == 200) }

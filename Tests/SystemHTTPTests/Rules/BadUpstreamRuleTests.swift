@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static let ok = "HTTP/1.1 200 OK\r\n"

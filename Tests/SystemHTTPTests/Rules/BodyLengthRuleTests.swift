@@ -12,7 +12,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// A POST with these framing fields and bytes behind the head.
@@ -41,7 +41,7 @@ import Testing
             ("3", 3), ("007", 7), ("010", 10), (" 3 ", 3), ("\t3\t", 3), ("000", 0),
             ("0000000000000000000000000000000000000004", 4),
         ] {
-            bench.startOver()
+            try await bench.startOver()
             let body = String(repeating: "b", count: number)
             #expect(try await bench.ask(post("content-length:\(value)", "A: 1", then: body)).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("POST /", ["A: 1", "Content-Length: \(number)"]) + body])
@@ -150,17 +150,17 @@ import Testing
     func noBody() async throws {
         let client = try await bench.connect()
         for method in ["POST", "PUT", "PATCH", "DELETE", "GET", "OPTIONS", "PROPFIND"] {
-            bench.startOver()
+            try await bench.startOver()
             try await client.send(post(line: "\(method) /a HTTP/1.1") + post(line: "\(method) /b HTTP/1.1"))
             #expect(try await client.response().status == 200)
             #expect(try await client.response().status == 200)
             #expect(bench.received == [HTTPBench.forwarded("\(method) /a") + HTTPBench.forwarded("\(method) /b")])
-            bench.startOver()
+            try await bench.startOver()
             try await client.send(post("Content-Length: 0", line: "\(method) /c HTTP/1.1"))
             #expect(try await client.response().status == 200)
             #expect(bench.received == [HTTPBench.forwarded("\(method) /c", ["Content-Length: 0"])])
         }
-        bench.startOver()
+        try await bench.startOver()
         try await client.send(post(line: "HEAD /a HTTP/1.1") + HTTPBench.plain("/b"))
         #expect(try await client.response(to: "HEAD").status == 200)
         #expect(try await client.response().status == 200)
@@ -177,7 +177,7 @@ import Testing
                 ("Content-Length: \(smuggled.utf8.count)", smuggled),
                 ("Transfer-Encoding: chunked", "\(size)\r\n\(smuggled)\r\n0\r\n\r\n"),
             ] {
-                bench.startOver()
+                try await bench.startOver()
                 try await client.send(post(framing, line: "\(method) /a HTTP/1.1", then: body) + HTTPBench.plain("/b"))
                 #expect(try await client.response(to: method).status == 200)
                 #expect(try await client.response().status == 200)
@@ -194,7 +194,7 @@ import Testing
         let both = post("Content-Length: 5", line: "POST /a HTTP/1.1", then: "GET /") + HTTPBench.plain("/b")
         let client = try await bench.connect()
         for cut in stride(from: 1, to: both.utf8.count, by: 3) {
-            bench.startOver()
+            try await bench.startOver()
             try await client.send(String(both.prefixBytes(cut)))
             // What has come so far is sent on before the rest comes.
             try await bench.fence()
@@ -216,11 +216,11 @@ import Testing
         #expect(try await client.response().status == 200)
         let head = HTTPBench.forwarded("POST /", ["A: 1", "B: 2", "Transfer-Encoding: chunked"])
         #expect(bench.received == [head + "b\r\na0123456789\r\n0\r\n\r\n"])
-        bench.startOver()
+        try await bench.startOver()
         try await client.send(post("Content-Length: 3", "B: 2", then: "abc"))
         #expect(try await client.response().status == 200)
         #expect(bench.received == [HTTPBench.forwarded("POST /", ["B: 2", "Content-Length: 3"]) + "abc"])
-        bench.startOver()
+        try await bench.startOver()
         try await client.send(post("Transfer-Encoding: chunked", then: Self.empty))
         #expect(try await client.response().status == 200)
         #expect(bench.received == [HTTPBench.forwarded("POST /", ["Transfer-Encoding: chunked"]) + "0\r\n\r\n"])
@@ -257,7 +257,7 @@ import Testing
         arguments: cuts)
     func gone(_ framing: String, _ body: String, _ forwarded: String) async throws {
         for resets in [false, true] {
-            bench.startOver()
+            try await bench.startOver()
             let client = try await bench.connect()
             try await client.send(post(framing, line: "POST /hand/x HTTP/1.1", then: body))
             let peer = try await bench.accept()

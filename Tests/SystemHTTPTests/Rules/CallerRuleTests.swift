@@ -19,7 +19,7 @@ import Testing
         _ bench: HTTPBench, _ text: String, _ refusal: Refusal, to method: String = "GET",
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
-        bench.startOver()
+        try await bench.startOver()
         let client = try await bench.connect()
         for _ in 0..<2 {
             try await client.send(text)
@@ -100,6 +100,7 @@ import Testing
         #expect(try await status("short") == 403)
         try folder.write("capability", Self.capability)
         try await eventually("the file is back") { try await status(Self.capability) == 200 }
+        try await bench.lanyard.process.settle()
         for line in bench.lanyard.process.lines {
             #expect(!line.text.contains(other) && !line.text.contains(Self.capability))
         }

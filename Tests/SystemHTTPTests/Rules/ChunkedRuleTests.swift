@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static func request(_ target: String, _ chunks: String, _ fields: String...) -> String {
@@ -32,7 +32,7 @@ import Testing
 
     /// Chunks of the body `abc` that pass both ways and are encoded anew.
     private func passes(_ chunks: String) async throws {
-        bench.startOver()
+        try await bench.startOver()
         bench.script { _ in .bytes(Wire.bytes(Self.responseHead + chunks)) }
         let client = try await bench.connect()
         try await client.send(Self.request("/", chunks) + HTTPBench.plain("/next"))
@@ -55,7 +55,7 @@ import Testing
     @Test("6.1 Hex digits count in any case")
     func hexadecimal() async throws {
         for (size, count) in [("a", 10), ("A", 10), ("f", 15), ("F", 15), ("1A", 26), ("1a", 26), ("0fF", 255)] {
-            bench.startOver()
+            try await bench.startOver()
             let body = String(repeating: "b", count: count)
             let response = try await bench.ask(Self.request("/", "\(size)\r\n\(body)\r\n0\r\n\r\n"))
             #expect(response.status == 200)
@@ -191,7 +191,7 @@ import Testing
         for start in stride(from: 0, to: names.count, by: 30) {
             let lines = names[start...].prefix(30).map { "\($0): trailed\r\n" }.joined()
             for fields in ["A: 1", "TE: trailers\r\nConnection: TE"] {
-                bench.startOver()
+                try await bench.startOver()
                 bench.script { _ in .text(Self.responseHead + "2\r\nok\r\n0\r\n\(lines)X-Checksum: 1\r\n\r\n") }
                 try await client.send(Self.request("/", "1\r\na\r\n0\r\n\(lines)\r\n", fields))
                 let response = try await client.response()

@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static let chunkedRequest =
@@ -28,7 +28,7 @@ import Testing
 
     /// Field lines that pass both ways, as they are or as `passed` says.
     private func passes(_ lines: [String], as passed: [String]? = nil) async throws {
-        bench.startOver()
+        try await bench.startOver()
         let head = lines.map { $0 + "\r\n" }.joined()
         bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\n\(head)Content-Length: 2\r\n\r\nok")) }
         let client = try await bench.connect()
@@ -148,7 +148,7 @@ import Testing
         for connection in [
             ["CLOSE"], ["x", "cLose"], [",, close ,,"], ["keep-alive, close"], [" , \t,close", "x"], ["", "close", ""],
         ] {
-            bench.startOver()
+            try await bench.startOver()
             let client = try await bench.connect()
             let lines = connection.map { "connection: \($0)\r\n" }.joined()
             try await client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\(lines)\r\n" + HTTPBench.plain("/behind"))
@@ -157,7 +157,7 @@ import Testing
             #expect(try await client.rest() == ("", false))
             #expect(bench.received == [HTTPBench.forwarded("GET /")])
         }
-        bench.startOver()
+        try await bench.startOver()
         let client = try await bench.connect()
         let lines =
             "Connection: ,x-ONE\r\nX-One: 1\r\nx-two: 2\r\nCONNECTION: , ,X-TWO, ,\r\nX-Three: 3\r\nConnection:\r\n"

@@ -23,7 +23,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func request(_ target: String, _ fields: [String], version: String = "1.1", body: String = "") -> String {
@@ -34,14 +34,14 @@ import Testing
 
     /// What the upstream gets for these fields.
     private func forwarded(_ fields: [String], _ target: String = "/") async throws -> [String] {
-        bench.startOver()
+        try await bench.startOver()
         let response = try await bench.ask(request(target, fields))
         return response.status == 200 ? bench.received : ["\(response.status)"]
     }
 
     /// The head that the client gets for an upstream's fields; a Date is among them and the body is `ok`.
     private func relayed(_ fields: [String], version: String = "1.1") async throws -> String {
-        bench.startOver()
+        try await bench.startOver()
         let lines = fields.map { $0 + "\r\n" }.joined()
         bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\n\(lines)Content-Length: 2\r\n\r\nok")) }
         let client = try await bench.connect()
@@ -108,7 +108,7 @@ import Testing
         #expect(lines.filter { $0.hasPrefix("Authorization: ") } == ["Authorization: Bearer \(HTTPBench.token)"])
         #expect(lines.contains { $0 == "Via: 1.1 lanyard-x" || $0.hasSuffix(", 1.1 lanyard-x") })
         #expect(bench.received.joined().hasSuffix("\r\n\r\nabc"))
-        bench.startOver()
+        try await bench.startOver()
         let chunked = [names, "Transfer-Encoding: chunked"]
         #expect(try await client.ask(request("/", chunked, body: "3\r\nabc\r\n0\r\n\r\n")).status == 200)
         #expect(
@@ -149,7 +149,7 @@ import Testing
         #expect(requests.map(\.target) == ["/1", "/2", "/3", "/4"])
         for request in requests { #expect(request.values("Authorization") == ["Bearer \(HTTPBench.token)"]) }
         // A stale pooled connection: the retry carries it, too.
-        bench.startOver()
+        try await bench.startOver()
         bench.script { $0.index == 1 ? .close : .response() }
         let fresh = try await HTTPBench.start()
         fresh.script { $0.index == 1 ? .close : .response() }
@@ -237,7 +237,7 @@ import Testing
             ),
             ("/key", "X-Api-Key: x\r\nx_api.key: y\r\n", 2),
         ] {
-            bench.startOver()
+            try await bench.startOver()
             bench.script { _ in
                 .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\nA_b: 1\r\n\(fields)Content-Length: 0\r\n\r\n"))
             }
@@ -302,7 +302,7 @@ import Testing
         }
         #expect(bench.received.joined() == HTTPBench.forwarded("GET /same") + HTTPBench.forwarded("GET /same"))
         for status in [301, 302, 303, 307, 308] {
-            bench.startOver()
+            try await bench.startOver()
             bench.script { _ in .response(status, "Moved", fields: [("Location", "/elsewhere")], body: "") }
             let response = try await client.ask(HTTPBench.plain("/moved"))
             #expect(response.status == status)

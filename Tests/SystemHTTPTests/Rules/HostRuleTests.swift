@@ -32,7 +32,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func request(_ lines: String..., line: String = "GET / HTTP/1.1") -> String {
@@ -91,7 +91,7 @@ import Testing
         let closing = try await bench.ask(request("Host: evil.test", line: "GET / HTTP/1.0"))
         #expect(try Refusal.host.closing.faults(of: closing) == [])
         for value in ["localhost", "LOCALHOST:80", "Api.Test:8080", "[2001:DB8::1]", "[2001:db8::1]:80"] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(request("Host: \(value)")).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /")])
         }
@@ -100,7 +100,7 @@ import Testing
     @Test("4.2 By default the bound address and localhost are allowed, each with the port")
     func standardHosts() async throws {
         let bench = try await Self.standard.value
-        bench.startOver()
+        try await bench.startOver()
         let port = bench.lanyard.data.port
         for value in ["127.0.0.1:\(port)", "localhost:\(port)", "LocalHost:\(port)"] {
             let client = try await bench.connect()
@@ -165,12 +165,12 @@ import Testing
         #expect(try await process.waitForExit() == .code(78))
         #expect((process.log + process.output).contains("allowed_hosts"))
         let unix = try await Self.unix.value
-        unix.startOver()
+        try await unix.startOver()
         for value in ["localhost", "evil.test:81", "[::1]:9"] {
             #expect(try await unix.ask(request("Host: \(value)")).status == 200)
         }
         try await unix.refuses(request())
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await bench.ask(request(line: "GET /x HTTP/1.0")).status == 200)
         #expect(bench.received == [HTTPBench.forwarded("GET /x", via: "1.0")])
     }
@@ -185,16 +185,16 @@ import Testing
             ("/client", "api.test:8080", "api.test:8080"),
             ("/client", "localhost:80", "localhost:80"), ("/fixed", "localhost", "api.internal:81"),
         ] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(request("A: 1", "Host: \(sent)", line: "GET \(target) HTTP/1.1")).status == 200)
             #expect(bench.received == [head(target, expected)])
         }
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await bench.ask(request("A: 1", line: "GET /client HTTP/1.0")).status == 200)
         #expect(bench.received == [head("/client", "up", via: "1.0")])
         try await bench.refuses(request("Host: evil.test", line: "GET /client HTTP/1.1"), .host)
         let unix = try await Self.unix.value
-        unix.startOver()
+        try await unix.startOver()
         #expect(try await unix.ask(request("A: 1", "Host: any.test")).status == 200)
         #expect(unix.received == [head("/", "localhost")])
     }
@@ -216,7 +216,7 @@ import Testing
             }
         }
         for field in ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: cors"] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(request("Host: localhost", field)).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /", [field])])
         }
@@ -230,7 +230,7 @@ import Testing
             ["Sec-Fetch-Site: same-site", "Origin: https://app.test"],
         ] {
             for method in ["GET", "OPTIONS"] {
-                bench.startOver()
+                try await bench.startOver()
                 bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n")) }
                 let client = try await bench.connect()
                 try await client.send(

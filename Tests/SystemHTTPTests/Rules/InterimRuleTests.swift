@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static let proceed = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -185,14 +185,14 @@ import Testing
     @Test("11.4 Without a body, or in HTTP/1.0, Expect is dropped")
     func dropped() async throws {
         for lines in [["Expect: 100-continue"], ["Expect: x"], ["Expect: 100-continue", "Expect: y"], ["Expect:"]] {
-            bench.startOver()
+            try await bench.startOver()
             let client = try await bench.connect()
             #expect(try await client.ask(post("/", lines)).status == 200)
             #expect(try await client.ask(post("/", lines + ["Content-Length: 0"])).status == 200)
             #expect(
                 bench.received.joined() == HTTPBench.forwarded("POST /")
                     + HTTPBench.forwarded("POST /", ["Content-Length: 0"]))
-            bench.startOver()
+            try await bench.startOver()
             let old = try await bench.ask(post("/", lines + ["Content-Length: 5"], version: "1.0") + "hello")
             #expect(old.status == 200)
             #expect(
@@ -288,7 +288,7 @@ import Testing
             }
         }
         // Not even a reused connection makes it another try: the upstream has begun to answer.
-        bench.startOver()
+        try await bench.startOver()
         bench.script { request in
             request.message.target == "/again" ? RawResponse.text(hints).closing : .response()
         }

@@ -19,7 +19,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static let host = "Host: localhost\r\n"
@@ -51,7 +51,7 @@ import Testing
     @Test("8 A request line of 16 KiB passes, a longer one gets 414 and the end")
     func requestLine() async throws {
         for count in [8000, 16384] {
-            bench.startOver()
+            try await bench.startOver()
             let line = Self.target(lineOf: count)
             #expect(try await bench.ask("\(line) HTTP/1.1\r\n\(Self.host)\r\n").status == 200)
             #expect(bench.received == [HTTPBench.forwarded(line)])
@@ -66,7 +66,7 @@ import Testing
         let full = [Self.field(16384), Self.field(16384), Self.field(16384), Self.field(16359)]
         let many = (2...128).map { "F\($0): \($0)" }
         for fields in [[Self.field(16384)], full, many] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(Self.request(fields)).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /", fields)])
         }
@@ -79,7 +79,7 @@ import Testing
     @Test("8 The limits of heads are those of the configuration")
     func configuredLimits() async throws {
         let small = try await Self.configured.value
-        small.startOver()
+        try await small.startOver()
         let seven = (2...8).map { "F\($0): \($0)" }
         let full = [Self.field(1024 - 17 - 2)]
         #expect(try await small.ask("\(Self.target(lineOf: 300)) HTTP/1.1\r\n\(Self.host)\r\n").status == 200)
@@ -123,7 +123,7 @@ import Testing
         try await bench.cuts(Self.chunked("1;" + Self.run(4096 - 3) + "\r\na\r\n0\r\n\r\n"))
         // Four lines hold nearly 16 KiB; the message's sum counts, not each line's.
         let four = String(repeating: "1;" + Self.run(4080) + "\r\na\r\n", count: 4)
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await bench.ask(Self.chunked(four + "0\r\n\r\n", path: "/cut/ok")).status == 200)
         #expect(bench.requests.last?.body.count == 4)
         try await bench.cuts(Self.chunked(four + "1;" + Self.run(80) + "\r\na\r\n0\r\n\r\n"))
@@ -134,7 +134,7 @@ import Testing
         let full = Self.field(16384 - 2) + "\r\n"
         let many = (1...32).map { "T\($0): \($0)\r\n" }.joined()
         for trailers in [full, many] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(
                 try await bench.ask(Self.chunked("1\r\na\r\n0\r\n" + trailers + "\r\n", path: "/cut/ok")).status == 200)
             #expect(bench.received == [Self.oneByte])
@@ -156,7 +156,7 @@ import Testing
         try await bench.refuses(post(1001), .contentTooLarge, behind: false)
         try await bench.refuses(post(.max), .contentTooLarge, behind: false)
         try await bench.refuses(post(1001, "Expect: 100-continue\r\n"), .contentTooLarge, behind: false)
-        bench.startOver()
+        try await bench.startOver()
         #expect(
             try await bench.ask(Self.chunked("3e8\r\n" + Self.run(1000) + "\r\n0\r\n\r\n", path: "/cut/ok")).status
                 == 200)
@@ -164,7 +164,7 @@ import Testing
             Self.chunked("3e8\r\n" + Self.run(1000) + "\r\n1\r\na\r\n0\r\n\r\n"), .contentTooLarge)
         #expect(!seen.hasSuffix("0\r\n\r\n"))
         // Elsewhere there is no limit.
-        bench.startOver()
+        try await bench.startOver()
         #expect(
             try await bench.ask("POST / HTTP/1.1\r\n\(Self.host)Content-Length: 200000\r\n\r\n" + Self.run(200_000))
                 .status == 200)
@@ -216,7 +216,7 @@ import Testing
             Self.response([], line: reason), Self.response([Self.field(32768)]), Self.response(full),
             Self.response(many),
         ] {
-            bench.startOver()
+            try await bench.startOver()
             bench.script { _ in .text(text) }
             let response = try await bench.ask(HTTPBench.plain("/"))
             #expect(response.status == 200)

@@ -23,7 +23,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func request(_ line: String, _ fields: String..., body: String = "") -> String {
@@ -153,7 +153,7 @@ import Testing
         let peer = try await bench.accept()
         #expect(try Refusal.upstreamTimeout.faults(of: await client.response()) == [])
         #expect(try await peer.rest().text.hasPrefix("GET /hand "))
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
         let own = try #require(bench.requests.last?["Via"])
         let loop = try await client.ask(request("GET /", "Via: 1.1 a, \(own)"))

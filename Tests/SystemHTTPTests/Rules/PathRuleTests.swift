@@ -25,12 +25,12 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// What the upstream gets for a target, or the status if that is not 200.
     private func forwarded(_ target: String) async throws -> String {
-        bench.startOver()
+        try await bench.startOver()
         let response = try await bench.ask(HTTPBench.plain(target))
         guard response.status == 200 else { return "\(response.status)" }
         return bench.received.first?.split(separator: " ").dropFirst().first.map(String.init) ?? "nothing"
@@ -144,7 +144,7 @@ import Testing
             let response = try await narrow.refuses(HTTPBench.plain(path), .noRoute)
             #expect(response["Location"] == nil)
         }
-        narrow.startOver()
+        try await narrow.startOver()
         #expect(try await narrow.ask(HTTPBench.plain("/only")).status == 200)
         #expect(narrow.received == [HTTPBench.forwarded("GET /only")])
     }

@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func get(_ path: String, _ fields: String..., version: String = "1.1") -> String {
@@ -76,7 +76,7 @@ import Testing
                 ("Connection: keep-alive, close", false),
             ] {
                 let comment = Comment(rawValue: "\(name), \(field)")
-                bench.startOver()
+                try await bench.startOver()
                 bench.script { request in
                     guard request.message.target == "/x" else { return .response() }
                     let response = RawResponse.text("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + text)
@@ -112,7 +112,7 @@ import Testing
             #expect(response["Transfer-Encoding"] == nil)
         }
         client.close()
-        bench.startOver()
+        try await bench.startOver()
         // HTTP/1.1's default does not hold for it, and a body comes by length.
         let old = try await bench.connect()
         try await old.send(

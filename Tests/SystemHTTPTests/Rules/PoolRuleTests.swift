@@ -28,7 +28,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value.0
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// An upstream without idle connections of ours.
@@ -37,7 +37,7 @@ import Testing
         try await eventually("the pools are empty") {
             try await bench.values(of: "lanyard_upstream_connections", by: "route").values.allSatisfy { $0 == 0 }
         }
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func request(_ method: String, _ path: String, _ body: String? = nil) -> String {

@@ -57,6 +57,7 @@ import Testing
         _ = try await Self.ask(lanyard, "GET / HTTP/1.1\r\n folded\r\n\(host)\r\n\r\n")
         let malformed = try await Self.refusal(lanyard, "malformed-request")
         #expect(malformed["status"].int == 400 && malformed["cause"].string?.isEmpty == false)
+        try await lanyard.process.settle()
         for line in lanyard.process.lines {
             #expect(!line.text.contains("hidden") && !line.text.contains("secret-token"))
         }

@@ -16,7 +16,7 @@ import Testing
             $0.routes = #"{name: set, match: {path: /set}, upstream: "UP", request_id_header: X-Request-Id},"#
         }
         func sent(_ fields: [String], _ target: String = "/set") async throws -> [String] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(request(target, fields)).status == 200)
             return bench.received.joined().split(separator: "\r\n").map(String.init).filter {
                 $0.lowercased().hasPrefix("x-request-id:")
@@ -39,7 +39,7 @@ import Testing
         #expect(try await sent(["x-request-ID: mine"], "/") == ["x-request-ID: mine"])
         #expect(try await sent([], "/") == [])
         // A problem's `instance` is ours in any case; the log has both.
-        bench.startOver()
+        try await bench.startOver()
         bench.script { _ in .close }
         let response = try await bench.ask(request("/set", ["X-Request-Id: mine-7"]))
         #expect(response.status == 502)

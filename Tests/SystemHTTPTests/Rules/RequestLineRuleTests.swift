@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func line(_ line: String) -> String { "\(line)\r\nHost: localhost\r\n\r\n" }
@@ -53,7 +53,7 @@ import Testing
         #expect(try await client.response().status == 200)
         #expect(try await client.response().status == 200)
         #expect(bench.received == [HTTPBench.forwarded("GET /first") + HTTPBench.forwarded("GET /second")])
-        bench.startOver()
+        try await bench.startOver()
         try await bench.refuses(four + "\r\n" + HTTPBench.plain("/"))
         try await bench.refuses(four + "\r\n", behind: false)
         try await bench.refuses("\r\n\n" + HTTPBench.plain("/"))
@@ -72,11 +72,11 @@ import Testing
             "M-SEARCH", "X", "!#$%&'*+-.^_`|~09azAZ", String(repeating: "M", count: 64),
         ]
         for method in all {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(line("\(method) / HTTP/1.1")).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("\(method) /")])
         }
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await bench.ask(line("HEAD / HTTP/1.1"), to: "HEAD").status == 200)
         #expect(bench.received == [HTTPBench.forwarded("HEAD /")])
     }
@@ -96,21 +96,21 @@ import Testing
         try await bench.refuses("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", .versionNotSupported, behind: false)
         try await bench.refuses(line("PRI / HTTP/1.1"), .versionNotSupported)
         try await bench.refuses(line("GET / HTTP/2.0"), .versionNotSupported)
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await bench.ask(line("PRIX / HTTP/1.1")).status == 200)
     }
 
     @Test("1.4 HTTP/1.1 to 1.9 are treated as 1.1, another major version gets 505, another spelling 400")
     func versions() async throws {
         for minor in 1...9 {
-            bench.startOver()
+            try await bench.startOver()
             let client = try await bench.connect()
             let response = try await client.ask(line("GET / HTTP/1.\(minor)"))
             #expect(response.startLine == "HTTP/1.1 200 OK")
             #expect(response["Connection"] == nil)
             #expect(bench.received == [HTTPBench.forwarded("GET /")])
             #expect(try await client.ask(HTTPBench.plain("/again")).status == 200)
-            bench.startOver()
+            try await bench.startOver()
             try await bench.refuses("GET / HTTP/1.\(minor)\r\n\r\n")
         }
         for major in [0, 2, 3, 9] {
@@ -142,7 +142,7 @@ import Testing
             let character = String(Unicode.Scalar(byte))
             for target in ["/a\(byte == 0x25 ? "%25" : character)b", "/?a\(character)b"] {
                 if (0x21...0x7e).contains(byte), byte != 0x23 {
-                    bench.startOver()
+                    try await bench.startOver()
                     #expect(try await bench.ask(line("GET \(target) HTTP/1.1")).status == 200)
                     #expect(bench.received == [HTTPBench.forwarded("GET \(target)")], "byte \(byte)")
                 } else {

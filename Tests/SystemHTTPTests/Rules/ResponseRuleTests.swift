@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
@@ -19,7 +19,7 @@ import Testing
     private func relay(_ response: String, _ method: String = "GET", length: Int = 0, closes: Bool = false)
         async throws -> (head: String, body: String)
     {
-        bench.startOver()
+        try await bench.startOver()
         bench.script { request in
             guard request.message.target == "/x" else { return .response(body: "next") }
             let scripted = RawResponse([.send(Wire.bytes(response))])

@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     @Test("7.1 Everything sent is printed from the parsed form")
@@ -133,7 +133,7 @@ import Testing
         let client = try await bench.connect()
         let extra = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         for left in ["x", extra, "\r\n"] {
-            bench.startOver()
+            try await bench.startOver()
             bench.script { request in
                 request.message.target == "/drop"
                     ? .text("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + left) : .response()

@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// An exchange under way on both sides, its request head read.

@@ -14,7 +14,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private func request(_ line: String, host: String = "localhost", _ fields: String...) -> String {
@@ -62,7 +62,7 @@ import Testing
             try await bench.refuses("GET \(target) HTTP/1.0\r\nHost: \(host)\r\n\r\n")
         }
         // HTTP/1.0 may come without Host: the target speaks for it.
-        bench.startOver()
+        try await bench.startOver()
         #expect(try await bench.ask("GET http://localhost/x HTTP/1.0\r\n\r\n").status == 200)
         #expect(bench.received == [HTTPBench.forwarded("GET /x", via: "1.0")])
         let response = try await bench.ask("GET http://evil/ HTTP/1.0\r\n\r\n")
@@ -78,7 +78,7 @@ import Testing
             ("/http://\(evil)/", "localhost"), ("/?url=http://\(evil)/", "localhost"), ("///\(evil)", "localhost"),
             ("/\\\(evil)/", "localhost"), ("/:\(decoy.endpoint.port)", "localhost"),
         ] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(request("GET \(target)", host: host)).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET \(target)")])
         }
@@ -115,7 +115,7 @@ import Testing
             request("OPTIONS /x", "Max-Forwards: 0", "Expect: x", "Content-Length: 1"), .expectation)
         try await bench.refuses("OPTIONS * HTTP/1.1\r\n\r\n")
         for target in ["http://localhost/", "http://localhost?q", "/*", "/"] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await bench.ask(request("OPTIONS \(target)")).status == 200)
             let origin = target.hasPrefix("/") ? target : "/" + target.dropFirst(16).drop { $0 == "/" }
             #expect(bench.received == [HTTPBench.forwarded("OPTIONS \(origin)")])
@@ -159,7 +159,7 @@ import Testing
         }
         #expect(bench.received == [])
         for (number, next) in [("1", "0"), ("7", "6"), ("010", "9"), ("4294967296", "4294967295")] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await client.ask(request("OPTIONS /x", "max-forwards: \(number)")).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("OPTIONS /x", ["Max-Forwards: \(next)"])])
         }
@@ -168,12 +168,12 @@ import Testing
         }
         try await bench.refuses(request("OPTIONS /x", "Max-Forwards: 1", "Max-Forwards: 1"), .malformedButFramed)
         for value in ["0", "7", "x", ""] {
-            bench.startOver()
+            try await bench.startOver()
             #expect(try await client.ask(request("GET /", "Max-Forwards: \(value)")).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /", ["Max-Forwards: \(value)"])])
         }
         // Named by Connection it is a field of this hop (http-rules.md 10.1).
-        bench.startOver()
+        try await bench.startOver()
         let named = request("OPTIONS /", "Max-Forwards: 7", "Connection: max-forwards")
         #expect(try await client.ask(named).status == 200)
         #expect(bench.received == [HTTPBench.forwarded("OPTIONS /")])

@@ -33,7 +33,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value.0
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// At least so many milliseconds, and not for ever. What begins the time in the proxy lies within `body`: begun before, it would seem
@@ -270,7 +270,7 @@ import Testing
         let order = bench.received.joined().matches(of: #/GET \/one\/(\d)/#).map(\.1)
         #expect(order == ["0", "1", "2", "3"])
         #expect(bench.received.count == 1)
-        bench.startOver()
+        try await bench.startOver()
         bench.script { _ in RawResponse.response().after(Self.ms(800)) }
         let overloaded = Refusal(
             status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true)

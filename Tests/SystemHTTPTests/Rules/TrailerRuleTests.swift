@@ -10,7 +10,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     /// The body of a response to these request fields, as it came, and the head.
@@ -37,7 +37,7 @@ import Testing
         for fields in [
             "TE: trailers\r\nConnection: TE\r\n", "Connection: te, x\r\nte: deflate;q=0.5, TRAILERS\r\nX: 1\r\n",
         ] {
-            bench.startOver()
+            try await bench.startOver()
             let (head, body) = try await response(fields, "X-Sum: 1\r\nX-sum:  2 \r\nServer-Timing: a;dur=1\r\n")
             #expect(head == "HTTP/1.1 200 OK\r\nDate: d\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n")
             #expect(body == "2\r\nhi\r\n0\r\nX-Sum: 1\r\nX-sum: 2\r\nServer-Timing: a;dur=1\r\n\r\n")
@@ -57,7 +57,7 @@ import Testing
             ("", "1.1"), ("TE: trailers\r\n", "1.1"), ("Connection: TE\r\n", "1.1"),
             ("TE: gzip\r\nConnection: TE\r\n", "1.1"), ("TE: trailers\r\nConnection: TE\r\n", "1.0"),
         ] {
-            bench.startOver()
+            try await bench.startOver()
             let (head, body) = try await response(fields, "X-Sum: 1\r\n", version: version)
             let framing = version == "1.1" ? "Transfer-Encoding: chunked" : "Connection: close"
             #expect(head == "HTTP/1.1 200 OK\r\nDate: d\r\n\(framing)\r\n\r\n")
@@ -104,7 +104,7 @@ import Testing
             let body = "2\r\nhi\r\n0\r\n\(expected)\r\n"
             #expect(try await client.read(body.utf8.count) == body, "\(options)")
         }
-        bench.startOver()
+        try await bench.startOver()
         let response = try await client.ask(
             "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: X-Hop\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Hop: 1\r\n\r\n"
         )

@@ -12,7 +12,7 @@ import Testing
 
     init() async throws {
         bench = try await Self.shared.value
-        bench.startOver()
+        try await bench.startOver()
     }
 
     private static func asking(_ fields: String, line: String = "GET /hand", version: String = "1.1") -> String {
@@ -100,7 +100,7 @@ import Testing
     @Test("15.2 h2c is never forwarded, and no configuration can allow it")
     func h2c() async throws {
         for protocols in ["h2c", "H2C", "h2c, websocket", "websocket, h2c"] {
-            bench.startOver()
+            try await bench.startOver()
             let fields = "Upgrade: \(protocols)\r\nHTTP2-Settings: AAMAAABk\r\nConnection: Upgrade, HTTP2-Settings\r\n"
             #expect(try await bench.ask(Self.asking(fields, line: "GET /x")).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /x")])
@@ -189,7 +189,7 @@ import Testing
             "HTTP/1.1 103 Hint\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
             "HTTP/1.1 426 No\r\nUpgrade: foo\r\nConnection: Upgrade\r\nContent-Length: 0\r\n\r\n",
         ] {
-            bench.startOver()
+            try await bench.startOver()
             bench.script { $0.message.target == "/up" ? .text(response) : .response(body: $0.message.target) }
             let client = try await bench.connect()
             try await client.send(Self.asking(Self.upgrade, line: "GET /up") + HTTPBench.plain("/next"))
@@ -322,7 +322,7 @@ import Testing
         let (client, upstream) = try await open(on: bench)
         try bench.writeToken("another.token")
         try await eventually("requests carry the new one") {
-            bench.startOver()
+            try await bench.startOver()
             guard try await bench.ask(HTTPBench.plain("/x")).status == 200 else { return false }
             return bench.received.joined().contains("Bearer another.token")
         }

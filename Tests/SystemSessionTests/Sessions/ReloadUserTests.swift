@@ -305,6 +305,7 @@ import Testing
         // The call that had begun was finished: a refresh token that rotates is not lost.
         #expect(try await bench.first.control("GET", "/ledger")["total"]["refreshes"].int == 1)
         #expect(try await ReloadedUsers.calls(bench.second)["refresh"] == 0)
+        try await lanyard.process.settle()
         #expect(lanyard.process.lines.allSatisfy { $0.event != "store.unsaved" })
         if !endsAtOnce { try await expectSameAfterRestart(lanyard) }
     }

@@ -64,6 +64,7 @@ import Testing
         #expect(slowest < .seconds(Sanitizer.isOn ? 10 : 1))
         try await flood.value
         #expect(try await bench.refused("admin-token-required") == before + Double(calls))
+        try await bench.lanyard.process.settle()
         let lines = bench.lanyard.process.lines.filter { $0.event == "admin.refused" }
         #expect((1...50).contains(lines.count), "\(lines.count) lines")
         #expect(try await bench.lanyard.process.terminate() == .code(143))

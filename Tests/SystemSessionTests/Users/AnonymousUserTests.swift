@@ -19,6 +19,7 @@ import Testing
         #expect(try again.json["name"].string == "guest")
         #expect(try again.json["state"].string == "active")
         #expect(try await bench.bearer() == guest)
+        try await bench.lanyard.process.settle()
         // The audit names who it turned out to be; no user is called other.
         let audit = bench.lanyard.process.lines.last { $0.event == "admin.call" }?.json
         #expect(audit?["call"].string == "add" && audit?["user"].string == "guest", "\(audit ?? .null)")
