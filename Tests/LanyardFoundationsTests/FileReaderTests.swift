@@ -122,47 +122,69 @@ import Testing
         try await eventually("it is read") { read.value == 1 }
     }
 
-    /// What a settled read has told.
-    private func read(_ files: FileReader) async throws -> String {
-        let loop = try loop()
-        defer { loop.stop() }
-        let reply = Guarded<String?>(nil)
-        loop.post {
-            SettledRead.begin("/secret", by: files, on: loop) { outcome in
-                let word =
-                    switch outcome {
-                    case .success: "content"
-                    case .failure(let problem): "\(problem)"
-                    }
-                reply.withLock { $0 = word }
+    /// A settled read on a loop whose time the test passes, and what it has told.
+    private final class Told: Sendable {
+        let loop: EventLoop
+        private let held = Held()
+        var word: String? { held.word.withLock { $0 } }
+
+        private final class Held: Sendable { let word = Guarded<String?>(nil) }
+
+        init(_ files: FileReader) throws {
+            loop = try EventLoop(label: "test.files")
+            loop.start()
+            loop.freezeTime()
+            let (loop, held) = (loop, held)
+            loop.perform {
+                SettledRead.begin("/secret", by: files, on: loop) { outcome in
+                    let word =
+                        switch outcome {
+                        case .success: "content"
+                        case .failure(let problem): "\(problem)"
+                        }
+                    held.word.withLock { $0 = word }
+                }
             }
         }
-        try await eventually("it is answered") { reply.withLock { $0 } != nil }
-        return reply.withLock { $0 } ?? ""
+
+        deinit { loop.stop() }
     }
 
-    @Test("a settled read is over after 5 s: its file hangs, or changes with each look")
-    func settledReads() async throws {
-        let (open, count) = (Milestone(), Tally())
+    @Test("a settled read is over after 5 s if its file hangs")
+    func settledReadHangs() throws {
+        let open = Milestone()
         defer { open.set() }
-        let start = ContinuousClock.now
-        let hung = FileReader { _, _ in
-            open.wait(for: "the file is readable again")
-            return Self.found
-        }
-        #expect(try await read(hung) == "delayed")
-        #expect(ContinuousClock.now - start > .seconds(4))
-        let restless = FileReader { _, _ in
-            count.add()
-            let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: Int64(count.value), mode: 0)
-            return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
+        let told = try Told(
+            FileReader { _, _ in
+                open.wait(for: "the file is readable again")
+                return Self.found
+            })
+        told.loop.pass(.nanoseconds(4_999_999_999), waitsForReplies: false)
+        #expect(told.word == nil)
+        told.loop.pass(.nanoseconds(1), waitsForReplies: false)
+        #expect(told.word == "delayed")
+    }
+
+    @Test("a settled read is over after 5 s if its file changes with each look; one that is at rest is read once")
+    func settledReads() throws {
+        let count = Tally()
+        func changing(at time: @escaping @Sendable () -> Int64) -> FileReader {
+            FileReader { _, _ in
+                count.add()
+                let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: time(), mode: 0)
+                return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
+            }
         }
         // The first of these stamps is older than any file needs to be.
-        #expect(try await read(restless) == "empty")
-        let young = FileReader { _, _ in
-            let stamp = FileSnapshot.Stamp(device: 1, inode: 1, size: 0, changedAt: WallTime.now.nanoseconds, mode: 0)
-            return FileSnapshot(stamp: stamp, outcome: .failure(.empty))
-        }
-        #expect(try await read(young) == "unsettled")
+        let old = try Told(changing { Int64(count.value) })
+        old.loop.settle()
+        #expect(old.word == "empty" && count.value == 1)
+        let young = try Told(changing { WallTime.ofMachine.nanoseconds })
+        young.loop.pass(.nanoseconds(4_999_999_999))
+        #expect(young.word == nil)
+        // One look each 200 ms.
+        #expect(count.value == 1 + 25)
+        young.loop.pass(.nanoseconds(1))
+        #expect(young.word == "unsettled")
     }
 }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Secret files")
 struct FileWatchTests {
-    /// A watch and what it has told, as words.
+    /// A watch and what it has told, as words. Time stands but for what the test passes.
     private final class Told: Sendable {
         let loop: EventLoop
         let watch: FileWatch
@@ -18,6 +18,7 @@ struct FileWatchTests {
         init(_ path: String, by files: FileReader = FileReader()) throws {
             loop = try EventLoop(label: "test.files")
             loop.start()
+            loop.freezeTime()
             let held = Held()
             self.held = held
             watch = FileWatch(path, by: files, on: loop) { outcome in
@@ -38,23 +39,27 @@ struct FileWatchTests {
 
         var words: [String] { held.words.withLock { $0 } }
 
-        func expect(_ expected: [String]) async throws {
-            try await eventually("\(expected) is told") { words == expected }
+        /// Passes an interval and what a change takes to settle: every watch of the loop has looked since.
+        func look() { loop.pass(FileWatch.interval + FileSettling.settlingDelay) }
+
+        func expect(_ expected: [String], sourceLocation: SourceLocation = #_sourceLocation) {
+            look()
+            #expect(words == expected, sourceLocation: sourceLocation)
         }
     }
 
     @Test("what the file holds is told at the start and after each change, its going and its return included")
-    func changes() async throws {
+    func changes() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "one\n")
         let told = try Told(path)
-        try await told.expect(["one"])
+        told.expect(["one"])
         try folder.write("secret", "two")
-        try await told.expect(["one", "two"])
+        told.expect(["one", "two"])
         unlink(path)
-        try await told.expect(["one", "two", "system(2)"])
+        told.expect(["one", "two", "system(2)"])
         try folder.write("secret", "two")
-        try await told.expect(["one", "two", "system(2)", "two"])
+        told.expect(["one", "two", "system(2)", "two"])
     }
 
     @Test("a file that was written just before the first read is read once, unless a process has it open for writing")
@@ -76,7 +81,8 @@ struct FileWatchTests {
             return try SecretFile.read(path).isComplete
         }
         let told = try Told(path, by: files)
-        try await told.expect(["half"])
+        told.loop.settle()
+        #expect(told.words == ["half"])
         #expect(reads.value == 1)
     }
 
@@ -106,24 +112,24 @@ struct FileWatchTests {
     }
 
     @Test("a content is told again when another one was used between two looks, which the watch has never seen")
-    func usedBetweenLooks() async throws {
+    func usedBetweenLooks() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "right")
         let files = FileReader()
         let told = try Told(path, by: files)
-        try await told.expect(["right"])
+        told.expect(["right"])
         // What a login read at a moment of its own: wrong bytes, or none.
         files.noteUse(of: path, .failure(.empty))
-        try await told.expect(["right", "right"])
+        told.expect(["right", "right"])
         // The same again is no news, and what is there now is none either.
         let content = try FileSettling.Finding(nil, .success(SecretFile.read(path))).content
         files.noteUse(of: path, content)
-        try await pass(told.loop, in: folder)
+        told.look()
         #expect(told.words == ["right", "right"])
     }
 
     @Test("a content is told again after a login that could not read it in time")
-    func delayedUse() async throws {
+    func delayedUse() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "right")
         let hangs = Guarded(false)
@@ -132,34 +138,22 @@ struct FileWatchTests {
             return FileSnapshot.read(path, known: known)
         }
         let told = try Told(path, by: files)
-        try await told.expect(["right"])
+        told.expect(["right"])
         hangs.withLock { $0 = true }
         defer { hangs.withLock { $0 = false } }
         let outcome = Guarded<String?>(nil)
         told.loop.post {
             SettledRead.begin(path, by: files, on: told.loop) { read in outcome.withLock { $0 = "\(read)" } }
         }
-        try await eventually("the login gives up") { outcome.withLock { $0?.contains("delayed") } == true }
+        told.loop.pass(SettledRead.timeout, waitsForReplies: false)
+        #expect(outcome.withLock { $0 }?.contains("delayed") == true)
         #expect(told.words == ["right"])
         hangs.withLock { $0 = false }
-        try await told.expect(["right", "right"])
-    }
-
-    /// Returns when every watch of the loop has looked: another one has told two changes, and between these lie all looks of an interval.
-    private func pass(_ loop: EventLoop, in folder: TemporaryFolder) async throws {
-        let path = try folder.write("fence", "0")
-        let count = Tally()
-        let fence = FileWatch(path, on: loop) { _ in count.add() }
-        fence.start()
-        defer { fence.stop() }
-        for number in 1...3 {
-            try await eventually("the fence tells change \(number)") { count.value == number }
-            if number < 3 { try folder.write("fence", "\(number)") }
-        }
+        told.expect(["right", "right"])
     }
 
     @Test("a swap of symbolic links, as Kubernetes does it, is seen")
-    func swaps() async throws {
+    func swaps() throws {
         let folder = try TemporaryFolder()
         for name in ["v1", "v2"] { mkdir(folder.file(name), 0o700) }
         try folder.write("v1/token", "old")
@@ -167,41 +161,41 @@ struct FileWatchTests {
         symlink("v1", folder.file("..data"))
         symlink("..data/token", folder.file("token"))
         let told = try Told(folder.file("token"))
-        try await told.expect(["old"])
+        told.expect(["old"])
         symlink("v2", folder.file("..next"))
         rename(folder.file("..next"), folder.file("..data"))
-        try await told.expect(["old", "new"])
+        told.expect(["old", "new"])
     }
 
     @Test("a write of the same length right after a look is seen")
-    func racy() async throws {
+    func racy() throws {
         let folder = try TemporaryFolder()
         let told = try Told(try folder.write("secret", "aaa"))
-        try await told.expect(["aaa"])
+        told.expect(["aaa"])
         try folder.write("secret", "bbb")
-        try await told.expect(["aaa", "bbb"])
+        told.expect(["aaa", "bbb"])
     }
 
     @Test("the same bytes written again are not told")
-    func sameBytes() async throws {
+    func sameBytes() throws {
         let folder = try TemporaryFolder()
         let told = try Told(try folder.write("secret", "same"))
-        try await told.expect(["same"])
+        told.expect(["same"])
         try folder.write("secret", "same")
-        try await pass(told.loop, in: folder)
+        told.look()
         try folder.write("secret", "other")
-        try await told.expect(["same", "other"])
+        told.expect(["same", "other"])
     }
 
     @Test("a stopped watch tells nothing and is let go")
-    func stops() async throws {
+    func stops() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "one")
         let told = try Told(path)
-        try await told.expect(["one"])
+        told.expect(["one"])
         told.watch.stop()
         try folder.write("secret", "two")
-        try await pass(told.loop, in: folder)
+        told.look()
         #expect(told.words == ["one"])
     }
 
@@ -222,34 +216,37 @@ struct FileWatchTests {
     }
 
     @Test("what only one look has found is not told: an empty file, half a secret, the next half")
-    func halves() async throws {
+    func halves() throws {
         let told = try Told("/secret", by: Self.script(["old", "", "ne", "new-", "", "new-secret"]))
-        try await told.expect(["old", "new-secret"])
+        // The first change is found after an interval, each of the five that follow one settling delay later.
+        told.loop.pass(FileWatch.interval + FileSettling.settlingDelay * 5)
+        #expect(told.words == ["old", "new-secret"])
     }
 
     @Test("a file that is empty at a second look, too, is told as empty")
-    func empty() async throws {
+    func empty() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "one")
         let told = try Told(path)
-        try await told.expect(["one"])
+        told.expect(["one"])
         try folder.write("secret", "")
-        try await told.expect(["one", "empty"])
+        told.expect(["one", "empty"])
     }
 
     @Test("a look that hangs at the start is told as a problem after 5 s; what it finds in the end is told, too")
-    func hangs() async throws {
+    func hangs() throws {
         let open = Milestone()
         let files = FileReader { _, _ in
             while !open.isSet { usleep(1000) }
             return FileSnapshot(stamp: nil, outcome: .failure(.system(EACCES)))
         }
-        let start = ContinuousClock.now
         let told = try Told("/secret", by: files)
-        try await told.expect(["delayed"])
-        #expect(ContinuousClock.now - start > .seconds(4))
+        told.loop.pass(FileWatch.readTimeout - .nanoseconds(1), waitsForReplies: false)
+        #expect(told.words.isEmpty)
+        told.loop.pass(.nanoseconds(1), waitsForReplies: false)
+        #expect(told.words == ["delayed"])
         open.set()
-        try await told.expect(["delayed", "system(13)"])
+        told.expect(["delayed", "system(13)"])
     }
 
     @Test("the largest secret is 64 KiB; a pipe and a folder are none")

@@ -58,14 +58,18 @@ public final class EventLoop: Sendable {
     private nonisolated(unsafe) var deadlines = DeadlineHeap()
     private nonisolated(unsafe) var armed = Instant.never
     private nonisolated(unsafe) var deferred: [Watcher] = []
+    #if DEBUG
+    /// The loop's own time, which tests move.
+    let time = LoopTime()
+    #endif
 
     /// How often the latest iteration has waited.
     private nonisolated(unsafe) var batches = 0
 
     /// Waits so far that have reported events. On the loop's queue only.
     package private(set) nonisolated(unsafe) var waits = 0
-    /// When the latest of them returned.
-    private nonisolated(unsafe) var waited = Instant.now
+    /// When the latest of them returned, by the machine's clock.
+    private nonisolated(unsafe) var waited = EventLoop.machineTime
     /// The events of its report that are still to be delivered.
     private nonisolated(unsafe) var undelivered = 0..<0
 
@@ -78,6 +82,9 @@ public final class EventLoop: Sendable {
     /// Makes the descriptors. No thread starts before `start`.
     package init(label: String) throws(SystemError) {
         queue = DispatchQueue(label: label)
+        #if DEBUG
+        LoopTime.install(time, on: queue)
+        #endif
         epoll = try Self.descriptor(epoll_create1(CInt(EPOLL_CLOEXEC)), "creating an epoll descriptor")
         wakeup = try Self.descriptor(
             eventfd(0, CInt(EFD_CLOEXEC) | CInt(EFD_NONBLOCK)), "creating an eventfd")
@@ -191,7 +198,7 @@ public final class EventLoop: Sendable {
         // A full report may lack descriptors.
         guard emptied < waits, undelivered.upperBound < Self.batchCapacity else { return false }
         for index in undelivered where lanyard_epoll_data(batch + index) == watch.data { return false }
-        return Instant.now.nanoseconds - waited.nanoseconds <= Self.reportLifeNanoseconds
+        return Self.machineTime - waited <= Self.reportLifeNanoseconds
     }
 
     private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: IOReadiness, _ data: UInt64)
@@ -224,7 +231,37 @@ public final class EventLoop: Sendable {
         let earliest = deadlines.earliest
         guard earliest != armed else { return }
         armed = earliest
-        lanyard_timer_set(timer.raw, earliest == .never ? 0 : max(earliest.nanoseconds, 1))
+        lanyard_timer_set(timer.raw, earliest == .never ? 0 : timerSetting(earliest))
+    }
+
+    // MARK: The machine's clock
+
+    // In debug builds tests move and stop a loop's time (`LoopTime`), but neither timers nor iterations.
+
+    /// The setting of a timerfd for an instant of the loop; 0: the instant comes when a test says so.
+    @inline(__always) private func timerSetting(_ instant: Instant) -> Int64 {
+        #if DEBUG
+        time.timerSetting(instant)
+        #else
+        max(instant.nanoseconds, 1)
+        #endif
+    }
+
+    @inline(__always) private static var machineTime: Int64 {
+        #if DEBUG
+        LoopTime.machine
+        #else
+        Instant.now.nanoseconds
+        #endif
+    }
+
+    /// The same at the start of the present batch.
+    @inline(__always) private var batchTime: Int64 {
+        #if DEBUG
+        LoopTime.machine
+        #else
+        now.nanoseconds
+        #endif
     }
 
     // MARK: The iteration
@@ -248,10 +285,14 @@ public final class EventLoop: Sendable {
     /// work, or to the source if nothing came.
     private func runIteration() {
         guard !isStopped else { return }
+        #if DEBUG
+        guard !time.parksIteration() else { return }
+        #endif
         iterations &+= 1
         now = .now
-        let end = now.nanoseconds + Self.iterationNanoseconds
-        let lingerEnd = now.nanoseconds + Self.lingerNanoseconds
+        let start = batchTime
+        let end = start + Self.iterationNanoseconds
+        let lingerEnd = start + Self.lingerNanoseconds
         // One timer serves the whole iteration, because a time limit on each wait would cost a kernel timer each. Under load the first
         // limit is near. Without a timer for many milliseconds the kernel puts the CPU into a deeper sleep. Each request of a single
         // client would pay for the wakeup.
@@ -268,8 +309,9 @@ public final class EventLoop: Sendable {
             fireDeadlines()
             if resumeDeferred() { worked = true }
             batches += 1
-            isOver = now.nanoseconds >= (worked ? end : lingerEnd)
-            if !isOver, now.nanoseconds >= timer {
+            let present = batchTime
+            isOver = present >= (worked ? end : lingerEnd)
+            if !isOver, present >= timer {
                 timer = lingerEnd
                 lanyard_timer_set(iterationTimer.raw, timer)
             }
@@ -307,7 +349,7 @@ public final class EventLoop: Sendable {
     private func deliver(_ count: Int) -> Bool {
         guard count > 0 else { return false }
         waits &+= 1
-        waited = now
+        waited = batchTime
         var worked = false
         for index in 0..<count {
             undelivered = index + 1..<count
@@ -346,3 +388,67 @@ extension EventLoop.Watch {
         left.slot == right.slot && left.generation == right.generation
     }
 }
+
+#if DEBUG
+/// What tests stop and pass a loop's time with (`EventLoop.pass` of TestSupport). On the loop's queue.
+extension EventLoop {
+    /// The loop's time stands from now on, except while it is passed.
+    ///
+    /// - Parameter instant: the instant at which it stands; nil: the present one.
+    package func stopTime(at instant: Instant? = nil) {
+        time.stop(at: instant ?? .now)
+        armed = .never
+        armTimer()
+    }
+
+    /// Until `endPassing` the loop's time stands, and there are no iterations: what is not posted waits for `runDueWork`.
+    package func beginPassing() { time.beginPassing() }
+
+    /// Moves the time.
+    package func advanceTime(by duration: Duration) { time.advance(by: duration) }
+
+    /// Time goes on from where it was moved to, if it did so before.
+    package func endPassing() {
+        let hasParkedIteration = time.endPassing()
+        now = .now
+        armed = .never
+        if hasParkedIteration { queue.async { [self] in runIteration() } }
+    }
+
+    /// Until the next deadline, or until an earlier instant from which one was moved; nil: there is none.
+    package var timeToDeadline: Duration? {
+        deadlines.earliest == .never || isStopped ? nil : max(deadlines.earliest - .now, .zero)
+    }
+
+    /// The same reply, of work outside the loop. It is called on the loop's queue. From any thread.
+    package func awaitedReply<Value: Sendable>(
+        _ reply: @escaping @Sendable (Value) -> Void
+    ) -> @Sendable (Value) -> Void {
+        let awaited = AwaitedReply(of: time)
+        return { value in
+            awaited.end()
+            reply(value)
+        }
+    }
+
+    /// Such a reply has not come yet. From any thread.
+    package var awaitsReplies: Bool { time.awaitedReplies > 0 }
+
+    /// One round: delivers what is ready, calls the deadlines that are due, and resumes what was deferred.
+    ///
+    /// - Returns: whether there was anything to do, posted work since the previous round included.
+    package func runDueWork() -> Bool {
+        guard !isStopped else { return false }
+        now = .now
+        // The call itself was posted.
+        let wasPosted = handled != time.handledAtRound &+ 1
+        let isDue = deadlines.earliest <= now
+        let wasReady = deliver(max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, 0)), 0))
+        fireDeadlines()
+        let wasDeferred = resumeDeferred()
+        time.handledAtRound = handled
+        return wasPosted || isDue || wasReady || wasDeferred
+            || posted.load(ordering: .sequentiallyConsistent) != handled
+    }
+}
+#endif

@@ -47,6 +47,9 @@ package final class FileReader: Sendable {
     /// Reads the file unless its stamp is `known`. `reply` is called at most once, on the queue of `loop`. It may never be called, so the
     /// caller needs a time limit. A request for a file that is being read shares that read.
     package func read(at path: String, known: FileSnapshot.Stamp? = nil, on loop: EventLoop, reply: @escaping Reply) {
+        #if DEBUG
+        let reply = loop.awaitedReply(reply)
+        #endif
         let request = Request(known: known) { snapshot in loop.post { reply(snapshot) } }
         if !calls.call(path, for: request) { request.reply(Self.stopped) }
     }

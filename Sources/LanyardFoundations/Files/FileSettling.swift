@@ -5,7 +5,7 @@
 /// file is not detected: only a rename is safe. The first read of a file needs no second one if the file is at rest.
 /// For a watch it needs none either if no process had the file open for writing. A login has no such exception: a
 /// writer may open a file twice, and a wrong password has consequences.
-struct FileSettling {
+package struct FileSettling {
     /// What a read has found, without the secret itself.
     struct Finding: Equatable {
         enum Content: Equatable {
@@ -30,7 +30,7 @@ struct FileSettling {
     }
 
     /// Between a read that has found something new and the one that confirms it.
-    static let settlingDelay = Duration.milliseconds(200)
+    package static let settlingDelay = Duration.milliseconds(200)
 
     private var unconfirmed: Finding?
 

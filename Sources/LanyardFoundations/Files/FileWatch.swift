@@ -115,7 +115,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         } else if finding.content == reported, !uses.hasOther(than: finding.content, after: usesReported) {
             usesReported = uses.count
             settling.forget()
-        } else if !settling.accepts(finding, isAtRest: !hasRead && snapshot.isAtRest(at: .now)) {
+        } else if !settling.accepts(finding, isAtRest: !hasRead && snapshot.isAtRest(at: .ofMachine)) {
             hasRead = true
             loop.set(deadline, at: loop.now + FileSettling.settlingDelay)
             return
@@ -124,7 +124,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             publish(finding.content, outcome)
         }
         hasRead = true
-        seen = snapshot.stamp.flatMap { WallTime.now.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
+        seen = snapshot.stamp.flatMap { WallTime.ofMachine.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
     }
 
     private func publish(_ content: FileSettling.Finding.Content, _ outcome: Outcome) {

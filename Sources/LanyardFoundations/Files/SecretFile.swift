@@ -101,7 +101,7 @@ package enum SecretFile {
         guard status.st_size <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
         // While the lease holds, a writer waits. So it is not taken on a file that is at rest, whose file system may hang.
         let stamp = FileSnapshot.Stamp(status)
-        let isComplete = !stamp.isAtRest(at: .now) && lanyard_take_read_lease(descriptor.raw) == 0
+        let isComplete = !stamp.isAtRest(at: .ofMachine) && lanyard_take_read_lease(descriptor.raw) == 0
         // All of the room is wiped afterwards. For a file of authorities the largest allowed size would be 4 MiB of memory in use.
         let roomBytes = min(max(Int(status.st_size), Self.bytesMax), bytesMax)
         let read = try Secret(capacity: roomBytes + 1) { room throws(ReadError) in

@@ -56,7 +56,7 @@ package final class SettledRead: Watcher, @unchecked Sendable {
         guard reply != nil, let outcome = snapshot.outcome else { return }
         if case .failure(let error) = outcome, error.isShortage { return finish(outcome) }
         let finding = FileSettling.Finding(snapshot.stamp, outcome)
-        guard settling.accepts(finding, isAtRest: snapshot.stamp?.isAtRest(at: .now) ?? false) else {
+        guard settling.accepts(finding, isAtRest: snapshot.stamp?.isAtRest(at: .ofMachine) ?? false) else {
             return loop.set(next, at: loop.now + FileSettling.settlingDelay)
         }
         files.noteUse(of: path, finding.content)

@@ -13,7 +13,15 @@ package struct WallTime: Comparable, Hashable, Sendable {
     package init(seconds: Int64) { self.nanoseconds = seconds &* 1_000_000_000 }
 
     /// The present time of the machine's clock.
-    package static var now: WallTime { WallTime(nanoseconds: lanyard_clock(CLOCK_REALTIME)) }
+    package static var now: WallTime {
+        #if DEBUG
+        if let time = LoopTime.ofQueue { return time.wall }
+        #endif
+        return ofMachine
+    }
+
+    /// The same; a loop whose time tests move does not change it. For the stamps of files.
+    package static var ofMachine: WallTime { WallTime(nanoseconds: lanyard_clock(CLOCK_REALTIME)) }
 
     /// Seconds since 1970, rounded down.
     package var seconds: Int64 { nanoseconds / 1_000_000_000 - (nanoseconds % 1_000_000_000 < 0 ? 1 : 0) }
