@@ -22,16 +22,18 @@ package final class TLSClientContext: Sendable {
     ///   - keyPair: the client certificate.
     ///   - skipsVerification: every certificate is accepted (`unsafe_skip_verify`).
     ///   - clock: gives the age of sessions.
+    ///   - wallClock: says when a certificate of a resumed session has ended.
     package init(
         verifying name: TLSServerName, authorities: TLSAuthorities?, keyPair: TLSKeyPair? = nil,
-        skipsVerification: Bool = false, clock: @escaping @Sendable () -> Instant = { .now }
+        skipsVerification: Bool = false, clock: @escaping @Sendable () -> Instant = { .now },
+        wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
         self.raw = raw
         hasKeyPair = keyPair != nil
         validity = keyPair.map { ($0.chain.validFrom, $0.chain.expiresAt) }
         verifiesCertificates = !skipsVerification
-        sessions = TLSSessionCache(refusesEndedCertificates: !skipsVerification, clock: clock)
+        sessions = TLSSessionCache(refusesEndedCertificates: !skipsVerification, clock: clock, wallClock: wallClock)
         sentName = if case .dns(let text) = name { text } else { nil }
         try name.install(in: raw)
         if let authorities { SSL_CTX_set1_cert_store(raw, authorities.store) }
@@ -75,8 +77,8 @@ final class TLSResumption: @unchecked Sendable {
     var isUsedOnce: Bool { SSL_SESSION_get_protocol_version(raw) >= TLS1_3_VERSION }
 
     /// The upstream's certificate has ended since.
-    var hasEndedCertificate: Bool {
-        SSL_SESSION_get0_peer(raw).map { X509_cmp_current_time(X509_get0_notAfter($0)) <= 0 } ?? false
+    func hasEndedCertificate(at time: WallTime) -> Bool {
+        SSL_SESSION_get0_peer(raw).map { TLSCertificates.hasEnded($0, at: time) } ?? false
     }
 }
 
@@ -91,10 +93,15 @@ final class TLSSessionCache: Sendable {
     private let sessions = Guarded<[TLSResumption]>([])
     private let refusesEndedCertificates: Bool
     let clock: @Sendable () -> Instant
+    let wallClock: @Sendable () -> WallTime
 
-    init(refusesEndedCertificates: Bool, clock: @escaping @Sendable () -> Instant) {
+    init(
+        refusesEndedCertificates: Bool, clock: @escaping @Sendable () -> Instant,
+        wallClock: @escaping @Sendable () -> WallTime
+    ) {
         self.refusesEndedCertificates = refusesEndedCertificates
         self.clock = clock
+        self.wallClock = wallClock
     }
 
     var count: Int { sessions.withLock { $0.count } }
@@ -109,11 +116,12 @@ final class TLSSessionCache: Sendable {
     /// The newest session that may be resumed. A session whose certificate has ended is not offered: the upstream may have a new
     /// certificate, which only a full handshake shows.
     func newestUsable() -> TLSResumption? {
-        let now = clock()
+        let (now, wallTime) = (clock(), wallClock())
         return sessions.withLock { sessions in
             while let newest = sessions.last {
                 let isUsable =
-                    newest.verifiedAt + Self.ageMax > now && !(refusesEndedCertificates && newest.hasEndedCertificate)
+                    newest.verifiedAt + Self.ageMax > now
+                    && !(refusesEndedCertificates && newest.hasEndedCertificate(at: wallTime))
                 if newest.isUsedOnce || !isUsable { sessions.removeLast() }
                 if isUsable { return newest }
             }

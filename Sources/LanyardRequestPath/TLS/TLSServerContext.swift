@@ -10,6 +10,7 @@ package final class TLSServerContext: Sendable {
     let clientNames: TLSClientNames
     let tickets: TLSTicketKeys
     let demandsCertificates: Bool
+    let wallClock: @Sendable () -> WallTime
     /// When the first certificate of the listener's chain ends.
     package let expiresAt: WallTime
     /// From when on all of them are valid.
@@ -23,14 +24,16 @@ package final class TLSServerContext: Sendable {
     ///   - clientNames: the names of the clients that may call; empty: all of them. The handshake with another client succeeds, so that its
     ///     requests can be refused with a reason.
     ///   - tickets: the keys of session tickets, which outlive a context.
+    ///   - wallClock: says when a certificate of a resumed session has ended.
     package init(
         _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
-        tickets: TLSTicketKeys
+        tickets: TLSTicketKeys, wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(1) else { throw .noMemory }
         self.raw = raw
         self.clientNames = clientNames ?? TLSClientNames([])!
         self.tickets = tickets
+        self.wallClock = wallClock
         demandsCertificates = clientAuthorities != nil
         expiresAt = keyPair.chain.expiresAt
         validFrom = keyPair.chain.validFrom

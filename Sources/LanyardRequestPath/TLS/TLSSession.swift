@@ -183,7 +183,11 @@ package final class TLSSession {
     private func objection() -> TLSError? {
         switch role {
         case .client(let context):
-            if context.verifiesCertificates, isResumed, let error = objectionToResumedPeer() { return error }
+            if context.verifiesCertificates, isResumed,
+                let error = objectionToResumedPeer(at: context.sessions.wallClock())
+            {
+                return error
+            }
             var name: UnsafePointer<UInt8>?
             var length: CUnsignedInt = 0
             SSL_get0_alpn_selected(ssl, &name, &length)
@@ -191,15 +195,15 @@ package final class TLSSession {
             return selected.isEmpty || selected.elementsEqual("http/1.1".utf8) ? nil : .noSharedProtocol
         case .server(let context):
             guard context.demandsCertificates, isResumed else { return nil }
-            return objectionToResumedPeer()
+            return objectionToResumedPeer(at: context.wallClock())
         }
     }
 
     /// OpenSSL does not verify the peer of a resumed session again.
-    private func objectionToResumedPeer() -> TLSError? {
+    private func objectionToResumedPeer(at time: WallTime) -> TLSError? {
         guard let certificate = SSL_get1_peer_certificate(ssl) else { return .certificateMissing }
         defer { X509_free(certificate) }
-        return X509_cmp_current_time(X509_get0_notAfter(certificate)) <= 0 ? .expired : nil
+        return TLSCertificates.hasEnded(certificate, at: time) ? .expired : nil
     }
 
     private func fail(_ error: TLSError) -> Progress {

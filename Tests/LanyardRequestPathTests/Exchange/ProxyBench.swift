@@ -22,6 +22,8 @@ final class ProxyBench: Sendable {
         /// TLS on both sides, for a client and an upstream without it.
         var hasTLS = false
         var log = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
+        /// The shards' time passes by `pass` alone.
+        var timeStands = false
     }
 
     static let token = "bench.token-1~a_b+c/d=="
@@ -79,16 +81,23 @@ final class ProxyBench: Sendable {
             settings, sockets: [socket], listenerTLS: plan.hasTLS ? [TLSBench.server()] : [], names: names,
             shardCount: plan.shards, source: tokens, log: plan.log)
         path.start()
+        if plan.timeStands { path.shards.map(\.loop).freezeTime() }
         path.activate(Self.user)
         if plan.publishes { publish(generation: 1) }
     }
 
     deinit { path.abort() }
 
-    /// Hands every shard a token that lives for ten minutes, unless told otherwise.
+    /// Passes time on all shards. What comes due, and what follows from it here, has happened when this returns.
+    func pass(_ duration: Duration) { path.shards.map(\.loop).pass(duration) }
+
+    /// The shards' time.
+    var now: Instant { path.shards[0].loop.perform { .now } }
+
+    /// Hands every shard a token that lives for a day, unless told otherwise.
     func publish(
         generation: UInt64, token: String = token, account: UInt64 = 0, waitsFrom: Instant = .never,
-        usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
+        usableUntil: Instant = .now + .seconds(86_400), renewal: AccessToken.Renewal = .possible(from: .past)
     ) {
         path.publish(
             Self.availability(
@@ -100,7 +109,7 @@ final class ProxyBench: Sendable {
     /// A token as the session path publishes it.
     static func availability(
         _ generation: UInt64, _ token: String, account: UInt64 = 0, waitsFrom: Instant = .never,
-        usableUntil: Instant = .now + .seconds(600), renewal: AccessToken.Renewal = .possible(from: .past)
+        usableUntil: Instant = .now + .seconds(86_400), renewal: AccessToken.Renewal = .possible(from: .past)
     ) -> AccessToken.Availability {
         let secret = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
         return .token(

@@ -31,17 +31,25 @@ import Testing
         }
     }
 
+    private static let hour = Duration.seconds(3600)
+    private static let nanosecond = Duration.nanoseconds(1)
+
     @Test("a token that ends while its head waits for the upstream to take it is not sent any more")
     func expiredInWait() async throws {
-        let stage = try Stage { $0.limits.headerBytesMax = 1 << 20 }
+        let stage = try Stage {
+            $0.limits.headerBytesMax = 1 << 20
+            $0.upstream.timeouts.write = Self.hour * 2
+            $0.upstream.timeouts.requestIdle = Self.hour * 2
+            $0.timeStands = true
+        }
         defer { withExtendedLifetime(stage) {} }
         let (bench, listener) = (stage.bench, stage.listener)
-        // Long enough for a megabyte to pass on a machine with much to do.
-        bench.publish(generation: 1, usableUntil: .now + .seconds(4))
+        bench.publish(generation: 1, usableUntil: bench.now + Self.hour)
         let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
         async let response = bench.ask("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\(fields)\r\nbody")
         let socket = try #require(listener.accept())
-        try await Task.sleep(for: .milliseconds(4300))
+        // It connects when it has the whole head.
+        bench.pass(Self.hour)
         let received = String(decoding: try RawReader(socket).readToEnd(), as: UTF8.self)
         #expect(received.hasPrefix("POST / HTTP/1.1\r\n"))
         #expect(!received.contains(ProxyBench.token) && !received.contains("\r\n\r\n"))
@@ -56,7 +64,9 @@ import Testing
     func expectInWait(_ isTaken: Bool) async throws {
         let stage = try Stage {
             $0.limits.headerBytesMax = 1 << 20
-            $0.upstream.timeouts.write = .milliseconds(isTaken ? 20_000 : 1_500)
+            $0.upstream.timeouts.write = isTaken ? Self.hour * 2 : Self.hour
+            $0.upstream.timeouts.requestIdle = Self.hour * 2
+            $0.timeStands = true
         }
         defer { withExtendedLifetime(stage) {} }
         let (bench, listener) = (stage.bench, stage.listener)
@@ -64,17 +74,20 @@ import Testing
         try await bench.talk { client throws in
             try client.send(Self.post + "4\r\nExpect: 100-continue\r\n\(fields)\r\n")
             let socket = try #require(listener.accept())
+            bench.pass(Self.hour - Self.nanosecond)
+            #expect(client.socket.receiveNow(max: 1) == nil)
             guard isTaken else {
+                bench.pass(Self.nanosecond)
                 let refused = try client.reader.readResponse(to: "POST")
                 #expect(refused.status == 504)
                 return #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
             }
-            usleep(1_300_000)
             let reader = RawReader(socket)
-            let start = ContinuousClock.now
             _ = try reader.readHead()
+            bench.pass(.seconds(1) - Self.nanosecond)
+            #expect(client.socket.receiveNow(max: 1) == nil)
+            bench.pass(Self.nanosecond)
             #expect(try client.reader.readResponse(to: "POST").status == 100)
-            #expect(ContinuousClock.now - start >= .milliseconds(980))
             try client.send("body")
             #expect(try reader.read(4) == Array("body".utf8))
             try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
@@ -115,18 +128,21 @@ import Testing
         arguments: Upload.allCases)
     func earlyResponse(_ upload: Upload) async throws {
         let stage = try Stage {
-            // More than the upstream's thread needs to begin its response on a busy machine.
-            $0.upstream.timeouts.requestIdle = .seconds(1)
-            $0.upstream.timeouts.write = .seconds(1)
+            $0.upstream.timeouts.requestIdle = Self.hour
+            $0.upstream.timeouts.write = Self.hour
+            $0.upstream.timeouts.responseIdle = Self.hour * 5
+            $0.timeStands = true
         }
         defer { withExtendedLifetime(stage) {} }
         let (bench, listener) = (stage.bench, stage.listener)
         let size = 1_000_000
+        let isLate = Milestone()
+        defer { isLate.set() }
         async let upstream = try { () throws -> Int in
             let socket = try #require(listener.accept())
             _ = try socket.receive(through: "\r\n\r\n")
             try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc".utf8)
-            usleep(2_500_000)
+            isLate.wait(for: "the upload's time is over")
             try socket.send("def".utf8)
             return try RawReader(socket).readToEnd().count
         }()
@@ -134,9 +150,9 @@ import Testing
             try client.send(Self.post + "\(size)\r\n\r\n")
             let head = try client.read(1)
             if upload == .isHalfClosed { client.halfClose() }
-            if upload == .isNotTaken {
-                try client.socket.sendUntilFull([UInt8](repeating: 7, count: size), times: 1)
-            }
+            if upload == .isNotTaken { #expect(Self.fill(client.socket, of: bench, upTo: size) < size) }
+            bench.pass(Self.hour * 2)
+            isLate.set()
             return head + (try client.readToEnd())
         }
         let text = String(decoding: response, as: UTF8.self)
@@ -145,10 +161,24 @@ import Testing
         #expect(try await upstream < size)
     }
 
+    /// Sends until neither the kernel nor the proxy takes any more.
+    private static func fill(_ socket: RawSocket, of bench: ProxyBench, upTo size: Int) -> Int {
+        let bytes = [UInt8](repeating: 7, count: size)
+        var sent = 0
+        while sent < size {
+            // The proxy reads what it can.
+            bench.pass(.zero)
+            let count = socket.use { send($0, bytes, size - sent, CInt(MSG_DONTWAIT) | CInt(MSG_NOSIGNAL)) } ?? -1
+            guard count > 0 else { break }
+            sent += count
+        }
+        return sent
+    }
+
     /// A client that has asked for a response, all of which has come from the upstream, and whose end still waits in the proxy.
     private static func tailed(
         _ stage: Stage, behind: String = ""
-    ) throws -> (client: RawClient, size: Int, since: ContinuousClock.Instant) {
+    ) throws -> (client: RawClient, size: Int) {
         let before = stage.bench.count("lanyard_buffer_bytes")
         for size in stride(from: 150_000, to: 330_000, by: 15_000) {
             let client = try RawClient(stage.bench.endpoint)
@@ -156,7 +186,6 @@ import Testing
             let upstream = try #require(stage.listener.accept())
             _ = try upstream.receive(through: "\r\n\r\n")
             let head = "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: \(size)\r\n\r\n"
-            let since = ContinuousClock.now
             try upstream.send(head.utf8)
             let asked = stage.bench.count("lanyard_requests")
             try upstream.send([UInt8](repeating: 7, count: size))
@@ -165,7 +194,7 @@ import Testing
             try blockUntil("the answer has come") { stage.bench.count("lanyard_requests") > asked }
             // A buffer for what has come behind may be held besides.
             if stage.bench.count("lanyard_buffer_bytes") >= before + 30_000 {
-                return (client, size + head.utf8.count, since)
+                return (client, size + head.utf8.count)
             }
             client.close()
         }
@@ -176,29 +205,36 @@ import Testing
         "the idle time begins when the client has taken the last response; a drain's silence, too",
         arguments: [true, false])
     func tailIsNoSilence(_ drains: Bool) async throws {
-        let stage = try Stage { $0.limits.idleTimeout = drains ? .seconds(60) : .milliseconds(800) }
+        let stage = try Stage {
+            $0.limits.idleTimeout = drains ? Self.hour * 10 : Self.hour
+            $0.upstream.timeouts.write = Self.hour * 10
+            $0.timeStands = true
+        }
         defer { withExtendedLifetime(stage) {} }
-        let (client, size, _) = try Self.tailed(stage)
+        let (client, size) = try Self.tailed(stage)
         if drains { stage.bench.drain() }
-        usleep(1_500_000)
+        stage.bench.pass(Self.hour * 2)
         #expect(try client.read(size).count == size)
-        let taken = ContinuousClock.now
+        stage.bench.pass((drains ? .milliseconds(500) : Self.hour) - Self.nanosecond)
+        #expect(client.socket.receiveNow(max: 1) == nil)
+        stage.bench.pass(Self.nanosecond)
         #expect(try client.readToEnd() == [])
-        #expect(ContinuousClock.now - taken >= .milliseconds(250))
         client.close()
     }
 
     @Test("what comes behind a response whose end waits is read when that is taken, its time beginning then")
     func headBehindTail() async throws {
         let stage = try Stage {
-            $0.limits.idleTimeout = .milliseconds(300)
-            $0.limits.headerTimeout = .seconds(2)
+            $0.limits.idleTimeout = .seconds(300)
+            $0.limits.headerTimeout = Self.hour
+            $0.upstream.timeouts.write = Self.hour * 10
+            $0.timeStands = true
         }
         defer { withExtendedLifetime(stage) {} }
-        let (client, size, _) = try Self.tailed(stage, behind: "GET /next HTTP/1.1\r\n")
-        usleep(2_500_000)
+        let (client, size) = try Self.tailed(stage, behind: "GET /next HTTP/1.1\r\n")
+        stage.bench.pass(Self.hour * 2)
         #expect(try client.read(size).count == size)
-        usleep(500_000)
+        stage.bench.pass(Self.hour - Self.nanosecond)
         try client.send("Host: localhost\r\n\r\n")
         let upstream = try #require(stage.listener.accept())
         _ = try upstream.receive(through: "\r\n\r\n")
@@ -210,26 +246,38 @@ import Testing
         "a client that takes nothing of a response's end is given up after the write time of its route, and no sooner")
     func tailNotTaken() async throws {
         let stage = try Stage {
-            $0.upstream.timeouts.write = .milliseconds(1500)
-            $0.limits.idleTimeout = .milliseconds(100)
+            $0.upstream.timeouts.write = Self.hour
+            $0.limits.idleTimeout = .seconds(1)
+            $0.timeStands = true
         }
         defer { withExtendedLifetime(stage) {} }
-        let (client, size, since) = try Self.tailed(stage)
-        try await eventually("it is given up") { stage.bench.path.shards[0].load.value == 0 }
-        #expect(ContinuousClock.now - since >= .milliseconds(1500))
+        let (client, size) = try Self.tailed(stage)
+        stage.bench.pass(Self.hour - Self.nanosecond)
+        #expect(stage.bench.path.shards[0].load.value == 1)
+        stage.bench.pass(Self.nanosecond)
+        #expect(stage.bench.path.shards[0].load.value == 0)
         let count = try client.reader.readToAnyEnd().bytes.count
         #expect(count < size)
     }
 
     @Test("an upload that stalls before any response is 408, whose reader half-closes is 400")
     func stalledBeforeResponse() async throws {
-        let stage = try Stage { $0.upstream.timeouts.requestIdle = .milliseconds(200) }
+        let stage = try Stage {
+            $0.upstream.timeouts.requestIdle = Self.hour
+            $0.timeStands = true
+        }
         defer { withExtendedLifetime(stage) {} }
-        let bench = stage.bench
+        let (bench, listener) = (stage.bench, stage.listener)
         for halfCloses in [false, true] {
             let status = try await bench.talk { client throws in
                 try client.send(Self.post + "9\r\n\r\npart")
+                let upstream = try #require(listener.accept())
+                defer { upstream.close() }
+                _ = try upstream.receive(through: "part")
                 if halfCloses { client.halfClose() }
+                bench.pass(Self.hour - Self.nanosecond)
+                if !halfCloses { #expect(client.socket.receiveNow(max: 1) == nil) }
+                bench.pass(Self.nanosecond)
                 return try client.response().status
             }
             #expect(status == (halfCloses ? 400 : 408))
@@ -244,13 +292,16 @@ import Testing
                 .repeated([UInt8](repeating: 7, count: 1 << 20), times: 64),
             ])
         } plan: {
-            $0.upstream.timeouts.write = .milliseconds(300)
+            $0.upstream.timeouts.write = Self.hour
+            $0.upstream.timeouts.responseIdle = nil
+            $0.timeStands = true
         }
         try await bench.talk { client throws in
             try client.send("GET / HTTP/1.0\r\n\r\n")
             #expect(String(decoding: try client.read(12), as: UTF8.self) == "HTTP/1.1 200")
             try blockUntil("the upstream connection is given up") {
-                bench.count("lanyard_upstream_connections", ["state": "open"]) == 0
+                bench.pass(Self.hour)
+                return bench.count("lanyard_upstream_connections", ["state": "open"]) == 0
             }
             #expect(throws: TestFailure.self) { try client.readToEnd() }
         }

@@ -67,14 +67,25 @@ import Testing
 
     @Test("a tunnel that is not read for want of memory is not idle")
     func pauseIsNotIdle() async throws {
-        let tunnels = try TunnelBench(plan: { $0.upstream.timeouts.upgradedIdle = .seconds(1) })
+        let (second, nanosecond) = (Duration.seconds(1), Duration.nanoseconds(1))
+        let tunnels = try TunnelBench(plan: {
+            $0.upstream.timeouts.upgradedIdle = second
+            $0.timeStands = true
+        })
         let (client, upstream) = try tunnels.open()
         let budget = tunnels.bench.path.buffers
         budget.add(budget.bytesMax)
         try client.send("up")
-        usleep(2_500_000)
+        tunnels.bench.pass(second * 2.5)
+        #expect(upstream.socket.receiveNow(max: 1) == nil && client.socket.receiveNow(max: 1) == nil)
         budget.release(budget.bytesMax)
+        // The proxy looks for memory every 10 ms.
+        tunnels.bench.pass(.milliseconds(10))
         #expect(try upstream.read(2) == "up")
+        tunnels.bench.pass(second - nanosecond)
+        #expect(client.socket.receiveNow(max: 1) == nil)
+        // Bytes that the peer has acknowledged since count as progress at the first look.
+        tunnels.bench.pass(second + nanosecond)
         #expect(try client.reader.readToAnyEnd().bytes == [])
     }
 }

@@ -30,12 +30,13 @@ enum TLSBench {
     /// An upstream's context. It trusts `authority` and demands `localhost`.
     static func client(
         _ host: String = "localhost", trusting pem: String = authority.pem, showing issued: TestAuthority.Issued? = nil,
-        skipsVerification: Bool = false, version: CInt = 0, clock: @escaping @Sendable () -> Instant = { .now }
+        skipsVerification: Bool = false, version: CInt = 0, clock: @escaping @Sendable () -> Instant = { .now },
+        wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws -> TLSClientContext {
         let context = try TLSClientContext(
             verifying: TLSServerName(host: host)!, authorities: authorities(pem),
             keyPair: issued.map { try keyPair($0) },
-            skipsVerification: skipsVerification, clock: clock)
+            skipsVerification: skipsVerification, clock: clock, wallClock: wallClock)
         limit(context.raw, to: version)
         return context
     }
@@ -43,12 +44,13 @@ enum TLSBench {
     /// A listener's context, with a certificate for `localhost` of `authority`.
     static func server(
         _ issued: TestAuthority.Issued = authority.issue(), demanding clients: String? = nil, names: [String] = [],
-        tickets: TLSTicketKeys = TLSTicketKeys(), version: CInt = 0
+        tickets: TLSTicketKeys = TLSTicketKeys(), version: CInt = 0,
+        wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws -> TLSServerContext {
         let context = try TLSServerContext(
             keyPair(issued), clientAuthorities: clients.map { try authorities($0) },
             clientNames: TLSClientNames(names),
-            tickets: tickets)
+            tickets: tickets, wallClock: wallClock)
         limit(context.raw, to: version)
         return context
     }
@@ -58,12 +60,6 @@ enum TLSBench {
         guard version != 0 else { return }
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, Int(version), nil)
         SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
-    }
-
-    /// Waits until a certificate has ended.
-    static func waitForEnd(of issued: TestAuthority.Issued) throws {
-        let end = try bytes(issued.certificate) { try TLSCertificates.read($0) }.expiresAt
-        try blockUntil("the certificate has ended") { WallTime.now.seconds > end.seconds }
     }
 
     /// Both versions that are spoken.

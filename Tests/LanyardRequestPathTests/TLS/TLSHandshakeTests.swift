@@ -86,26 +86,38 @@ import Testing
         #expect(resumed == [false, true, true, false, true, true])
     }
 
+    /// A certificate's last second, and the one behind it.
+    private static func end(of issued: TestAuthority.Issued) throws -> (last: WallTime, over: WallTime) {
+        let end = try TLSBench.bytes(issued.certificate) { try TLSCertificates.read($0) }.expiresAt
+        return (WallTime(nanoseconds: end.nanoseconds - 1), end)
+    }
+
     @Test("a session is not resumed when the upstream's certificate has ended", arguments: TLSBench.versions)
-    func endedUpstreamCertificate(_ version: CInt) async throws {
+    func endedUpstreamCertificate(_ version: CInt) throws {
         let tickets = TLSTicketKeys()
-        let issued = TLSBench.authority.issue(to: 8)
+        let issued = TLSBench.authority.issue()
+        let (last, over) = try Self.end(of: issued)
+        let time = Guarded(last)
+        let clock: @Sendable () -> WallTime = { time.withLock { $0 } }
         let server = try TLSBench.server(issued, tickets: tickets)
-        let client = try TLSBench.client(version: version)
-        let skipping = try TLSBench.client(skipsVerification: true, version: version)
+        let client = try TLSBench.client(version: version, wallClock: clock)
+        let skipping = try TLSBench.client(skipsVerification: true, version: version, wallClock: clock)
         for context in [client, skipping] {
-            for pair in try (0..<3).map({ _ in try TLSPair(context, server) }) {
+            for pair in try (0..<4).map({ _ in try TLSPair(context, server) }) {
                 try pair.establish()
                 _ = try pair.transfer([1], from: pair.server, to: pair.client)
             }
-            #expect(context.sessions.count == 3)
+            #expect(context.sessions.count == 4)
         }
+        let resumed = try TLSPair(client, server)
+        try resumed.establish()
+        #expect(resumed.client.session.isResumed)
         // It offers a session before the end.
         let late = try TLSPair(client, server)
-        try TLSBench.waitForEnd(of: issued)
+        time.withLock { $0 = over }
         #expect(late.shake().client == .failed(.expired))
         #expect(late.client.session.isResumed)
-        // The upstream has a new certificate meanwhile.
+        // The upstream has a new certificate by now.
         let renewed = try TLSPair(client, TLSBench.server(tickets: tickets))
         try renewed.establish()
         #expect(!renewed.client.session.isResumed)
@@ -115,9 +127,12 @@ import Testing
     }
 
     @Test("a listener does not resume a session whose client certificate has ended", arguments: TLSBench.versions)
-    func endedClientCertificate(_ version: CInt) async throws {
-        let issued = TLSBench.authority.issue(purpose: "clientAuth", to: 8)
-        let server = try TLSBench.server(demanding: TLSBench.authority.pem)
+    func endedClientCertificate(_ version: CInt) throws {
+        let issued = TLSBench.authority.issue(purpose: "clientAuth")
+        let (last, over) = try Self.end(of: issued)
+        let time = Guarded(last)
+        let server = try TLSBench.server(
+            demanding: TLSBench.authority.pem, wallClock: { time.withLock { $0 } })
         let client = try TLSBench.client(showing: issued, version: version)
         for isResumed in [false, true] {
             let pair = try TLSPair(client, server)
@@ -125,7 +140,7 @@ import Testing
             #expect(pair.server.session.isResumed == isResumed)
             _ = try pair.transfer([1], from: pair.server, to: pair.client)
         }
-        try TLSBench.waitForEnd(of: issued)
+        time.withLock { $0 = over }
         let pair = try TLSPair(client, server)
         #expect(pair.shake().server == .failed(.expired))
         #expect(pair.server.session.isResumed)
