@@ -8,23 +8,34 @@ import Testing
 
 @Suite("Tokens and credentials in files")
 struct StaticIdentityTests {
+    /// What is told on a loop whose time the test passes.
     private final class Told: Sendable {
-        let message = Guarded<[String]>([])
+        let loop: EventLoop
+        private let message = Guarded<[String]>([])
+
+        init() throws {
+            loop = try EventLoop(label: "test.static")
+            loop.start()
+            loop.freezeTime()
+        }
+
+        deinit { loop.stop() }
+
         func add(_ word: String) { message.withLock { $0.append(word) } }
-        func expect(_ expected: [String]) async throws {
-            try await eventually("\(expected) is told") { message.withLock { $0 } == expected }
+
+        /// Passes an interval of the watches and what a change takes to settle.
+        func expect(_ expected: [String], sourceLocation: SourceLocation = #_sourceLocation) {
+            loop.pass(FileWatch.interval + FileSettling.settlingDelay)
+            #expect(message.withLock { $0 } == expected, sourceLocation: sourceLocation)
         }
     }
 
     @Test("the token of a file, each new one, and what makes it unusable are told in order")
-    func feed() async throws {
+    func feed() throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("token", "first.token\n")
-        let loop = try EventLoop(label: "test.static")
-        loop.start()
-        defer { loop.stop() }
-        let identity = StaticIdentity(name: "fixed", tokenFile: path, on: loop)
-        let told = Told()
+        let told = try Told()
+        let identity = StaticIdentity(name: "fixed", tokenFile: path, on: told.loop)
         identity.start { outcome in
             switch outcome {
             case .success(let secret): told.add(Tokens.text(secret) ?? "")
@@ -34,50 +45,40 @@ struct StaticIdentityTests {
                 told.add("fault")
             }
         }
-        try await told.expect(["first.token"])
+        told.expect(["first.token"])
         try folder.write("token", "second.token")
-        try await told.expect(["first.token", "second.token"])
+        told.expect(["first.token", "second.token"])
         try folder.write("token", "canary with spaces")
-        try await told.expect(["first.token", "second.token", "fault"])
+        told.expect(["first.token", "second.token", "fault"])
         unlink(path)
-        try await told.expect(["first.token", "second.token", "fault", "fault"])
+        told.expect(["first.token", "second.token", "fault", "fault"])
         try folder.write("token", "second.token")
-        try await told.expect(["first.token", "second.token", "fault", "fault", "second.token"])
+        told.expect(["first.token", "second.token", "fault", "fault", "second.token"])
         identity.stop()
     }
 
     @Test("a missing token file is told at the start")
-    func missing() async throws {
+    func missing() throws {
         let folder = try TemporaryFolder()
-        let loop = try EventLoop(label: "test.static")
-        loop.start()
-        defer { loop.stop() }
-        let identity = StaticIdentity(name: "fixed", tokenFile: folder.file("none"), on: loop)
-        let told = Told()
+        let told = try Told()
+        let identity = StaticIdentity(name: "fixed", tokenFile: folder.file("none"), on: told.loop)
         identity.start { told.add($0.failure?.message ?? "a token") }
-        try await told.expect(["\(folder.file("none")) does not exist; create it, it is read again by itself"])
+        told.expect(["\(folder.file("none")) does not exist; create it, it is read again by itself"])
         identity.stop()
     }
 
     @Test("a credential file's change is told, its state at the start is not")
-    func credential() async throws {
+    func credential() throws {
         let folder = try TemporaryFolder()
         let path = folder.file("password")
-        let loop = try EventLoop(label: "test.static")
-        loop.start()
-        defer { loop.stop() }
-        let files = FileReader()
-        let watch = CredentialFileWatch(by: files, on: loop)
-        let told = Told()
+        let told = try Told()
+        let watch = CredentialFileWatch(on: told.loop)
         watch.start(.emailPassword(email: "a@example.com", password: path)) { told.add("changed") }
-        // What is asked for behind the watch is answered behind it.
-        await withCheckedContinuation { done in loop.post { loop.post { done.resume() } } }
-        await withCheckedContinuation { done in files.read(at: path, on: loop) { _ in done.resume() } }
-        #expect(told.message.withLock { $0 }.isEmpty)
+        told.expect([])
         try folder.write("password", "one")
-        try await told.expect(["changed"])
+        told.expect(["changed"])
         try folder.write("password", "two")
-        try await told.expect(["changed", "changed"])
+        told.expect(["changed", "changed"])
         watch.stop()
     }
 

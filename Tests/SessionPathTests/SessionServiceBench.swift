@@ -24,18 +24,16 @@ final class SessionServiceBench: Sendable {
     let passwordFile: String
     let log = LogRecorder()
     let store: MemoryStore
+    private let passed = Tally()
 
     /// - Parameters:
-    ///   - accessTokenSeconds: the emulator's. Short lifetimes are longer by `Sanitizer.stretch`: a refresh has a
-    ///     quarter of one.
     ///   - password: the content of the file; nil: no file.
     ///   - hasLogin: whether alice has a credential.
     init(
-        accessTokenSeconds: Double = 1800, password: String? = SessionServiceBench.password, hasLogin: Bool = true,
+        password: String? = SessionServiceBench.password, hasLogin: Bool = true,
         startsService: Bool = true
     ) async throws {
         var options = EmulatorOptions()
-        options.accessTokenSeconds = accessTokenSeconds * (accessTokenSeconds < 60 ? Double(Sanitizer.stretch) : 1)
         options.seed.users = [.init(email: Self.email, password: Self.password)]
         emulator = try await Emulator.start(options)
         port = emulator.port
@@ -75,6 +73,25 @@ final class SessionServiceBench: Sendable {
     }
 
     var alice: SessionStatus { service.report.users[0] }
+
+    /// Passes whole seconds on the loops of the service and its client, and on the emulator's clock. A call that begins then is not waited
+    /// for.
+    func pass(_ duration: Duration, of service: SessionService? = nil) async throws {
+        passed.add(Int(duration.inSeconds.rounded(.up)))
+        try await control("/settings", #"{"clock_offset_seconds":\#(passed.value)}"#, method: "PUT")
+        [loop, (service ?? self.service).loop].pass(duration)
+    }
+
+    /// The same, until just after a user's next refresh was due: alice's, unless told otherwise.
+    func passToRefresh(of service: SessionService? = nil, user: Int = 0) async throws {
+        let service = service ?? self.service
+        let next = try #require(service.report.users[user].nextRefreshAt)
+        let now = service.loop.perform { WallTime.now }
+        try await pass(.seconds((next - now).inSeconds.rounded(.up) + 1), of: service)
+    }
+
+    /// The service's time.
+    var now: Instant { service.loop.perform { .now } }
 
     func becomes(_ state: SessionState) async throws {
         try await eventually("alice is \(state)") { self.alice.state == state }
@@ -119,6 +136,8 @@ final class SessionServiceBench: Sendable {
             identity.login(.configured(.emailPassword(email: Self.email, password: file)), guarded: nil) {
                 done.resume(returning: $0)
             }
+            // The file of a credential counts when a second read has found the same.
+            loop.pass(FileSettling.settlingDelay)
         }.get()
     }
 

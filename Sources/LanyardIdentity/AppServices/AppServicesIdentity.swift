@@ -183,8 +183,8 @@ package final class AppServicesIdentity: IdentityService {
         fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
     ) {
-        let deadline = Instant.now + limits.totalTimeout
         loop.post { [self] in
+            let deadline = loop.now + limits.totalTimeout
             if let origin { return proceed(origin, deadline) }
             waiting.append(PendingCall(proceed: { proceed($0, deadline) }, fail: fail))
             if waiting.count == 1 { locate(deadline) }
