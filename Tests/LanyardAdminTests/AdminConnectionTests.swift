@@ -17,10 +17,12 @@ import Testing
         return text + "0\r\nTrailer: t\r\n\r\n"
     }
 
-    private static func server(_ limits: (inout AdminLimits) -> Void = { _ in }) throws -> AdminServer {
+    private static func server(
+        timeStands: Bool = false, _ limits: (inout AdminLimits) -> Void = { _ in }
+    ) throws -> AdminServer {
         var all = AdminLimits()
         limits(&all)
-        let server = try AdminServer(limits: all)
+        let server = try AdminServer(limits: all, timeStands: timeStands)
         server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         return server
     }
@@ -127,9 +129,10 @@ import Testing
 
     @Test("half a head or half a body gets 408 in time, silence is merely closed")
     func slow() async throws {
-        let server = try Self.server {
-            $0.connections.headTimeout = .milliseconds(200)
-            $0.bodyTimeout = .milliseconds(200)
+        let time = Duration.seconds(3600)
+        let server = try Self.server(timeStands: true) {
+            $0.connections.headTimeout = time
+            $0.bodyTimeout = time
         }
         for text in [
             "POST /v1/us", "\(Self.login)Content-Length: 9\r\n\r\n{",
@@ -137,23 +140,33 @@ import Testing
         ] {
             let response = try await server.talk { client in
                 try client.send(text)
+                server.pass(time - .nanoseconds(1))
+                #expect(client.socket.receiveNow(max: 1) == nil)
+                server.pass(.nanoseconds(1))
                 return String(decoding: try client.readToEnd(), as: UTF8.self)
             }
             #expect(response.hasPrefix("HTTP/1.1 408 "), "\(text)")
         }
-        #expect(try await server.talk { try $0.readToEnd() } == [])
+        let said = try await server.talk { client in
+            server.pass(time)
+            return try client.readToEnd()
+        }
+        #expect(said == [])
         #expect(server.users.requests == [])
     }
 
     @Test("drops of a body do not prolong its time")
     func dripping() async throws {
-        let server = try Self.server { $0.bodyTimeout = .milliseconds(300) }
+        let server = try Self.server(timeStands: true) { $0.bodyTimeout = .seconds(3600) }
         let response = try await server.talk { client in
             try client.send("\(Self.login)Content-Length: 1000\r\n\r\n")
-            for _ in 0..<40 {
-                usleep(20_000)
-                guard (try? client.send(" ")) != nil else { break }
+            for _ in 0..<5 {
+                server.pass(.seconds(600))
+                try client.send(" ")
             }
+            server.pass(.seconds(600) - .nanoseconds(1))
+            #expect(client.socket.receiveNow(max: 1) == nil)
+            server.pass(.nanoseconds(1))
             return String(decoding: try client.readToEnd(), as: UTF8.self)
         }
         #expect(response.hasPrefix("HTTP/1.1 408 "))

@@ -28,9 +28,10 @@ final class AdminServer: Sendable {
     ///   - isTCP: a port with a token; else a unix socket.
     ///   - reloads: what each reload comes to.
     ///   - stopDelay: how long the call takes that begins the shutdown.
+    ///   - timeStands: the listener's time passes by `pass` alone.
     init(
         isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits(),
-        reloads: ReloadOutcome = .applied([]), stopDelay: Duration = .zero
+        reloads: ReloadOutcome = .applied([]), stopDelay: Duration = .zero, timeStands: Bool = false
     ) throws {
         folder = try TemporaryFolder()
         let address: ListenerSettings.Address =
@@ -62,6 +63,7 @@ final class AdminServer: Sendable {
             limits: limits,
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
         loop.start()
+        if timeStands { loop.freezeTime() }
         listener.start()
         // The listener has asked for the token; who asks behind it is answered behind it.
         loop.queue.sync {}
@@ -76,6 +78,8 @@ final class AdminServer: Sendable {
     }
 
     var stopCount: Int { stops.count }
+
+    func pass(_ duration: Duration) { loop.pass(duration) }
 
     func ask(
         _ method: String, _ target: String, _ body: String? = nil, fields: [(String, String)] = []

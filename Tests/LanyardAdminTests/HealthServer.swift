@@ -17,27 +17,65 @@ final class HealthServer: Sendable {
 
     private let facts: Facts
     let endpoint: RawEndpoint
-    /// Holds the control plane's work back while the test says so.
-    let controlPlane = DispatchQueue(label: "test.control-plane")
+    let controlPlane: ControlPlane
     private let loop: EventLoop
     private let listener: HealthListener
 
-    init(limits: OperatorLimits = .health, unixPath: String? = nil) throws {
+    /// A loop whose work the test holds back.
+    final class ControlPlane: Sendable {
+        private let held = Held()
+        fileprivate let loop: EventLoop
+
+        private final class Held: Sendable {
+            /// nil: work is done.
+            let work = Guarded<[@Sendable () -> Void]?>(nil)
+        }
+
+        fileprivate init() throws {
+            loop = try EventLoop(label: "test.control-plane")
+            loop.start()
+        }
+
+        deinit { loop.stop() }
+
+        func suspend() { held.work.withLock { $0 = [] } }
+
+        func resume() {
+            let work = held.work.withLock { work in
+                defer { work = nil }
+                return work ?? []
+            }
+            for piece in work { loop.post(piece) }
+        }
+
+        fileprivate func perform(_ piece: @escaping @Sendable () -> Void) {
+            let isHeld = held.work.withLock { work in
+                work?.append(piece)
+                return work != nil
+            }
+            if !isHeld { loop.post(piece) }
+        }
+    }
+
+    /// - Parameter timeStands: the time of the listener and the control plane passes by `pass` alone.
+    init(limits: OperatorLimits = .health, unixPath: String? = nil, timeStands: Bool = false) throws {
         let facts = Facts()
-        let queue = controlPlane
+        let controlPlane = try ControlPlane()
+        self.controlPlane = controlPlane
         let pages = HealthPages(
             HealthPages.Sources(
                 snapshot: { facts.box.withLock { $0 } },
                 samples: {
                     [MetricSample("lanyard_requests", suffix: "_total", labels: [.init("route", "a")], value: 3)]
                 },
-                controlPlane: { queue.async(execute: $0) }),
+                controlPlane: { controlPlane.perform($0) }),
             version: "1.2.3", commit: "abc")
         let address: ListenerSettings.Address = unixPath.map { .unix(path: $0) } ?? .tcp(host: "127.0.0.1", port: 0)
         let socket = try ListeningSocket(ListenerSettings(address: address))
         endpoint = try RawEndpoint(socket.address.description)
         loop = try EventLoop(label: "test.health")
         loop.start()
+        if timeStands { [loop, controlPlane.loop].freezeTime() }
         listener = HealthListener(
             socket, loop: loop, pages: pages, limits: limits,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
@@ -49,6 +87,8 @@ final class HealthServer: Sendable {
         listener.stop()
         loop.stop()
     }
+
+    func pass(_ duration: Duration) { [loop, controlPlane.loop].pass(duration) }
 
     func change(_ change: (inout HealthSnapshot) -> Void) { facts.box.withLock { change(&$0) } }
 
