@@ -48,4 +48,14 @@ import Testing
     func retired(word: String, isFound: Bool) async throws {
         #expect(try await value("tidy.is_retired('\(word)')") == (isFound ? "True" : "False"))
     }
+
+    @Test("a suite or test that a page names and that does not exist is found")
+    func namedTests() async throws {
+        let swift = "['@Suite struct ATests {', '    struct Part {}', '    func first() {}']"
+        let page = "['`ATests`, `ATests/first`, `FirstTests`', '`ATests/second`']"
+        let files = "lambda *patterns: [('a.swift', \(swift))] if 'Tests' in patterns[0] else [('docs/a.md', \(page))]"
+        #expect(
+            try await value("(setattr(tidy, 'files', \(files)), list(tidy.named_tests()))[1]")
+                == "['docs/a.md:1: no suite FirstTests', 'docs/a.md:2: no test ATests/second']")
+    }
 }

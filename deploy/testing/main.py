@@ -8,7 +8,7 @@ import sys
 from lock import acquire
 from module import SCRATCH, find_module, module_names, run_module
 from parts import all_parts, run_all, run_one
-from processes import Usage, pressure
+from processes import Usage, end_with_parent, pressure
 from report import Report
 from stages import LOGS, Stages
 from testrun import handle_signals
@@ -58,6 +58,7 @@ def main():
         print("0 passed, 1 failed")
         return 75
     handle_signals()
+    end_with_parent()
     warn_about_machine()
     report = Report()
     stages = Stages(report, Usage())

@@ -22,6 +22,11 @@ def die_with_parent():
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def end_with_parent():
+    """This process gets SIGTERM when its parent ends: a killed deploy/test takes the runner with it."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def statuses():
     """(pid, parent, session, state, CPU ticks of the process and of the children that it has reaped) of each process."""
     for entry in os.listdir("/proc"):
