@@ -1,4 +1,4 @@
-import Glibc
+import TestSupport
 import Testing
 
 @testable import LanyardFoundations
@@ -11,13 +11,10 @@ import Testing
     /// CPU time of this thread, the least of ten runs.
     private static func cost(_ work: () -> Int) -> Double {
         (0..<10).map { _ in
-            var start = timespec()
-            var end = timespec()
-            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start)
+            let start = ProcessorTime.usedByThread
             let count = work()
-            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end)
             precondition(count > 0)
-            return Double(end.tv_sec - start.tv_sec) * 1e9 + Double(end.tv_nsec - start.tv_nsec)
+            return (ProcessorTime.usedByThread - start) / .nanoseconds(1)
         }.min() ?? 0
     }
 
