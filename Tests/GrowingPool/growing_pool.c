@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,9 @@ struct sleeper {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t work_arrived = PTHREAD_COND_INITIALIZER;
+/* As many as items wait. Not a condition variable: with more than two waiters pthread_cond_signal of glibc before 2.41 may wait for ever for
+ * a waiter whose signal another one took (bug 25847). */
+static sem_t items;
 static struct item *first_item, **last_item = &first_item;
 static int idle_threads, waiting_items;
 static atomic_int started_threads;
@@ -63,13 +66,13 @@ static void fail(const char *what, int code) {
 
 static void *work(void *unused) {
     (void)unused;
-    pthread_mutex_lock(&lock);
     for (;;) {
-        while (first_item == NULL) {
-            idle_threads++;
-            pthread_cond_wait(&work_arrived, &lock);
-            idle_threads--;
-        }
+        pthread_mutex_lock(&lock);
+        idle_threads++;
+        pthread_mutex_unlock(&lock);
+        while (sem_wait(&items) != 0) {}
+        pthread_mutex_lock(&lock);
+        idle_threads--;
         struct item *item = first_item;
         first_item = item->next;
         if (first_item == NULL) last_item = &first_item;
@@ -78,7 +81,6 @@ static void *work(void *unused) {
         Job *job = item->job;
         free(item);
         swift_job_run(job, NULL, NULL);
-        pthread_mutex_lock(&lock);
     }
     return NULL;
 }
@@ -106,8 +108,8 @@ static void add(Job *job) {
     waiting_items++;
     int starts = waiting_items > idle_threads && started_threads < threads_max;
     if (starts) started_threads++;
-    pthread_cond_signal(&work_arrived);
     pthread_mutex_unlock(&lock);
+    sem_post(&items);
     if (!starts) return;
     int code = start_thread(work);
     if (code == 0) return;
@@ -192,6 +194,7 @@ __attribute__((constructor)) static void begin(void) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&sleepers_changed, &attributes);
     pthread_condattr_destroy(&attributes);
+    sem_init(&items, 0, 0);
     int code = start_thread(wake);
     if (code != 0) fail("the thread that wakes sleeping jobs", code);
     swift_task_enqueueGlobal_hook = enqueue;

@@ -46,6 +46,8 @@ class TestRun:
 
     def __init__(self, pattern, limit, log, **variables):
         with tempfile.TemporaryDirectory(prefix="lt-") as folder:
+            # Some tests start programs as another user.
+            os.chmod(folder, 0o755)
             path = os.path.join(folder, "events.jsonl")
             environment = dict(os.environ, LANYARD_TEST_FOLDER=folder, TMPDIR=folder, NO_COLOR="1", **variables)
             self.status = run(
