@@ -1,4 +1,5 @@
 import Glibc
+import LanyardAdmin
 import LanyardFoundations
 import TestSupport
 import Testing
@@ -31,10 +32,23 @@ import Testing
             bearer + bearer, "X-Authorization: Bearer \(AdminServer.token)\r\n",
         ])
     func noToken(_ field: String) async throws {
-        let server = try AdminServer(isTCP: true)
+        var limits = AdminLimits()
+        limits.connections.headTimeout = .seconds(86_400)
+        let server = try AdminServer(isTCP: true, limits: limits, timeStands: true)
         let host = "Host: \(server.endpoint)\r\n"
         for start in ["GET /v1/status", "POST /v1/shutdown", "GET /nowhere"] {
-            let response = try await Self.ask(server, "\(start) HTTP/1.1\r\n\(host)\(field)\r\n")
+            let response = try await server.talk { client in
+                try client.send("\(start) HTTP/1.1\r\n\(host)\(field)\r\n")
+                // A guess is answered late.
+                try blockUntil("the response has come") {
+                    server.pass(.milliseconds(100))
+                    return client.socket.use { descriptor in
+                        var byte: UInt8 = 0
+                        return recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)) > 0
+                    } ?? true
+                }
+                return try client.response()
+            }
             #expect(response.status == 401)
             #expect(try AdminServer.problem(response) == "admin-token-required")
             #expect(response["WWW-Authenticate"] == "Bearer realm=\"lanyard\"")
