@@ -10,9 +10,9 @@ extension EventLoop {
 
     /// Moves the loop's time by `duration`, from deadline to deadline: each is called at its own instant.
     ///
-    /// The time stands until this returns, and afterwards as well if it stood before. At each instant, from the present one on, the loop does all that it can: posted work, ready
-    /// descriptors, due deadlines, deferred watchers, and replies of its reads of files. What other threads do for the loop without
-    /// `awaitedReply` is not waited for.
+    /// The time stands until this returns, and afterwards as well if it stood before. At each instant, from the present one on, the loop
+    /// does all that it can: posted work, ready descriptors, due deadlines, deferred watchers, and replies of its reads of files. What
+    /// other threads do for the loop without `awaitedReply` is not waited for.
     ///
     /// - Parameter waitsForReplies: false: work outside the loop hangs as the test wants.
     package func pass(_ duration: Duration, waitsForReplies: Bool = true) {

@@ -108,10 +108,15 @@ import Testing
 
     @Test("an expired token never goes upstream")
     func expired() async throws {
-        let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .milliseconds(100)) })
-        bench.publish(generation: 1, usableUntil: .now + .milliseconds(150))
-        try await Task.sleep(for: .milliseconds(160))
-        #expect(try await bench.ask(Self.get).status == 503)
+        let bench = try ProxyBench(plan: {
+            ($0.publishes, $0.tokenWaitMax, $0.timeStands) = (false, .seconds(60), true)
+        })
+        bench.publish(generation: 1, usableUntil: bench.now + .seconds(3600))
+        bench.pass(.seconds(3600))
+        async let response = bench.ask(Self.get)
+        try await eventually("it is parked") { Self.parked(bench) == 1 }
+        bench.pass(.seconds(60))
+        #expect(try await response.status == 503)
         #expect(bench.upstream.connectionCount == 0)
         #expect(bench.tokens.count == 1)
     }
