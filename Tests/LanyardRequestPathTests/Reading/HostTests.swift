@@ -36,6 +36,8 @@ import Testing
             "[:::1]", "[1:2:3:4:5:6:7]", "[1:2:3:4:5:6:7:8:9]", "[::1::2]", "[12345::]", "[::1%25eth0]", "[g::1]",
             "[1:]", "[:1]",
             "[::1.2.3]", "[::1.2.3.256]", "[::1.2.3.4.5]", "[1.2.3.4]", "[1:2:3:4:5:6:7:1.2.3.4]", "[v1.a]",
+            "@a", "a/", "a, a", "a,", ",a", "::1]", "[::g]", "[::1]:x", "[::1::]", "[fe80::1%eth0]", "a:-1",
+            "a:8 0", "http://a", "%zz", "{a}", "a|b", "a^b", "a`b", "\u{e9}.test", "a\u{80}",
         ])
     func bad(_ value: String) { #expect(Self.split(value) == nil) }
 
@@ -50,9 +52,12 @@ import Testing
             ("localhost:7401", .unknown),
             ("evil:7400", .unknown), ("localhost:7400.evil", .malformed), ("localhost:", .malformed), ("", .malformed),
             ("localhost.:7400", .unknown), ("web", .allowed), ("web:80", .allowed), ("plain", .allowed),
+            ("xlocalhost:7400", .unknown), ("localhos:7400", .unknown), ("local%68ost:7400", .unknown),
+            ("127.0.0.1", .unknown), ("[::1]", .unknown), ("[2001:DB8::1]", .allowed), ("[2001:db8::1]:80", .allowed),
+            ("[2001:db8::2]", .unknown), ("2001", .unknown), ("a_b~!$&'()*+;=c", .unknown), ("web:8080", .unknown),
         ] as [(String, AllowedHosts.Decision)])
     func allowed(_ value: String, _ verdict: AllowedHosts.Decision) {
-        let hosts = AllowedHosts(["127.0.0.1:7400", "localhost:7400", "WEB:80", "plain"])
+        let hosts = AllowedHosts(["127.0.0.1:7400", "localhost:7400", "WEB:80", "plain", "[2001:db8::1]:80"])
         #expect(Self.check(hosts, value) == verdict)
     }
 

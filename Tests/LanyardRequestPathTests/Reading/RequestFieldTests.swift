@@ -18,20 +18,25 @@ import Testing
         #expect(head.traits == .odd)
     }
 
-    @Test(
-        "a field line that breaks a rule is malformed",
-        arguments: [
-            "no colon", "nocolon", ": empty", "A : space", "A\t: tab", " A: 1", "\tA: 1", "A: 1\r\n folded",
-            "A: 1\r\n\tfolded", "A: 1\n", "A: 1\nB: 2", "A: 1\rB: 2", "A: \u{0}", "A: a\u{1}b", "A: \u{7f}", "A: \u{b}",
-            "A(: 1", "A\u{e9}: 1", "\"A\": 1", "A: 1\r\nB", "A: 1\r\r\nB: 2", "A[1]: 1", "\u{0}", "A: 1\r",
-        ])
-    func malformed(_ fields: String) {
-        #expect(Self.reading(fields) == .error(.malformed))
+    @Test("a field line that breaks a rule is malformed")
+    func malformed() {
+        for lines in FieldLines.refused + ["A(: 1\r\n", "A[1]: 1\r\n", "\u{0}\r\n"] {
+            #expect(
+                RequestReading.of("GET / HTTP/1.1\r\nHost: a\r\n\(lines)\r\n") == .error(.malformed),
+                "\(lines.debugDescription)")
+        }
+    }
+
+    @Test("a start line ends in CRLF too", arguments: ["\n", "\r", "\r\r\n", "\n\r\n", "\r\r"])
+    func startLineEnd(_ end: String) {
+        #expect(RequestReading.of("GET / HTTP/1.1\(end)Host: a\r\n\r\n") == .error(.malformed))
     }
 
     @Test("white space behind the request line is a fold, not a field")
     func firstLineFolded() {
-        #expect(RequestReading.of("GET / HTTP/1.1\r\n Host: a\r\n\r\n") == .error(.malformed))
+        for line in [" Host: a", "\tHost: a", " \r\nHost: a", "\t\r\nHost: a"] {
+            #expect(RequestReading.of("GET / HTTP/1.1\r\n\(line)\r\n\r\n") == .error(.malformed))
+        }
     }
 
     @Test(
@@ -41,6 +46,10 @@ import Testing
             ("GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", .error(.malformed)),
             ("GET / HTTP/1.1\r\nHost: a\r\nhOST: b\r\n\r\n", .error(.malformed)),
             ("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.1\r\nX-Host: a\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.1\r\nHost:\r\nHost: a\r\n\r\n", .error(.malformed)),
+            ("GET / HTTP/1.1\r\nHost: a\r\nA: 1\r\nHost: [\r\n\r\n", .error(.malformed)),
         ] as [(String, RequestReading)])
     func hosts(_ text: String, _ expected: RequestReading) {
         #expect(RequestReading.of(text) == expected)

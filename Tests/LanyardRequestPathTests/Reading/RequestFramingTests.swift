@@ -22,18 +22,27 @@ import Testing
             "", " ", "+5", "-1", "5, 5", "5,5", "5 5", "0x5", "5.0", "1e3", "\"5\"", "5;", "1_000",
             "9223372036854775808",
             "18446744073709551616", "99999999999999999999999999", "\u{b2}", "\u{d9}\u{a5}", "five",
+            "\t", "-0", "1.", ".1", "0X1", "1'000", "'1'", "1;a=b", "1a", "1\u{a0}", "\u{ef}\u{bc}\u{91}", "1/2", "#1",
+            "0b1", "1h", "18446744073709551617", "000000000000000000009223372036854775808",
+            "340282366920938463463374607431768211457", "5,", ",5", "5, 6",
         ])
     func badLengths(_ value: String) {
-        #expect(Self.reading("Content-Length: \(value)") == .error(.malformed))
+        for version in ["1.0", "1.1"] {
+            #expect(Self.reading("Content-Length: \(value)", version: version) == .error(.malformed))
+        }
     }
 
     @Test("two Content-Length lines are malformed, even equal ones")
     func twoLengths() {
-        #expect(Self.reading("Content-Length: 5\r\nContent-Length: 5") == .error(.malformed))
-        #expect(Self.reading("Content-Length: 5\r\nA: 1\r\ncontent-length: 6") == .error(.malformed))
+        for second in ["Content-Length: 5", "A: 1\r\ncontent-length: 6", "Content-Length:", "Content-Length: x"] {
+            for version in ["1.0", "1.1"] {
+                let fields = "Content-Length: 5\r\n\(second)"
+                #expect(Self.reading(fields, version: version) == .error(.malformed))
+            }
+        }
     }
 
-    @Test("chunked in any case is chunked", arguments: ["chunked", "Chunked", "CHUNKED", " chunked\t"])
+    @Test("chunked in any case is chunked", arguments: ["chunked", "Chunked", "CHUNKED", "cHuNkEd", " chunked\t"])
     func chunked(_ value: String) {
         #expect(Self.reading("Transfer-Encoding: \(value)").head?.framing == .chunked)
     }
@@ -59,10 +68,56 @@ import Testing
         #expect(Self.reading(fields) == .error(kind))
     }
 
-    @Test("Transfer-Encoding in HTTP/1.0 is malformed")
-    func codingIn10() {
-        #expect(Self.reading("Transfer-Encoding: chunked", version: "1.0") == .error(.malformed))
-        #expect(Self.reading("Transfer-Encoding: gzip", version: "1.0") == .error(.malformed))
+    @Test(
+        "an unknown coding, alone or before a final chunked, is not implemented",
+        arguments: [
+            "GZIP ,chunked", "deflate, gzip, chunked", "chunkedx", "x-chunked", "chunked-x", "gzip, gzip", "br",
+            "trailers", "identity, chunked", "gzip,deflate",
+        ])
+    func unknownCodings(_ value: String) {
+        #expect(Self.reading("Transfer-Encoding: \(value)") == .error(.notImplemented))
+    }
+
+    @Test(
+        "every other Transfer-Encoding is malformed",
+        arguments: [
+            "chunked, identity", "chunked; x", "chunked;", " ", "chunked,,", ",", "gzip,, chunked", "'chunked\"",
+            "(chunked)", "chunk ed", "gzip chunked", "chunked gzip", "x chunked", "chunked x", "chunked\u{a0}",
+            "\u{e9}", "gzip, chunked;x", "gzip;level=1, chunked", "chunked/1", "chunked=1", "gzip, \"chunked\"",
+            "chunked, gzip, chunked", "gzip, chunked, chunked", "gzip, x y",
+        ])
+    func otherCodings(_ value: String) {
+        #expect(Self.reading("Transfer-Encoding: \(value)") == .error(.malformed))
+    }
+
+    @Test("Transfer-Encoding is one line")
+    func codingLines() {
+        for (first, second) in [
+            ("chunked", "gzip"), ("chunked", ""), ("", "chunked"), ("gzip", "gzip"), ("chunked", "identity"),
+        ] {
+            for between in ["", "A: 1\r\n"] {
+                let fields = "Transfer-Encoding: \(first)\r\n\(between)transfer-encoding: \(second)"
+                #expect(Self.reading(fields) == .error(.malformed), "\(fields)")
+            }
+        }
+    }
+
+    @Test("a length together with a coding is malformed, whatever both say, and a coding in HTTP/1.0")
+    func both() {
+        for coding in ["chunked", "gzip", "gzip, chunked", "", "\"", "identity", "chunked, chunked"] {
+            let coding = "Transfer-Encoding: \(coding)"
+            for length in ["0", "5", "x", ""] {
+                let length = "Content-Length: \(length)"
+                for fields in ["\(length)\r\n\(coding)", "\(coding)\r\n\(length)"] {
+                    #expect(Self.reading(fields) == .error(.malformed), "\(fields)")
+                }
+            }
+            #expect(Self.reading(coding, version: "1.0") == .error(.malformed), "\(coding)")
+        }
+        for named in ["content-length", "transfer-encoding"] {
+            let fields = "Connection: \(named)\r\nContent-Length: 5\r\nTransfer-Encoding: chunked"
+            #expect(Self.reading(fields) == .error(.malformed), "\(fields)")
+        }
     }
 
     @Test("no framing field, no body, whatever the method")

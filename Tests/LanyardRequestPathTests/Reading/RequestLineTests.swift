@@ -19,7 +19,9 @@ import Testing
         arguments: [
             ("GET", .get), ("HEAD", .head), ("POST", .post), ("PUT", .put), ("DELETE", .delete),
             ("OPTIONS", .options), ("PATCH", .patch), ("CONNECT", .connect), ("TRACE", .trace),
-            ("get", .other), ("M-SEARCH", .other), ("!#$%&'*+-.^_`|~09azAZ", .other),
+            ("get", .other), ("Get", .other), ("hEAD", .other), ("connect", .other), ("Trace", .other),
+            ("MKCOL", .other), ("M-SEARCH", .other), ("X", .other), ("PRIX", .other),
+            ("!#$%&'*+-.^_`|~09azAZ", .other),
         ] as [(String, RequestHead.Method)])
     func methods(_ method: String, _ kind: RequestHead.Method) {
         let head = RequestReading.of("\(method) / HTTP/1.1\r\nHost: a\r\n\r\n").head
@@ -37,7 +39,10 @@ import Testing
             "GET / HTTP/+1.1", "GET / HTTP/1,1", "GET / HTTPS/1.1", "GET / HTTP/1.1\u{0}", "G ET / HTTP/1.1",
             "G(T / HTTP/1.1", "GET: / HTTP/1.1", "\u{0}GET / HTTP/1.1", "G\u{80}T / HTTP/1.1",
             "GET /\u{1} HTTP/1.1", "GET /\u{7f} HTTP/1.1", "GET /a#b HTTP/1.1", "GET /\u{e9} HTTP/1.1",
-            "GET /a\u{0}b HTTP/1.1",
+            "GET /a\u{0}b HTTP/1.1", "\tGET / HTTP/1.1", "GET / HTTP/1.1\t", "GET / HTTP/1.1 x", "GET ", "/",
+            "GET\u{b}/ HTTP/1.1", "GET / HTTP/1.1\r", "GET /a b HTTP/1.1", "GET\u{a0}/ HTTP/1.1",
+            "GET / Http/1.1", "GET / HTTP/11", "GET / HTTP/01.1", "GET / HTTP/1.1x", "GET / HTP/1.1", "GET / HTTP1.1",
+            "GET / HTTP//1.1", "GET / XTTP/1.1", "GET / HTTP/a.b",
         ])
     func malformedLine(_ line: String) {
         #expect(RequestReading.of("\(line)\r\nHost: a\r\n\r\n") == .error(.malformed))
@@ -72,7 +77,12 @@ import Testing
 
     @Test(
         "the first byte that no request has is refused at once, without a line end",
-        arguments: ["\u{16}\u{3}\u{1}", "\u{0}", "\u{80}", "{", "\"", "GET \u{1}", "GET / X", "GET / HTTP/1.1x"])
+        arguments: [
+            "\u{16}\u{3}\u{1}", "\u{0}", "\u{80}", "{", "\"", "GET \u{1}", "GET / X", "GET / HTTP/1.1x", "\u{ff}",
+            "\u{1b}[2J", "\n", "\r\r", "\r\n\n", "\r\n\r\n\r\n\r\n\r\n", "<xml", "GET\u{0}", "GET /\u{7f}", "GET \"",
+            "GET ?", "GET 1", "GET @x", "GET / h", "GET / HTTP/x", "GET / HTTP/1x", "GET / HTTP/1.1\rx",
+            "GET / HTTP/1.1\r\n:", "GET / HTTP/1.1\r\nHost\u{1}", "GET / HTTP/1.1\r\nHost: \u{0}",
+        ])
     func atOnce(_ text: String) {
         #expect(RequestReading.of(text) == .error(.malformed))
     }
@@ -96,13 +106,34 @@ import Testing
     }
 
     @Test(
+        "every byte that is no token character is refused in a method, and but for visible ASCII without # in a target")
+    func bytes() {
+        for byte in UInt8.min...UInt8.max {
+            let character = Character(Unicode.Scalar(byte))
+            // A space ends the method, and what follows is no target.
+            if !FieldLines.isToken(byte) {
+                #expect(
+                    RequestReading.of("G\(character)T / HTTP/1.1\r\nHost: a\r\n\r\n") == .error(.malformed), "\(byte)")
+            }
+            for target in ["/a\(character)b", "/?a\(character)b"] {
+                let reading = RequestReading.of("GET \(target) HTTP/1.1\r\nHost: a\r\n\r\n")
+                if (0x21...0x7e).contains(byte) && byte != 0x23 {
+                    #expect(reading.head?.target == target, "\(byte)")
+                } else {
+                    #expect(reading == .error(.malformed), "\(byte)")
+                }
+            }
+        }
+    }
+
+    @Test(
         "HTTP/1.0 is 1.0, 1.1 to 1.9 are 1.1",
-        arguments: [("1.0", 0), ("1.1", 1), ("1.2", 1), ("1.9", 1)])
+        arguments: [("1.0", 0)] + (1...9).map { ("1.\($0)", 1) })
     func versions(_ version: String, _ minor: Int) {
         #expect(RequestReading.of("GET / HTTP/\(version)\r\nHost: a\r\n\r\n").head?.minorVersion == minor)
     }
 
-    @Test("another major version is not supported", arguments: ["0.9", "2.0", "3.0", "9.9"])
+    @Test("another major version is not supported", arguments: ["0.9", "0.0", "2.0", "2.1", "3.0", "9.9"])
     func otherMajor(_ version: String) {
         #expect(RequestReading.of("GET / HTTP/\(version)\r\nHost: a\r\n\r\n") == .error(.versionNotSupported))
     }
@@ -110,6 +141,7 @@ import Testing
     @Test("the HTTP/2 preface is refused")
     func preface() {
         #expect(RequestReading.of("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") == .error(.versionNotSupported))
+        #expect(RequestReading.of("PRI / HTTP/1.1\r\nHost: a\r\n\r\n") == .error(.versionNotSupported))
     }
 
     @Test("HTTP/0.9 is malformed")

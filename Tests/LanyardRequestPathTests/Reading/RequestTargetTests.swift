@@ -41,7 +41,8 @@ import Testing
         arguments: [
             "*", "a", "a/b", "?a", "http:/a", "http:a", "://a", "http://", "http:///a", "http://?a", "http://u@a/",
             "http://u:p@a/", "ht_tp://a",
-            "*/", "**", "localhost:80", "1http://a/", "+x://a/",
+            "*/", "**", "localhost:80", "1http://a/", "+x://a/", "*x", "*?q", ".", "..", "localhost", "127.0.0.1:80",
+            "http:", "http:/", "http//x", ":80", "-http://a/", "http://@a/", "mailto:a@b", "\\", "%2f", "&",
         ])
     func refused(_ target: String) { #expect(Self.parse(target) == nil) }
 

@@ -22,83 +22,34 @@ import Testing
         for end in [RawResponse.Step.close, .reset] {
             let response = try await bench.drops("", then: [end], .upstreamTerminated)
             #expect(try response.json["retryable"].bool == true)
-            for text in [
-                "H", "HTTP/1.1", "HTTP/1.1 200", Self.ok, Self.ok + "Content-Length: 2", Self.ok + "A: 1\r\n\r",
-            ] {
+            for text in ["H", Self.ok + "A: 1\r\n\r"] {
                 try await bench.drops(text, then: [end], .upstreamIncomplete)
             }
         }
     }
 
     @Test(
-        "13.1 What is not HTTP, another major version, a status that is none, wrong separators: 502",
-        arguments: [
-            "rubbish", "\u{16}\u{3}\u{1}\u{2}\u{0}", "SSH-2.0-OpenSSH\r\n", "220 mail ESMTP\r\n", "<html>", "\r\n",
-            "\r\n\r\n" + ok + "\r\n", "\n" + ok, " " + ok, "ICY 200 OK\r\n\r\n", "http/1.1 200 OK\r\n\r\n",
-            "HTTP/2.0 200 OK\r\n\r\n", "HTTP/2 200 OK\r\n\r\n", "HTTP/0.9 200 OK\r\n\r\n", "HTTP/3.1 200 OK\r\n\r\n",
-            "HTTP/1 200 OK\r\n\r\n", "HTTP/1.10 200 OK\r\n\r\n", "HTTP/1. 200 OK\r\n\r\n", "HTTP/11 200 OK\r\n\r\n",
-            "HTTP/1.1  200 OK\r\n\r\n", "HTTP/1.1\t200 OK\r\n\r\n", "HTTP/1.1 200\tOK\r\n\r\n",
-            "HTTP/1.1200 OK\r\n\r\n",
-            "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 OK\r\n\r\n",
-            "HTTP/1.1 \r\n\r\n", "HTTP/1.1\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n", "HTTP/1.1 000 OK\r\n\r\n",
-            "HTTP/1.1 600 OK\r\n\r\n", "HTTP/1.1 999 OK\r\n\r\n", "HTTP/1.1 +20 OK\r\n\r\n", "HTTP/1.1 -20 OK\r\n\r\n",
-            "HTTP/1.1 200OK\r\n\r\n", "HTTP/1.1 200,OK\r\n\r\n", "HTTP/1.1 2\u{b2}0 OK\r\n\r\n",
-        ])
-    func notHTTP(_ text: String) async throws {
-        try await bench.drops(text)
-    }
+        "13.1 What is not HTTP, another major version, a status that is none: 502",
+        arguments: ["\u{16}\u{3}\u{1}\u{2}\u{0}", "HTTP/2.0 200 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n"])
+    func notHTTP(_ text: String) async throws { try await bench.drops(text) }
 
-    @Test(
-        "13.1 The syntax of §3 holds for responses, so that none is split",
-        arguments: [
-            "HTTP/1.1 200 OK\n\n", "HTTP/1.1 200 OK\nA: 1\r\n\r\n", "HTTP/1.1 200 O\rK\r\n\r\n",
-            "HTTP/1.1 200 \u{0}\r\n\r\n",
-            "HTTP/1.1 200 \u{1b}\r\n\r\n", ok + "A: 1\n\r\n", ok + "A: 1\rB: 2\r\n\r\n", ok + "A: 1\r\r\n\r\n",
-            ok + "A : 1\r\n\r\n", ok + "A\t: 1\r\n\r\n", ok + ": 1\r\n\r\n", ok + "A\r\n\r\n",
-            ok + "A: 1\r\n B: 2\r\n\r\n",
-            ok + " A: 1\r\n\r\n", ok + "\tA: 1\r\n\r\n", ok + "A: \u{0}\r\n\r\n", ok + "A: \u{7f}\r\n\r\n",
-            ok + "A: \u{8}\r\n\r\n", ok + "A(b): 1\r\n\r\n", ok + "\u{e9}: 1\r\n\r\n", ok + "\n", ok + "A: 1\r\n\n",
-            ok + "Connection: a b\r\n\r\n",
-        ])
-    func syntax(_ text: String) async throws {
-        try await bench.drops(text)
-    }
+    @Test("13.1 The syntax of §3 holds for responses, so that none is split")
+    func syntax() async throws { try await bench.drops(Self.ok + "A: 1\rB: 2\r\n\r\n") }
 
     // MARK: 13.2, 13.3
 
     @Test(
         "13.2 A Content-Length that is invalid, repeated or a list is 502",
-        arguments: [
-            "Content-Length: x", "Content-Length: +2", "Content-Length: -2", "Content-Length: 2.0",
-            "Content-Length: 0x2",
-            "Content-Length:", "Content-Length: \"2\"", "Content-Length: 2 2", "Content-Length: 2;",
-            "Content-Length: 2_0",
-            "Content-Length: 9223372036854775808", "Content-Length: 18446744073709551618", "Content-Length: \u{b2}",
-            "Content-Length: 2\r\nContent-Length: 2", "Content-Length: 2\r\ncontent-length: 3",
-            "Content-Length: 2\r\nA: 1\r\nContent-Length: 2", "Content-Length: 2, 2", "Content-Length: 2,",
-            "Content-Length: ,2", "Content-Length: 2, 3", "Content-Length: 2\r\nContent-Length:",
-        ])
-    func lengths(_ fields: String) async throws {
-        try await bench.drops(Self.ok + fields + "\r\n\r\nok")
-    }
+        arguments: ["Content-Length: +2", "Content-Length: 2\r\ncontent-length: 2", "Content-Length: 2, 2"])
+    func lengths(_ fields: String) async throws { try await bench.drops(Self.ok + fields + "\r\n\r\nok") }
 
     @Test(
         "13.3 Length and coding together, any coding but one chunked, any coding in HTTP/1.0: 502",
         arguments: [
-            ok + "Content-Length: 2\r\nTransfer-Encoding: chunked",
-            ok + "Transfer-Encoding: chunked\r\nContent-Length: 2",
-            ok + "Content-Length: 0\r\nTransfer-Encoding: chunked", ok + "Content-Length: 2\r\nTransfer-Encoding: gzip",
-            ok + "Transfer-Encoding: gzip", ok + "Transfer-Encoding: gzip, chunked", ok + "Transfer-Encoding: identity",
-            ok + "Transfer-Encoding: chunked, chunked", ok + "Transfer-Encoding: chunked, gzip",
-            ok + "Transfer-Encoding: chunked;x", ok + "Transfer-Encoding:", ok + "Transfer-Encoding: chunked,",
-            ok + "Transfer-Encoding: \"chunked\"", ok + "Transfer-Encoding: xchunked",
-            ok + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-            ok + "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
-            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked", "HTTP/1.0 200 OK\r\nTransfer-Encoding: gzip",
+            ok + "Content-Length: 2\r\nTransfer-Encoding: chunked", ok + "Transfer-Encoding: gzip, chunked",
+            "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked",
         ])
-    func codings(_ head: String) async throws {
-        try await bench.drops(head + "\r\n\r\n0\r\n\r\n")
-    }
+    func codings(_ head: String) async throws { try await bench.drops(head + "\r\n\r\n0\r\n\r\n") }
 
     // MARK: 13.4
 
@@ -183,12 +134,7 @@ import Testing
     @Test("13.5 A fault within a response's body ends it without its last chunk")
     func fault() async throws {
         let chunked = Self.ok + "Transfer-Encoding: chunked\r\n\r\n"
-        for rest in [
-            "x\r\n", "5\r\nhelloX", "5\r\nhello\n", "5\nhello\r\n", "-1\r\n", "+1\r\n", "0x5\r\n", " 5\r\n", "\r\n",
-            "00000000000000001\r\n", "ffffffffffffffff\r\n", "5\r\nhello\r\n5;\"\r\n", "0\r\nA\r\n\r\n",
-            "0\r\n A: 1\r\n\r\n",
-            "0\r\nA: \u{0}\r\n\r\n", "0\r\nA: 1\n\r\n", "5;a=\"\r\n\"\r\n", "1\r\na\r\n\r\n",
-        ] {
+        for rest in ["x\r\n", "5\r\nhelloX", "0\r\nA: 1\n\r\n"] {
             try await bench.aborts(chunked, rest)
             try await bench.aborts(
                 chunked, rest, isReset: true, request: "GET /hand HTTP/1.0\r\nHost: localhost\r\n\r\n")

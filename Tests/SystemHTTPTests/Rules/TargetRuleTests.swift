@@ -124,10 +124,7 @@ import Testing
 
     @Test("1.8 Any other use of * is refused")
     func otherAsterisk() async throws {
-        for line in ["GET *", "HEAD *", "POST *", "options *", "OPTIONS **", "OPTIONS *x", "OPTIONS */", "OPTIONS *?q"]
-        {
-            try await bench.refuses(request(line), to: line.hasPrefix("HEAD") ? "HEAD" : "GET")
-        }
+        for line in ["GET *", "options *", "OPTIONS *?q"] { try await bench.refuses(request(line)) }
     }
 
     @Test("1.9 CONNECT gets 405 and the end, no tunnel; Allow is told")
