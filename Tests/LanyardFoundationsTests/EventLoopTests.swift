@@ -35,12 +35,12 @@ import Testing
         loop.stop()
     }
 
-    @Test("a loop that lingers is woken by a post: none waits for the millisecond's end")
-    func wakes() async throws {
+    /// The median of times from a post to its work, on a loop that lingers.
+    func lingeringWake() async throws -> Duration {
         let pair = Pair()
         let loop = loop
         _ = try await onLoop { try loop.watch(pair.ours, for: [.read, .edge], by: Echo(pair.ours)) }
-        let slow = {
+        let median = {
             // Each byte starts a batch, after which the loop lingers; the post comes in the middle of that.
             var times: [Duration] = []
             for _ in 0..<300 {
@@ -53,11 +53,11 @@ import Testing
             }
             return times.sorted()[150]
         }()
-        #expect(slow < .microseconds(600), "median \(slow)")
         loop.stop()
+        return median
     }
 
-    @Test("a deadline is told once, on time, also when the loop was idle; a later one replaces it")
+    @Test("a deadline is told once, not before its time, also when the loop was idle; a later one replaces it")
     func deadlines() async throws {
         let (owner, latest) = (Recorder(), Recorder())
         let loop = loop
@@ -71,12 +71,12 @@ import Testing
             loop.set(latest.deadline!, at: start + .milliseconds(120))
         }
         try await eventually("it is told") { owner.log.numbers.count > 0 }
-        let after = try #require(owner.toldAt) - start
-        #expect(after >= .milliseconds(50))
-        #expect(after < .milliseconds(500))
+        let toldAt = try #require(owner.toldAt)
+        #expect(toldAt - start >= .milliseconds(50))
         // Deadlines are told in their order: with this one all that were ever set for the owner have passed.
         try await eventually("a later one is told") { latest.log.numbers.count > 0 }
         #expect(owner.log.numbers.count == 1)
+        #expect(try toldAt <= #require(latest.toldAt))
         loop.stop()
     }
 
@@ -397,4 +397,13 @@ private final class Endless: Watcher, @unchecked Sendable {
         super.init()
     }
     override func resume() { if !isOver { loop.resumeLater(self) } }
+}
+
+/// What a post waits for at most. Alone, since time is measured.
+@Suite struct AloneEventLoopTests {
+    @Test("a loop that lingers is woken by a post: none waits for the millisecond's end")
+    func wakes() async throws {
+        let median = try await EventLoopTests().lingeringWake()
+        #expect(median < .microseconds(600), "median \(median)")
+    }
 }

@@ -49,8 +49,8 @@ import Testing
                     for count in 0..<2_000 {
                         let padding = String(repeating: "x", count: count % 301)
                         Self.line("\(number) \(count) \(padding)").bytes.withUnsafeBytes { ring.append($0) }
-                        // The thread falls asleep between some lines.
-                        if count % 500 == 499 { usleep(20_000) }
+                        // The thread has nothing to do after some lines, and falls asleep.
+                        if count % 500 == 499 { _ = pipe.flush() }
                     }
                 }
             }
@@ -99,13 +99,8 @@ import Testing
         let pipe = LogPipe(descriptor: ends.write, bytesMax: 64 << 10)
         pipe.start()
         let text = String(repeating: "x", count: 500)
-        var slowest = Duration.zero
-        for _ in 0..<2_000 {
-            let start = Instant.now
-            pipe.write(Self.line(text))
-            slowest = max(slowest, Instant.now - start)
-        }
-        #expect(slowest < .milliseconds(500))
+        // Nothing reads until they are written: a writer that was blocked would never end.
+        for _ in 0..<2_000 { pipe.write(Self.line(text)) }
         let dropped = pipe.droppedLines
         #expect(dropped > 1_000)
         #expect(pipe.flush(within: .milliseconds(50)) == false)

@@ -30,7 +30,7 @@ import Testing
     /// Bytes without end, announced as nothing but the end of the connection.
     private static func endless() throws -> RawServer {
         try RawServer { _ in
-            RawResponse([.send(Array("HTTP/1.1 200 OK\r\n\r\nendless".utf8)), .pause(.seconds(20))])
+            RawResponse([.send(Array("HTTP/1.1 200 OK\r\n\r\nendless".utf8)), .pause(.seconds(3600))])
         }
     }
 
@@ -110,14 +110,12 @@ import Testing
         arguments: [(SIGTERM, SIGTERM, 143), (SIGINT, SIGINT, 130), (SIGTERM, SIGINT, 143)])
     func second(_ first: CInt, _ second: CInt, _ code: Int) async throws {
         let upstream = try Self.endless()
-        let lanyard = try await lanyard(before: upstream)
+        let lanyard = try await lanyard(before: upstream, "shutdown: {drain_max: 1h}")
         let client = try await Self.begin(lanyard, until: "endless")
         lanyard.process.signal(first)
         try await lanyard.process.event("shutdown.started")
-        let asked = ContinuousClock.now
         lanyard.process.signal(second)
         #expect(try await lanyard.process.waitForExit() == .code(code))
-        #expect(ContinuousClock.now - asked < .seconds(3))
         try await lanyard.process.event("shutdown.forced")
         client.close()
     }
@@ -141,7 +139,7 @@ import Testing
         // In HTTP/1.1 the last chunk is missing; in HTTP/1.0 the connection's end is all there is.
         #expect(request.contains("1.1") ? end == "" : end.contains("errno \(ECONNRESET)"), "\(end)")
         #expect(try await lanyard.process.waitForExit() == .code(143))
-        #expect(ContinuousClock.now - asked > .seconds(0.9) && ContinuousClock.now - asked < .seconds(5))
+        #expect(ContinuousClock.now - asked > .seconds(0.9))
         try await lanyard.process.event("shutdown.aborted")
     }
 }

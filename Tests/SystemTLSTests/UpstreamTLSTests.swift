@@ -49,7 +49,7 @@ struct UpstreamTLSTests {
             before: upstream.url, route: upstream.trust, rest: "shards: 1\n")
         let ports = try await (0..<3).asyncMap { _ in
             // The ticket comes behind the handshake, and may come when the connection is idle.
-            try await Task.sleep(for: .milliseconds(100))
+            try await settled(lanyard.process, upstream.process)
             return try await lanyard.get("/").bodyText.split(separator: " ")[2]
         }
         #expect(Set(ports).count == 1, "\(ports)")

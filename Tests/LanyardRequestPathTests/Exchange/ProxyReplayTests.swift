@@ -145,16 +145,14 @@ import Testing
             (.possible(from: .now + .seconds(100_000)), "cooldown", "cooldown"),
         ])
     func noRenewal(_ renewal: AccessToken.Renewal, _ words: String, _ result: String) async throws {
-        let bench = try Self.picky { $0.tokenWaitMax = .seconds(60) }
+        // No renewal comes: a response that waited for one would not come, either.
+        let bench = try Self.picky { $0.tokenWaitMax = .seconds(3600) }
         bench.publish(generation: 1, token: "token-1", renewal: renewal)
-        let start = ContinuousClock.now
         let response = try await bench.ask(Self.post("body"), method: "POST")
         #expect(response.status == 401 && response.bodyText == "no" && response["Connection"] == nil)
         #expect(
             response["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"")
         #expect(bench.tokens.refused == [] && Self.replays(bench, result) == 1)
-        // It has not waited for a renewal.
-        #expect(ContinuousClock.now - start < .seconds(20))
     }
 
     @Test("a refresh that fails, or a session that ends by it, passes the response on as received")

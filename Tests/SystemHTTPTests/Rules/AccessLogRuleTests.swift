@@ -1,4 +1,3 @@
-import Glibc
 import TestSupport
 import Testing
 
@@ -38,10 +37,7 @@ import Testing
 
     @Test("20.2 A forwarded request: every member, no query, escapes")
     func forwarded() async throws {
-        bench.script { _ in
-            usleep(20_000)
-            return .response(body: "twelve bytes")
-        }
+        bench.script { _ in .response(body: "twelve bytes").after(.milliseconds(20)) }
         let target = "/named/a;b?key=hidden"
         let response = try await bench.ask(Self.request(target, "X-Request-Id: mine-1\r\n"))
         #expect(response.status == 200)

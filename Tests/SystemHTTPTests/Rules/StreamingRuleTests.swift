@@ -110,7 +110,7 @@ import Testing
         try await eventually("the client's queue is full") {
             let now = try KernelSocket.find(local: client.localPort, remote: bench.lanyard.data.port)?.receiveQueue ?? 0
             defer { last = now }
-            try await Task.sleep(for: .milliseconds(50))
+            try await bench.lanyard.process.settle()
             return now > 0 && now == last
         }
     }
@@ -131,8 +131,8 @@ import Testing
         }
         var last = -1
         try await eventually("the client can send no more") {
+            try await bench.lanyard.process.settle()
             defer { last = sent.value }
-            try await Task.sleep(for: .milliseconds(100))
             return sent.value == last
         }
         #expect(sent.value < size >> 20)

@@ -282,8 +282,20 @@ import Testing
         let (client, upstream) = try await open()
         let block = [UInt8](repeating: 7, count: 1 << 20)
         let before = bench.lanyard.process.residentBytes
-        let sender = Task { for _ in 0..<64 { try await upstream.send(block) } }
-        try await Task.sleep(for: .milliseconds(500))
+        let sent = Tally()
+        let sender = Task {
+            for _ in 0..<64 {
+                try await upstream.send(block)
+                sent.add()
+            }
+        }
+        var last = -1
+        try await eventually("the writer is held up") {
+            try await bench.lanyard.process.settle()
+            defer { last = sent.value }
+            return sent.value == last
+        }
+        #expect(sent.value < 64)
         #expect(bench.lanyard.process.residentBytes - before < 4 << 20)
         for _ in 0..<64 { #expect(try await client.read(1 << 20) == Wire.text(block)) }
         try await sender.value

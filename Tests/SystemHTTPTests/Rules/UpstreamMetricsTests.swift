@@ -36,7 +36,7 @@ import Testing
         let slow = try RawClient(lanyard.data)
         try slow.send("GET /slow HTTP/1.1\r\n\(host)\r\n")
         try await eventually("the upstream has the request") { received.isSet }
-        let held = try await clock.measure { try await Task.sleep(for: .milliseconds(300)) }
+        let held = try await clock.measure { try await lanyard.process.settle() }
         gate.set()
         let first = try slow.response().status
         #expect(first == 200)
@@ -46,6 +46,7 @@ import Testing
         try await eventually("the upload has begun") {
             upstream.records.contains { String(decoding: $0.bytes, as: UTF8.self).hasPrefix("POST /upload") }
         }
+        // Time that must not count: it has to be more than what the end of the exchange takes.
         try await Task.sleep(for: .milliseconds(500))
         let sent = clock.now
         try upload.send("b")

@@ -71,14 +71,12 @@ import Testing
     func impatient() async throws {
         let bench = try await HTTPBench.start()
         let client = try await bench.connect()
-        let start = ContinuousClock.now
         try await client.send(Self.request("Content-Length: 5") + "hello")
         let upstream = try await bench.accept()
         _ = try await upstream.head()
         #expect(try await upstream.read(5) == "hello")
         try await upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         #expect(try await client.response().status == 200)
-        #expect(ContinuousClock.now - start < .seconds(1))
         try await bench.lanyard.process.terminate()
     }
 }

@@ -45,28 +45,30 @@ import Testing
     func flood() async throws {
         let bench = try await Bench.start()
         let before = try await bench.refused("admin-token-required")
-        let (calls, admin) = (20_000, bench.admin)
+        let (admin, isServed) = (bench.admin, Milestone())
+        let start = ContinuousClock.now
+        // It lasts until the client with the token has been served.
         let flood = Task {
             let client = try RawClient(admin)
             let call = "GET /v1/status HTTP/1.1\r\nHost: \(admin)\r\n\r\n"
-            for _ in 0..<(calls / 100) {
+            var calls = 0
+            while calls < 20_000 || !isServed.isSet {
                 try client.send(String(repeating: call, count: 100))
                 for _ in 0..<100 { #expect(try client.response().status == 401) }
+                calls += 100
             }
             client.close()
+            return calls
         }
-        var slowest = Duration.zero
-        for _ in 0..<20 {
-            let start = ContinuousClock.now
-            #expect(try await bench.status(Self.token) == 200)
-            slowest = max(slowest, ContinuousClock.now - start)
-        }
-        #expect(slowest < .seconds(Sanitizer.isOn ? 10 : 1))
-        try await flood.value
+        for _ in 0..<20 { #expect(try await bench.status(Self.token) == 200) }
+        isServed.set()
+        let calls = try await flood.value
         #expect(try await bench.refused("admin-token-required") == before + Double(calls))
         try await bench.lanyard.process.settle()
         let lines = bench.lanyard.process.lines.filter { $0.event == "admin.refused" }
-        #expect((1...50).contains(lines.count), "\(lines.count) lines")
+        // Five a second, and one that counts the others.
+        let linesMax = 6 * (2 + Int((ContinuousClock.now - start) / .seconds(1)))
+        #expect((1...linesMax).contains(lines.count), "\(lines.count) lines")
         #expect(try await bench.lanyard.process.terminate() == .code(143))
         // One line more says how many were left out, by the end at the latest.
         let all = bench.lanyard.process.lines.filter { $0.event == "admin.refused" }
@@ -120,9 +122,11 @@ import Testing
                 return waits
             }()
         }
-        try await expectQuick(bench)
+        let quick = try await median(bench)
         let waits = try await guesser.value
         #expect(waits.last! > .milliseconds(900), "\(waits)")
+        // A client with the token waits for no other: a call is quicker than a guess.
+        #expect(quick < waits.last! / 3, "\(quick)")
         #expect(waits.reduce(.zero, +) > .seconds(2), "\(waits)")
         #expect(try await bench.refused("admin-token-required") == before + 8)
         let crowd = Task {
@@ -134,19 +138,21 @@ import Testing
                 client.close()
             }
         }
-        try await expectQuick(bench)
+        #expect(try await median(bench) < waits.last! / 3)
         try await crowd.value
         #expect(try await bench.status(Self.token) == 200)
         #expect(try await bench.lanyard.process.terminate() == .code(143))
     }
 
-    /// A client with the token waits for no other.
-    private func expectQuick(_ bench: Bench) async throws {
-        for _ in 0..<20 {
+    /// Of the times of calls with the token.
+    private func median(_ bench: Bench) async throws -> Duration {
+        var times: [Duration] = []
+        for _ in 0..<21 {
             let start = ContinuousClock.now
             #expect(try await bench.status(Self.token) == 200)
-            #expect(ContinuousClock.now - start < .seconds(Sanitizer.isOn ? 10 : 1))
+            times.append(ContinuousClock.now - start)
         }
+        return times.sorted()[10]
     }
 
     @Test("a token of fewer than 32 characters is a fault at the start, 78, which says how to make one")

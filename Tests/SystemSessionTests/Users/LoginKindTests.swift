@@ -288,7 +288,10 @@ import Testing
         #expect(service.logins.map(\.provider) == [flag == "jwt" ? "custom-token" : "custom-function"])
         #expect(try await process.terminate() == .code(143))
     }
+}
 
+/// Processes that are killed at moments by a seed.
+@Suite struct LongLoginKindTests {
     @Test("killed at any moment while files change, it ends up logged in, and never with content older than the file's")
     func crashes() async throws {
         let service = try LoginService(pause: .milliseconds(20))
