@@ -67,6 +67,7 @@ let package = Package(
         // For the tests alone, which preload them into the built programs.
         .library(name: "HangingFiles", type: .dynamic, targets: ["HangingFiles"]),
         .library(name: "Jitter", type: .dynamic, targets: ["Jitter"]),
+        .library(name: "VirtualClock", type: .dynamic, targets: ["VirtualClock"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -75,7 +76,7 @@ let package = Package(
     ],
     targets: [
         // C, one target for each library: typed shims of what Swift cannot call or see. Beside them CBuildCommit and, in the tests,
-        // TornSockets, HangingFiles and Jitter are C.
+        // TornSockets, HangingFiles, Jitter, VirtualClock and ClockPage are C.
         .target(name: "CLinux"),
         .target(
             // The program has no path of the build: a build elsewhere gives the same one.
@@ -135,7 +136,8 @@ let package = Package(
         ),
         // Raw sockets, FaultGate, process handling and traits that the test targets share.
         .target(
-            name: "TestSupport", dependencies: ["CLinux", "COpenSSL", "GrowingPool", "LanyardFoundations", logging],
+            name: "TestSupport",
+            dependencies: ["CLinux", "COpenSSL", "ClockPage", "GrowingPool", "LanyardFoundations", logging],
             path: "Tests/TestSupport", swiftSettings: strict
         ),
         // An App Services client before a scripted server.
@@ -155,6 +157,11 @@ let package = Package(
         .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
         // Preloaded into the built programs by deploy/jitter: threads that go on late, as a seed says.
         .target(name: "Jitter", path: "Tests/Jitter", linkerSettings: [.linkedLibrary("dl")]),
+        // Preloaded into built programs: a clock that the test moves. The page that both share, and the test's side of it.
+        .target(
+            name: "VirtualClock", dependencies: ["ClockPage"], path: "Tests/VirtualClock",
+            linkerSettings: [.linkedLibrary("dl")]),
+        .target(name: "ClockPage", path: "Tests/ClockPage"),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
         .target(
             name: "FuzzHeads",

@@ -18,6 +18,7 @@ final class Device: Sendable {
     let folder: TemporaryFolder
     let account: ServerProcess.UnixUser
     private let emulator: EmulatorProcess
+    private let clock: TestClock?
     private let users: [User]
     private let rotation: String
     private let rest: Guarded<String>
@@ -26,24 +27,26 @@ final class Device: Sendable {
     ///   - users: configured ones; the emulator gets accounts for them.
     ///   - account: who the processes run as; the folder is theirs.
     ///   - rest: further sections of the configuration.
+    ///   - clock: of the processes; nil: real time.
     static func make(
         _ emulator: EmulatorProcess, users: [User] = [alice, bob], rotation: String = "none",
-        as account: ServerProcess.UnixUser = .same, rest: String = ""
+        as account: ServerProcess.UnixUser = .same, rest: String = "", under clock: TestClock? = nil
     ) async throws -> Device {
         for user in users where user.email != EmulatorProcess.email {
             try await emulator.add(user.email, password: user.password)
         }
         try await emulator.control(
             "POST", "/users/password", #"{"user":"\#(alice.email)","password":"\#(alice.password)"}"#)
-        return try Device(emulator, users, rotation, account, rest)
+        return try Device(emulator, users, rotation, account, rest, clock)
     }
 
     private init(
         _ emulator: EmulatorProcess, _ users: [User], _ rotation: String, _ account: ServerProcess.UnixUser,
-        _ rest: String
+        _ rest: String, _ clock: TestClock?
     ) throws {
         folder = try TemporaryFolder(shared: true)
         self.emulator = emulator
+        self.clock = clock
         self.users = users
         self.rotation = rotation
         self.account = account
@@ -105,7 +108,7 @@ final class Device: Sendable {
             throw TestFailure("chown \(path): errno \(errno)")
         }
         let command = launcher + [try binary ?? Products.path("lanyard"), "run", "--config", path]
-        return try ServerProcess(command[0], Array(command.dropFirst()), as: starter ?? account)
+        return try ServerProcess(command[0], Array(command.dropFirst()), under: clock, as: starter ?? account)
     }
 
     /// Starts the program and waits until it listens.

@@ -13,8 +13,11 @@ final class EmulatorProcess: Sendable {
 
     /// - Parameters:
     ///   - tokens: life of access tokens, such as `10s`.
+    ///   - clock: its clock; nil: real time. It must run at the start.
     ///   - port: 0 takes a free one; another, the one of an emulator that has ended.
-    static func start(tokens: String, port: UInt16 = 0, arguments: [String] = []) async throws -> EmulatorProcess {
+    static func start(
+        tokens: String, under clock: TestClock? = nil, port: UInt16 = 0, arguments: [String] = []
+    ) async throws -> EmulatorProcess {
         let folder = try TemporaryFolder()
         try folder.write("password", "correct-horse\n")
         let process = try ServerProcess(
@@ -22,7 +25,7 @@ final class EmulatorProcess: Sendable {
             [
                 "--listen", "127.0.0.1:\(port)", "--app", app, "--user", "\(email):\(folder.file("password"))",
                 "--access-token-lifetime", tokens,
-            ] + arguments)
+            ] + arguments, under: clock)
         let address = try await process.event("listening")["address"].string ?? ""
         return EmulatorProcess(process, try RawEndpoint(address), folder)
     }

@@ -30,6 +30,8 @@ final class HTTPBench: Sendable {
         var launcher: [String] = []
         /// A rule holds however many there are; a suite that needs one number says why.
         var shards = HTTPBench.shards
+        /// The binary's clock; nil: real time.
+        var clock: TestClock?
         /// Starts without a token: the file that should hold it is empty.
         var hasToken = true
     }
@@ -100,7 +102,9 @@ final class HTTPBench: Sendable {
             log: {level: debug}
             shards: \(plan.shards)
             \(plan.rest)
-            """, listener: "address: \"\(listener)\", \(keysOfListener)", launcher: plan.launcher)
+            """, listener: "address: \"\(listener)\", \(keysOfListener)", under: plan.clock,
+            launcher: plan.launcher)
+        plan.clock?.watch(upstream.threads)
         if plan.hasToken { try await lanyard.untilReady() }
         return HTTPBench(lanyard, plan.path == "/" ? "" : plan.path, upstream, hand, folder, memory)
     }

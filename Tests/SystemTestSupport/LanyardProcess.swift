@@ -18,11 +18,12 @@ final class LanyardProcess: Sendable {
     ///   - token: of the one user, alice; `yaml` then has neither `identities` nor `users`.
     ///   - listener: the keys of the one listener.
     ///   - admin: the value of `admin`; off by default, since there is one default place for all processes of a user.
+    ///   - clock: its clock; nil: real time.
     ///   - launcher: a command that ends by becoming the program which its last arguments name.
     ///   - binary: another build of the program.
     static func start(
         _ yaml: String, token: String? = nil, listener: String = "address: \"127.0.0.1:0\"", admin: String = "off",
-        cpus: String? = nil, launcher: [String] = [], binary: String? = nil
+        under clock: TestClock? = nil, cpus: String? = nil, launcher: [String] = [], binary: String? = nil
     ) async throws -> LanyardProcess {
         let folder = try TemporaryFolder()
         var accounts = ""
@@ -39,7 +40,7 @@ final class LanyardProcess: Sendable {
 
             """ + accounts + (yaml.contains("log:") ? yaml : yaml + "\nlog: {access: false}\n"))
         let command = launcher + [try binary ?? Products.path("lanyard"), "run", "--config", path]
-        let process = try ServerProcess(command[0], Array(command.dropFirst()), cpus: cpus)
+        let process = try ServerProcess(command[0], Array(command.dropFirst()), under: clock, cpus: cpus)
         let data = try await process.event("listening") { $0["listener"].string == "data" }
         let health = try await process.event("listening") { $0["listener"].string == "health" }
         return LanyardProcess(
@@ -54,12 +55,13 @@ final class LanyardProcess: Sendable {
     ///   - route: further keys of the route, such as `host: client`.
     ///   - rest: further sections.
     static func start(
-        before upstream: String, route: String = "", rest: String = "", cpus: String? = nil, launcher: [String] = []
+        before upstream: String, route: String = "", rest: String = "", under clock: TestClock? = nil,
+        cpus: String? = nil, launcher: [String] = []
     ) async throws -> LanyardProcess {
         let keys = route.isEmpty ? "" : ", " + route
         let lanyard = try await start(
-            "routes: [{name: all, upstream: \"\(upstream)\"\(keys)}]\n" + rest, token: "stream-token", cpus: cpus,
-            launcher: launcher)
+            "routes: [{name: all, upstream: \"\(upstream)\"\(keys)}]\n" + rest, token: "stream-token", under: clock,
+            cpus: cpus, launcher: launcher)
         try await lanyard.untilReady()
         return lanyard
     }
@@ -71,7 +73,8 @@ final class LanyardProcess: Sendable {
     ///   - identity: where the identity service is reached, an emulator or a gate before one.
     ///   - upstream: what every path is forwarded to.
     static func start(
-        _ emulator: EmulatorProcess, login: String? = nil, identity: RawEndpoint? = nil, upstream: RawEndpoint? = nil
+        _ emulator: EmulatorProcess, login: String? = nil, identity: RawEndpoint? = nil, upstream: RawEndpoint? = nil,
+        under clock: TestClock? = nil
     ) async throws -> LanyardProcess {
         let password = "email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}"
         return try await start(
@@ -84,7 +87,7 @@ final class LanyardProcess: Sendable {
                 login: {\(login ?? password)}
             routes:
               - {name: all, match: {path: /}, upstream: "http://\(upstream ?? emulator.endpoint)"}
-            """)
+            """, under: clock)
     }
 
     private init(_ process: ServerProcess, _ data: RawEndpoint, _ health: RawEndpoint, _ folder: TemporaryFolder) {

@@ -16,10 +16,13 @@ final class TokenWitness: Sendable {
         let sightings = Guarded<[String: Sighting]>([:])
         let withoutToken = Guarded(0)
         let identifiers = Guarded<[String: String]>([:])
+        let clock: TestClock?
+
+        init(_ clock: TestClock?) { self.clock = clock }
 
         /// Asked on the server's threads, which may come late; what counts is when the request came. Parsing a token once is enough.
         func note(_ request: RawServer.Request) {
-            let now = request.arrivedAt ?? Date().timeIntervalSince1970
+            let now = clock?.now ?? request.arrivedAt ?? Date().timeIntervalSince1970
             let message = request.message
             guard let token = message["Authorization"], message.values("Authorization").count == 1,
                 let id = identifier(token)
@@ -52,13 +55,15 @@ final class TokenWitness: Sendable {
     private let record: Record
     let server: RawServer
 
-    init() throws {
-        let record = Record()
+    /// - Parameter clock: of Lanyard and the identity service; nil: real time.
+    init(under clock: TestClock? = nil) throws {
+        let record = Record(clock)
         self.record = record
         server = try RawServer(requestsKeptMax: 0) { request in
             record.note(request)
             return .response()
         }
+        clock?.watch(server.threads)
     }
 
     var sightings: [String: Sighting] { record.sightings.withLock { $0 } }

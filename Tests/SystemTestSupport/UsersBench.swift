@@ -14,13 +14,16 @@ final class UsersBench: Sendable {
 
     /// Alice is configured with her password, kiosk is anonymous, carol is configured without a login, robot is static; one route follows
     /// the active user, `/bob` pins bob, whom nothing configures. `rest` may begin with further routes.
-    static func start(_ rest: String = "active_user: alice\n", tokens: String = "1800s") async throws -> UsersBench {
-        let emulator = try await EmulatorProcess.start(tokens: tokens)
+    static func start(
+        _ rest: String = "active_user: alice\n", tokens: String = "1800s", under clock: TestClock? = nil
+    ) async throws -> UsersBench {
+        let emulator = try await EmulatorProcess.start(tokens: tokens, under: clock)
         for name in ["bob", "carol", "dave"] {
             try await emulator.control(
                 "POST", "/users", #"{"email":"\#(name)@example.com","password":"\#(password)"}"#)
         }
         let gate = try FaultGate(before: emulator.endpoint)
+        clock?.watch(gate.threads)
         let folder = try TemporaryFolder()
         try folder.write("robot", "robot-token")
         let path = folder.file("admin.sock")
@@ -39,7 +42,7 @@ final class UsersBench: Sendable {
               - {name: all, upstream: "http://\(emulator.endpoint)", body_bytes_max: 1MiB}
               - {name: bob, match: {path: /bob}, upstream: "http://\(emulator.endpoint)/protected", user: bob}
 
-            """ + rest, admin: "{address: \"unix:\(path)\"}")
+            """ + rest, admin: "{address: \"unix:\(path)\"}", under: clock)
         return UsersBench(emulator, lanyard, .unix(path), gate, folder)
     }
 

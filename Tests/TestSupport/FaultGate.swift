@@ -31,6 +31,8 @@ package final class FaultGate: Sendable {
 
     /// The address for clients, in place of the server's.
     package let endpoint: RawEndpoint
+    /// Its threads, for a `TestClock`.
+    package var threads: PeerThreads { core.threads }
     private let core: Core
 
     /// Listens on a free port (or at a unix path) and relays to `upstream`.
@@ -46,7 +48,7 @@ package final class FaultGate: Sendable {
         core = Core(listener: try RawSocket.listen(at: endpoint), upstream: upstream)
         try set(mode)
         let core = core
-        Thread.detachNewThread { core.acceptAll() }
+        core.threads.start { core.acceptAll() }
     }
 
     /// Switches the mode for connections and bytes that arrive from now on.
@@ -96,6 +98,7 @@ package final class FaultGate: Sendable {
         let listener: RawSocket
         let upstream: RawEndpoint
         let state = Guarded(State())
+        let threads = PeerThreads()
 
         init(listener: RawSocket, upstream: RawEndpoint) {
             self.listener = listener
@@ -136,7 +139,7 @@ package final class FaultGate: Sendable {
                     state.live[state.accepted] = pair
                     return state.accepted
                 }
-                Thread.detachNewThread {
+                threads.start {
                     self.relay(pair)
                     _ = self.state.withLock { $0.live.removeValue(forKey: number) }
                 }
@@ -173,7 +176,7 @@ package final class FaultGate: Sendable {
             if let server = pair.server.withLock({ $0 }) { return server }
             let server = try RawSocket.connect(to: upstream)
             pair.server.withLock { $0 = server }
-            Thread.detachNewThread { self.relayResponses(pair, server) }
+            threads.start { self.relayResponses(pair, server) }
             return server
         }
 

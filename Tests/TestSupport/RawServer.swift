@@ -35,6 +35,8 @@ package final class RawServer: Sendable {
 
     /// The address that it listens on.
     package let endpoint: RawEndpoint
+    /// Its threads, for a `TestClock`.
+    package var threads: PeerThreads { core.threads }
     private let core: Core
 
     /// Listens at once. The default script responds 200 with the body `ok`.
@@ -55,7 +57,7 @@ package final class RawServer: Sendable {
             }
         let core = Core(listener: listener, requestsKeptMax: requestsKeptMax, script: script)
         self.core = core
-        Thread.detachNewThread { core.acceptAll() }
+        core.threads.start { core.acceptAll() }
     }
 
     /// The records of all connections, in the order of their arrival.
@@ -87,6 +89,7 @@ package final class RawServer: Sendable {
         let requestsKeptMax: Int
         let script: Script
         let state = Guarded(State())
+        let threads = PeerThreads()
 
         init(listener: RawSocket, requestsKeptMax: Int, script: @escaping Script) {
             self.listener = listener
@@ -108,7 +111,7 @@ package final class RawServer: Sendable {
                     state.live[state.records.count - 1] = socket
                     return state.records.count - 1
                 }
-                Thread.detachNewThread { self.serve(socket, number) }
+                threads.start { self.serve(socket, number) }
             }
         }
 

@@ -49,10 +49,11 @@ package final class ServerProcess: Sendable {
     ///
     /// - Parameters:
     ///   - environment: the whole environment except a sanitizer's options. PATH is set to the system's folders if absent.
+    ///   - clock: its clock; nil: it has real time.
     ///   - cpus: a CPU list for taskset (`0`, `0-1`); nil: the affinity is not changed.
     package init(
         _ program: String, _ arguments: [String] = [], environment: [String: String] = [:],
-        as account: UnixUser = .same,
+        under clock: TestClock? = nil, as account: UnixUser = .same,
         cpus: String? = nil, input: Input = .none
     ) throws {
         name = program
@@ -61,6 +62,7 @@ package final class ServerProcess: Sendable {
         if let cpus { command += ["/usr/bin/taskset", "-c", cpus] }
         command += [program.contains("/") ? program : try Products.path(program)] + arguments
         let standard = Sanitizer.options.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { $1 }
+            .merging(clock?.environment ?? [:]) { $1 }
         let environment = environment.merging(standard) { own, _ in own }
             .merging(try Jitter.variables(for: program)) { "\($0):\($1)" }
         let child = try Spawner.shared.spawn(

@@ -1,4 +1,3 @@
-import Foundation
 import TestSupport
 import Testing
 
@@ -14,14 +13,17 @@ import Testing
         "requests pass while the token is valid, then 503 with Retry-After, and all is well again by itself",
         arguments: Outage.allCases)
     func outage(_ outage: Outage) async throws {
-        let lifetime = 6.0
-        let emulator = try await EmulatorProcess.start(tokens: "6s")
+        let lifetime = 120.0
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "120s", under: clock)
         let gate = try FaultGate(before: emulator.endpoint)
-        let witness = try TokenWitness()
+        clock.watch(gate.threads)
+        let witness = try TokenWitness(under: clock)
         let lanyard = try await LanyardProcess.start(
-            emulator, identity: gate.endpoint, upstream: witness.server.endpoint)
+            emulator, identity: gate.endpoint, upstream: witness.server.endpoint, under: clock)
         try await lanyard.untilReady()
         #expect(try await lanyard.get("/").status == 200)
+        clock.stop()
         var issued = try await emulator.issued()
         switch outage {
         case .refused: try gate.set(.refuse)
@@ -32,8 +34,12 @@ import Testing
         gate.cut()
         let lastEnd = issued.compactMap { $0["expires_at"].double }.max() ?? 0
 
-        let firstRefusal = try await untilRefused(lanyard)
-        let now = Date().timeIntervalSince1970
+        var firstRefusal = try await get(lanyard, clock)
+        try await clock.pass(until: "a request is refused", atMost: .seconds(150), grain: .seconds(1)) {
+            firstRefusal = try await get(lanyard, clock)
+            return firstRefusal.status != 200
+        }
+        let now = clock.now
         #expect(now > lastEnd - lifetime / 10 - 1, "refused \(lastEnd - now) s before the token's end")
         #expect(firstRefusal.status == 503)
         #expect(try firstRefusal.json["type"].string == "urn:lanyard:problem:identity-unreachable")
@@ -46,34 +52,35 @@ import Testing
 
         // Longer than a whole token: nothing expired goes upstream in the meantime.
         let seen = witness.server.connectionCount
-        try await Task.sleep(for: .seconds(lifetime))
-        #expect(try await lanyard.get("/").status == 503)
+        try await clock.pass(.seconds(lifetime))
+        #expect(try await get(lanyard, clock).status == 503)
         #expect(witness.server.connectionCount == seen)
 
         var second: EmulatorProcess?
         if outage == .killed {
-            second = try await EmulatorProcess.start(tokens: "6s", port: emulator.endpoint.port)
+            clock.run()
+            second = try await EmulatorProcess.start(tokens: "120s", under: clock, port: emulator.endpoint.port)
+            clock.stop()
         } else {
             try gate.set(.pass)
             gate.cut()
         }
-        try await lanyard.untilReady()
-        #expect(try await lanyard.get("/").status == 200)
+        try await clock.pass(until: "the service is back", atMost: .seconds(600), grain: .seconds(1)) {
+            try await lanyard.readiness().status == 200
+        }
+        #expect(try await get(lanyard, clock).status == 200)
         if let second { issued += try await second.issued() } else { issued = try await emulator.issued() }
         #expect(witness.expiredUses(issued: issued) == [])
         #expect(witness.withoutToken == 0)
+        clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
-    /// Asks every 50 ms; what is not 200 ends it.
-    private func untilRefused(_ lanyard: LanyardProcess) async throws -> RawMessage {
-        var response = try await lanyard.get("/")
-        let end = ContinuousClock.now + .seconds(30)
-        while response.status == 200 {
-            guard ContinuousClock.now < end else { throw TestFailure("served without an identity service for 30 s") }
-            try await Task.sleep(for: .milliseconds(50))
-            response = try await lanyard.get("/")
-        }
-        return response
+    /// A request, and as much time as its response takes: a request may wait for a refresh.
+    private func get(_ lanyard: LanyardProcess, _ clock: TestClock) async throws -> RawMessage {
+        let client = try await Wire.connect(to: lanyard.data)
+        try await client.send("GET / HTTP/1.1\r\nHost: \(lanyard.data)\r\n\r\n")
+        try await clock.pass(until: "the response", atMost: .seconds(60), grain: .seconds(1)) { client.hasInput }
+        return try await client.response()
     }
 }

@@ -9,6 +9,7 @@ import Testing
     /// One Lanyard after the other on one store.
     private struct Bench {
         let emulator: EmulatorProcess
+        let clock: TestClock
         let folder: TemporaryFolder
         var password: String
         var rotation = "none"
@@ -17,8 +18,9 @@ import Testing
         init(
             tokens: String = "30m", rotation: String = "none", login: String = "offline: cached"
         ) async throws {
+            clock = try TestClock()
             emulator = try await EmulatorProcess.start(
-                tokens: tokens, arguments: rotation == "none" ? [] : ["--rotation", rotation])
+                tokens: tokens, under: clock, arguments: rotation == "none" ? [] : ["--rotation", rotation])
             folder = try TemporaryFolder()
             password = emulator.passwordFile
             self.rotation = rotation
@@ -41,7 +43,7 @@ import Testing
                 login: {\(login)}
                 routes:
                   - {name: all, match: {path: /}, upstream: "http://\(upstream ?? emulator.endpoint)"}
-                """)
+                """, under: clock)
         }
 
         /// A stop that leaves nothing behind, and one without notice.
@@ -97,8 +99,8 @@ import Testing
         "without a network Lanyard starts from the store, serves at once, and recovers by itself once its token has ended"
     )
     func offline() async throws {
-        let bench = try await Bench(tokens: "12s")
-        let witness = try TokenWitness()
+        let bench = try await Bench(tokens: "300s")
+        let witness = try TokenWitness(under: bench.clock)
         let first = try await bench.start(upstream: witness.server.endpoint)
         try await first.untilReady()
         #expect(try await first.get("/").status == 200)
@@ -113,7 +115,7 @@ import Testing
         #expect(witness.sightings.count == 1 && witness.sightings.first?.value.count == 2)
         #expect(try await second.readiness().status == 200)
         #expect(try await RawClient.ask(second.health, "GET", "/startupz").status == 200)
-        try await eventually("the token has ended") {
+        try await bench.clock.pass(until: "the token has ended", grain: .seconds(4)) {
             let check = try await second.readiness().json["checks"].array.first { $0["name"].string == "session:alice" }
             return check?["reason"].string == "identity_unreachable"
         }
@@ -121,8 +123,10 @@ import Testing
         let refusal = try await second.get("/")
         #expect(refusal.status == 503 && UsersBench.problem(refusal) == "identity-unreachable")
         #expect(witness.expiredUses(issued: issued) == [] && witness.withoutToken == 0)
-        let back = try await EmulatorProcess.start(tokens: "30m", port: port)
-        try await second.untilReady()
+        let back = try await EmulatorProcess.start(tokens: "30m", under: bench.clock, port: port)
+        try await bench.clock.pass(until: "the service is back", atMost: .seconds(600), grain: .seconds(1)) {
+            try await second.readiness().status == 200
+        }
         #expect(try await second.get("/").status == 200)
         #expect(try await back.calls("login") == 1)
         try await bench.end(second, bySignal: SIGTERM)
@@ -160,19 +164,23 @@ import Testing
         #expect(line["error"].string?.contains("refused before") == true)
         #expect(try await bench.emulator.calls("login") == 1)
         try bench.folder.write("password", "correct-horse\n")
-        try await second.untilReady()
+        try await bench.clock.pass(until: "the file is read", atMost: .seconds(10), grain: .seconds(1)) {
+            try await second.readiness().status == 200
+        }
         #expect(try await bench.emulator.calls("login") == 2)
         try await bench.end(second, bySignal: SIGTERM)
     }
 
     @Test("a rotating refresh token survives restarts without a further login", arguments: ["grace", "one_use"])
     func rotation(_ rotation: String) async throws {
-        let bench = try await Bench(tokens: EmulatorProcess.life(seconds: 2), rotation: rotation)
+        let bench = try await Bench(rotation: rotation)
         for _ in 0..<4 {
             let lanyard = try await bench.start()
             try await lanyard.untilReady()
             let before = try await bench.emulator.calls("refresh")
-            try await eventually("two refreshes") { try await bench.emulator.calls("refresh") >= before + 2 }
+            try await bench.clock.pass(until: "two refreshes", grain: .seconds(60)) {
+                try await bench.emulator.calls("refresh") >= before + 2
+            }
             try await bench.end(lanyard, bySignal: SIGTERM)
         }
         #expect(try await bench.emulator.calls("login") == 1)

@@ -36,19 +36,21 @@ import Testing
 
     private static func start(
         rotation: String = "none", tokens: String = "30m"
-    ) async throws -> (emulator: EmulatorProcess, running: DeviceProcess, device: Device) {
-        let emulator = try await EmulatorProcess.start(tokens: tokens, arguments: ["--rotation", rotation])
-        let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation)
+    ) async throws -> (emulator: EmulatorProcess, running: DeviceProcess, clock: TestClock) {
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(
+            tokens: tokens, under: clock, arguments: ["--rotation", rotation])
+        let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, under: clock)
         let running = try await device.start()
         try await running.untilReady()
-        return (emulator, running, device)
+        return (emulator, running, clock)
     }
 
     @Test(
         "a response that is none leaves the session as it is, is told, and is over by itself",
         arguments: BadResponse.all)
     func bad(_ bad: BadResponse) async throws {
-        let (emulator, running, _) = try await Self.start()
+        let (emulator, running, clock) = try await Self.start()
         let generation = try await running.admin.status()["alice"]?.generation ?? 0
         try await emulator.control("POST", "/faults", #"{"route":"refresh","fault":\#(bad.fault)}"#)
         let response = try await running.admin.ask("POST", "/v1/users/alice/refresh")
@@ -66,17 +68,17 @@ import Testing
         #expect(try await running.account(at: "/") == user["user_id"].string)
 
         if bad.pause > 60 {
-            let next = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
+            let next = try #require(Timestamps.seconds(line["next_at"])) - clock.now
             #expect(bad.pause - 5...320 ~= next, "\(next)")
             try await emulator.control("DELETE", "/faults")
             try await running.admin.call("POST", "/v1/users/alice/refresh")
         } else {
-            try await eventually("it was tried again") {
+            try await clock.pass(until: "it was tried again", atMost: .seconds(60), grain: .milliseconds(500)) {
                 try await emulator.calls("refresh") >= 2
             }
             try await emulator.control("DELETE", "/faults")
         }
-        try await eventually("a new token") {
+        try await clock.pass(until: "a new token", atMost: .seconds(60), grain: .milliseconds(500)) {
             try await running.admin.status()["alice"].map { $0.session == "valid" && $0.generation > generation }
                 ?? false
         }
@@ -94,7 +96,7 @@ import Testing
         "a refresh whose response is lost is repeated once after 2 s, or, where a repetition would end the session, never",
         arguments: ["none", "grace", "one_use"])
     func unknownOutcome(_ rotation: String) async throws {
-        let (emulator, running, _) = try await Self.start(rotation: rotation)
+        let (emulator, running, clock) = try await Self.start(rotation: rotation)
         let account = try await running.account(at: "/")
         try await emulator.control("POST", "/faults", #"{"route":"refresh","fault":"answer_closed","times":1}"#)
         let response = try await running.admin.ask("POST", "/v1/users/alice/refresh")
@@ -105,7 +107,7 @@ import Testing
             let line = try await running.process.event("session.refresh.failed")
             #expect(line["error"].string?.contains("no response of the identity service to the refresh") == true)
         }
-        try await eventually("a new token") {
+        try await clock.pass(until: "a new token", atMost: .seconds(60), grain: .milliseconds(500)) {
             #expect(try await running.account(at: "/") == account)
             return try await running.admin.status()["alice"].map { $0.session == "valid" && $0.generation == 2 }
                 ?? false
@@ -128,9 +130,10 @@ import Testing
 
     @Test("a service whose clock is off is served all the same, and shown", arguments: [120, -120])
     func skewed(_ offset: Int) async throws {
-        let emulator = try await EmulatorProcess.start(tokens: EmulatorProcess.life(seconds: 4))
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "30m", under: clock)
         try await emulator.control("PUT", "/settings", #"{"clock_offset_seconds":\#(offset)}"#)
-        let device = try await Device.make(emulator, users: [Device.alice])
+        let device = try await Device.make(emulator, users: [Device.alice], under: clock)
         let running = try await device.start()
         try await running.untilReady()
         try await running.process.event("session.clock.skewed")
@@ -138,7 +141,7 @@ import Testing
         #expect(check["ok"].bool == false && check["reason"].string == "clock_off")
         let skew = try await running.metric("lanyard_clock_skew_seconds") ?? 0
         #expect(115...125 ~= abs(skew), "\(skew)")
-        try await eventually("two refreshes, and no request refused") {
+        try await clock.pass(until: "two refreshes, and no request refused", grain: .seconds(60)) {
             #expect(try await running.account(at: "/") != nil)
             return try await emulator.calls("refresh") >= 2
         }

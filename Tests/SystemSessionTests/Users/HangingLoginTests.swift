@@ -7,7 +7,8 @@ import Testing
 @Suite struct HangingLoginTests {
     @Test("logins that hang take no refresh's place: users that are logged in stay served")
     func refreshesGoFirst() async throws {
-        let bench = try await UsersBench.start(tokens: "4s")
+        let clock = try TestClock()
+        let bench = try await UsersBench.start(tokens: "4s", under: clock)
         try await bench.untilAlice()
         let alice = try await bench.account("alice")
         try await bench.emulator.control("POST", "/delays", #"{"route":"login","milliseconds":60000,"before":true}"#)
@@ -27,7 +28,7 @@ import Testing
         try await bench.lanyard.process.event("admin.call") { $0["result"].string == "overloaded" }
         #expect(try await bench.status()["active_user"].string == "alice")
         let refreshes = try await bench.emulator.calls("refresh")
-        try await eventually("two tokens later") {
+        try await clock.pass(until: "two tokens later", atMost: .seconds(20), grain: .milliseconds(500)) {
             #expect(try await bench.bearer() == alice)
             return try await bench.emulator.calls("refresh") >= refreshes + 2
         }

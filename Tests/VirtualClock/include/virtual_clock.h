@@ -1,0 +1,1 @@
+// Nothing is called by name: the library is preloaded (virtual_clock.c says how).
