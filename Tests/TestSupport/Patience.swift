@@ -6,7 +6,7 @@ import Glibc
 /// least a twelfth of wall time. On a kernel without that file the limit is six times as long. A test that passes never waits for the
 /// limit, so only failures get slower. `LANYARD_TEST_PATIENCE` multiplies it: deploy/test runs a failed test again with 3.
 package struct Patience: Sendable {
-    /// The text by which deploy/testrun.py tells a late result from a wrong one.
+    /// The text by which deploy/testing/events.py tells a late result from a wrong one.
     package static let marker = "patience ran out"
     /// Granted seconds, before the factors.
     private static let grantedSeconds = 60.0
