@@ -127,10 +127,10 @@ import Testing
             let signs = manager.pending.filter { $0.contains("WATCHDOG=1") }
             #expect(1...2 ~= signs.count, "\(signs)")
         }
+        clock.run()
         #expect(try await lanyard.terminate() == .code(143))
 
         let other = try TemporaryFolder()
-        clock.run()
         let second = try self.lanyard(other, variables.merging(["WATCHDOG_PID": "1"]) { $1 }, under: clock)
         let told = try await manager.messages(until: "STATUS=serving; default: token_valid")
         try await clock.pass(.seconds(10))
