@@ -12,8 +12,8 @@ import Testing
         Machine.returnLargeBlocks()
         // By glibc's own rule the first block that is freed raises the size from which blocks are mapped.
         free(malloc(8 << 20))
-        // A block that is mapped by itself begins behind a header of 16 bytes at the start of a page. The first ones may lie in gaps that other
-        // tests have left in the heaps; without the rule a heap grows and no block is mapped.
+        // A block that is mapped by itself begins behind a header of 16 bytes at the start of a page. The first ones may lie in gaps that
+        // other tests have left in the heaps; without the rule a heap grows and no block is mapped.
         var blocks: [UnsafeMutableRawPointer?] = []
         var mapped = 0
         while mapped < 32, blocks.count < 2000 {
