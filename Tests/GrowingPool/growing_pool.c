@@ -25,7 +25,8 @@ typedef SWIFT_CC void (*deadline_original)(long long, long long, long long, long
 
 extern SWIFT_CC void (*swift_task_enqueueGlobal_hook)(Job *, enqueue_original);
 extern SWIFT_CC void (*swift_task_enqueueGlobalWithDelay_hook)(unsigned long long, Job *, delay_original);
-extern SWIFT_CC void (*swift_task_enqueueGlobalWithDeadline_hook)(long long, long long, long long, long long, int, Job *, deadline_original);
+extern SWIFT_CC void (*swift_task_enqueueGlobalWithDeadline_hook)(
+    long long, long long, long long, long long, int, Job *, deadline_original);
 
 /* An executor is two words, of which the global one has none set. */
 extern SWIFT_CC void swift_job_run(Job *, void *, void *);
@@ -45,8 +46,8 @@ struct sleeper {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* As many as items wait. Not a condition variable: with more than two waiters pthread_cond_signal of glibc before 2.41 may wait for ever for
- * a waiter whose signal another one took (bug 25847). */
+/* As many as items wait. Not a condition variable: with more than two waiters pthread_cond_signal of glibc before 2.41 may wait for ever
+ * for a waiter whose signal another one took (bug 25847). */
 static sem_t items;
 static struct item *first_item, **last_item = &first_item;
 static int idle_threads, waiting_items;

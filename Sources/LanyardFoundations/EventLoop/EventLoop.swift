@@ -407,7 +407,7 @@ extension EventLoop {
     /// Moves the time.
     package func advanceTime(by duration: Duration) { time.advance(by: duration) }
 
-    /// Time goes on from where it was moved to, if it did so before.
+    /// A time that ran before runs again, from where it was moved to.
     package func endPassing() {
         let hasParkedIteration = time.endPassing()
         now = .now
