@@ -163,7 +163,11 @@ import Testing
         }
         set([("next", 11_000)], on: loop, from: start)
         let code = DetachedThread.start {
-            while replies.withLock({ $0.isEmpty }) { usleep(1_000) }
+            do {
+                try blockUntil("the reply is awaited") { replies.withLock { !$0.isEmpty } }
+            } catch {
+                return _ = Issue.record(error)
+            }
             // As many rounds as a passing that does not wait takes to the end.
             for _ in 0..<100 { loop.perform {} }
             let reply = replies.withLock { $0.removeFirst() }
@@ -176,7 +180,7 @@ import Testing
         try await eventually("the reply comes") { entries.count == 2 }
     }
 
-    @Test("a time that ran goes on from where it was moved to; one that stood stands, but for deadlines of now")
+    @Test("a time that ran continues from where it was moved to; one that stood stands, but for deadlines of now")
     func between() async throws {
         let (running, standing) = (try loop(stands: false), try loop())
         defer { for loop in [running, standing] { loop.stop() } }

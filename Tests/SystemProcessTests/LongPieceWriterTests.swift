@@ -6,8 +6,8 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// A writer that empties a file and fills it in pieces, in real time. In the gate FileWatchTests/halves and FileReaderTests/settledReads prove
-/// its rules in the time of a loop.
+/// A writer that empties a file and fills it in pieces, in real time. In the gate FileWatchTests/halves and FileReaderTests/settledReads
+/// prove its rules in the time of a loop.
 @Suite(.serialized) struct LongPieceWriterTests {
     @Test("of a static token that is written in place and in pieces no piece is ever sent")
     func pieces() async throws {

@@ -4,7 +4,8 @@
     testrun.py --name NAME --folder FOLDER [--standstill SECONDS] [--reports GLOB] [--quarantine FILE] [--measure] -- COMMAND...
 
 There is no time limit. A run is red if it stands still: for 300 s no test begins, ends or reports, and the processes use no CPU. These
-are seconds of granted time, as `Patience` counts them, and as many more as its factors give. The console output goes to FOLDER/NAME.log, the event stream to FOLDER/NAME.jsonl.
+are seconds of granted time, as `Patience` counts them, and as many more as its factors give. The console output goes to
+FOLDER/NAME.log, the event stream to FOLDER/NAME.jsonl.
 
 A test that failed runs once more, alone, with three times the patience (LANYARD_TEST_PATIENCE). If it then passes, it is slow when
 all that failed was a wait that took too long, and flaky otherwise; neither is a failure. Failures at once: a test that failed twice or

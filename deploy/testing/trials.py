@@ -1,4 +1,5 @@
-"""What deploy/faults and deploy/jitter share: builds as deploy/test makes them, and runs of the test program that are judged test by test."""
+"""What deploy/faults and deploy/jitter share: builds as deploy/test makes them, and runs of the test program
+that are judged test by test."""
 
 import os
 import signal
