@@ -57,6 +57,9 @@ extension Target {
     }
 }
 
+/// What is preloaded is not instrumented: programs without a sanitizer's runtime, such as setpriv, load it too.
+let preloaded: [CSetting] = [.unsafeFlags(["-fno-sanitize=all"])]
+
 let package = Package(
     name: "lanyard",
     products: [
@@ -154,14 +157,17 @@ let package = Package(
         // The pool of threads that runs the test program's tasks: it grows, so a test may block.
         .target(name: "GrowingPool", path: "Tests/GrowingPool"),
         // Preloaded into the built program: files that hang for as long as a test likes.
-        .target(name: "HangingFiles", path: "Tests/HangingFiles", linkerSettings: [.linkedLibrary("dl")]),
+        .target(
+            name: "HangingFiles", path: "Tests/HangingFiles", cSettings: preloaded,
+            linkerSettings: [.linkedLibrary("dl")]),
         // Preloaded into the built programs by deploy/jitter: threads that go on late, as a seed says.
-        .target(name: "Jitter", path: "Tests/Jitter", linkerSettings: [.linkedLibrary("dl")]),
+        .target(
+            name: "Jitter", path: "Tests/Jitter", cSettings: preloaded, linkerSettings: [.linkedLibrary("dl")]),
         // Preloaded into built programs: a clock that the test moves. The page that both share, and the test's side of it.
         .target(
-            name: "VirtualClock", dependencies: ["ClockPage"], path: "Tests/VirtualClock",
+            name: "VirtualClock", dependencies: ["ClockPage"], path: "Tests/VirtualClock", cSettings: preloaded,
             linkerSettings: [.linkedLibrary("dl")]),
-        .target(name: "ClockPage", path: "Tests/ClockPage"),
+        .target(name: "ClockPage", path: "Tests/ClockPage", cSettings: preloaded),
         // What each reader promises for every input: the fuzzing and the ordinary tests hold it to that.
         .target(
             name: "FuzzHeads",
