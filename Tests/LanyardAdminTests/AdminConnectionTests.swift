@@ -45,6 +45,20 @@ import Testing
         #expect(server.users.requests == Array(repeating: "login bob by key", count: 5))
     }
 
+    @Test("while a page about all users is made, other calls have their responses", arguments: ["status", "users"])
+    func besideAPage(_ page: String) async throws {
+        let server = try Self.server()
+        server.users.holdReport()
+        defer { server.users.releaseReport() }
+        let client = try RawClient(server.endpoint)
+        try client.send("GET /v1/\(page) HTTP/1.1\r\nHost: x\r\n\r\n")
+        let status = try await server.talk { try $0.exchange("GET", "/v1/log-level").status }
+        #expect(status == 200 && !client.hasInput)
+        server.users.releaseReport()
+        let response = try client.response()
+        #expect(response.status == 200)
+    }
+
     @Test("a request may come byte by byte", arguments: [false, true])
     func torn(_ isChunked: Bool) async throws {
         let server = try Self.server()

@@ -113,6 +113,7 @@ final class PlayedUsers: UserOperations {
     private let asked = Guarded<[String]>([])
     private let secrets = Guarded<[Secret]>([])
     private let parked = Guarded<[Reply]>([])
+    private let heldReport = Guarded<DispatchSemaphore?>(nil)
     /// The reply; nil leaves the call waiting.
     let response = Guarded<Result<UserOutcome, UserError>?>(nil)
 
@@ -120,6 +121,17 @@ final class PlayedUsers: UserOperations {
     var requests: [String] { asked.withLock { $0 } }
     /// The secrets that came along.
     var given: [Secret] { secrets.withLock { $0 } }
+
+    /// The next report is not completed before `releaseReport`.
+    func holdReport() { heldReport.withLock { $0 = DispatchSemaphore(value: 0) } }
+
+    func releaseReport() {
+        let held = heldReport.withLock { held in
+            defer { held = nil }
+            return held
+        }
+        held?.signal()
+    }
 
     func replies(_ result: Result<UserOutcome, UserError>) { response.withLock { $0 = result } }
 
@@ -218,7 +230,8 @@ final class PlayedUsers: UserOperations {
 
     /// Alice is active, bob is inactive, carol has no session.
     var report: SessionReport {
-        SessionReport(
+        if let held = heldReport.withLock({ $0 }) { held.wait() }
+        return SessionReport(
             users: [
                 Self.status(
                     "alice", 0, .stale, account: "65f0c0ffee", generation: 7,

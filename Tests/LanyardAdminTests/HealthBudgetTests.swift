@@ -69,7 +69,7 @@ import Testing
         limits.connectionsMax = 4
         let server = try HealthServer(limits: limits)
         try {
-            let request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+            let request = "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
             let greedy = try (0..<6).map { _ in
                 let client = try RawClient(server.endpoint)
                 // As much as both sides' buffers take; then this side stops, too.
@@ -90,7 +90,7 @@ import Testing
         limits.writeTimeout = .milliseconds(200)
         let server = try HealthServer(limits: limits)
         let client = try RawClient(server.endpoint)
-        try client.socket.sendUntilFull(Array("GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".utf8))
+        try client.socket.sendUntilFull(Array("GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".utf8))
         try await eventually("the connection is gone") {
             let page = try await server.ask("GET", "/metrics").body
             return try ExpositionReader(page, openMetrics: false)["lanyard_health_connections", [:]] == 1

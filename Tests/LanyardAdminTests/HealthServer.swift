@@ -15,7 +15,48 @@ final class HealthServer: Sendable {
                 activeUser: "alice", followsActiveUser: true, pinnedUsers: []))
     }
 
+    /// What `/metrics` is made of.
+    final class Metrics: Sendable {
+        private struct Hold {
+            let isBegun = Milestone()
+            let end = DispatchSemaphore(value: 0)
+        }
+
+        private let made = Counter()
+        private let hold = Guarded<Hold?>(nil)
+        /// A value that each page shows.
+        let requests = Guarded(3.0)
+
+        /// Pages made so far, the one in progress included.
+        var pagesMade: Int { made.value }
+
+        /// The next page is not completed before `release`.
+        func holdNext() { hold.withLock { $0 = Hold() } }
+
+        /// Waits until the page that is held is being made.
+        func untilHeld() { hold.withLock { $0 }?.isBegun.wait(for: "a page is being made") }
+
+        func release() {
+            let ended = hold.withLock { hold in
+                defer { hold = nil }
+                return hold
+            }
+            ended?.end.signal()
+        }
+
+        fileprivate func samples() -> [MetricSample] {
+            made.add()
+            if let hold = hold.withLock({ $0 }) {
+                hold.isBegun.set()
+                hold.end.wait()
+            }
+            let value = requests.withLock { $0 }
+            return [MetricSample("lanyard_requests", suffix: "_total", labels: [.init("route", "a")], value: value)]
+        }
+    }
+
     private let facts: Facts
+    let metrics = Metrics()
     let endpoint: RawEndpoint
     let controlPlane: ControlPlane
     private let loop: EventLoop
@@ -65,9 +106,7 @@ final class HealthServer: Sendable {
         let pages = HealthPages(
             HealthPages.Sources(
                 snapshot: { facts.box.withLock { $0 } },
-                samples: {
-                    [MetricSample("lanyard_requests", suffix: "_total", labels: [.init("route", "a")], value: 3)]
-                },
+                samples: { [metrics] in metrics.samples() },
                 controlPlane: { controlPlane.perform($0) }),
             version: "1.2.3", commit: "abc")
         let address: ListenerSettings.Address = unixPath.map { .unix(path: $0) } ?? .tcp(host: "127.0.0.1", port: 0)

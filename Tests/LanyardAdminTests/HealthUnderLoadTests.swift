@@ -22,7 +22,7 @@ enum HealthProbes {
 
     /// Blocks; connecting counts.
     static func run(_ endpoint: RawEndpoint, over window: Duration) throws -> Outcome {
-        let paths = ["/livez", "/readyz", "/startupz", "/metrics"]
+        let paths = ["/livez", "/readyz", "/startupz", "/healthz"]
         let start = Instant.now
         var outcome = Outcome()
         for number in 0..<100 {

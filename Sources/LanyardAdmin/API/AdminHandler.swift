@@ -1,3 +1,4 @@
+import Dispatch
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
@@ -19,6 +20,8 @@ final class AdminHandler: Sendable {
     }
 
     private let sources: Sources
+    /// Makes the pages about all users. With many users they take long, and probes share the listener's loop.
+    private let pages = DispatchQueue(label: "lanyard.admin.pages")
     /// Writes whatever the level of the log is, which a call can set.
     private let auditLog: Logger
 
@@ -61,9 +64,12 @@ final class AdminHandler: Sendable {
         switch call {
         case .openAPI: finish(AdminDocument.response, call, nil, peer, reply)
         case .status:
-            let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
-            finish(response, call, nil, peer, reply)
-        case .users: finish(AdminResponses.users(sources.users.report), call, nil, peer, reply)
+            pages.async { [self] in
+                let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
+                finish(response, call, nil, peer, reply)
+            }
+        case .users:
+            pages.async { [self] in finish(AdminResponses.users(sources.users.report), call, nil, peer, reply) }
         case .user(let name):
             let view = sources.users.report.view(of: name)
             finish(view.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)

@@ -2,15 +2,18 @@ import Dispatch
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
+import LanyardTelemetry
 import Logging
 
 /// Serves health probes and metric scrapers on its own event loop, with its own connection limit, independently of the shards.
 ///
-/// It never waits: responses come from snapshots and relaxed counters. A slow client costs one connection of the limit.
+/// It never waits: responses come from snapshots and relaxed counters, and `/metrics` is made on another queue. A slow client costs one
+/// connection of the limit.
 package final class HealthListener: OperatorHandler {
     private let hosts: AllowedHosts
     private let pages: HealthPages
     private let listener: OperatorListener
+    private let metrics: MetricsPages
 
     /// No thread and no event before `start`.
     ///
@@ -23,7 +26,9 @@ package final class HealthListener: OperatorHandler {
         let names = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
         hosts = AllowedHosts(names, allowsLiterals: true)
         let profile = OperatorListener.Profile(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
-        listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
+        let listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
+        self.listener = listener
+        metrics = MetricsPages(on: loop, samples: { pages.samples() }, connections: { listener.connectionCount })
     }
 
     /// The bound address.
@@ -42,6 +47,7 @@ package final class HealthListener: OperatorHandler {
     package func stop() {
         listener.loop.queue.sync {
             listener.stop()
+            metrics.stop()
             pages.unwatch()
         }
     }
@@ -55,24 +61,13 @@ package final class HealthListener: OperatorHandler {
         }
         if target.isFromWebPage(head, in: bytes, table) { return .response(.originNotAllowed) }
         guard head.kind == .get || head.kind == .head else { return .response(.methodNotAllowed()) }
-        var request = HealthRequest(path: String(decoding: target.path, as: UTF8.self))
+        let path = String(decoding: target.path, as: UTF8.self)
+        if let response = pages.response(to: path) { return .response(response) }
+        var accepted: [String] = []
         for index in 0..<table.count where table.name(index, in: bytes).equals(lowered: "accept") {
-            request.accept.append(String(decoding: table.value(index, in: bytes), as: UTF8.self))
+            accepted.append(String(decoding: table.value(index, in: bytes), as: UTF8.self))
         }
-        return .response(pages.response(to: request, connections: listener.connectionCount))
-    }
-}
-
-/// The parts of a request that select a health page.
-package struct HealthRequest: Equatable, Sendable {
-    /// The path of the target, without query. Percent escapes are not decoded, because no valid name needs one.
-    package var path: String
-    /// The values of its `Accept` fields.
-    package var accept: [String] = []
-
-    package init(path: String, accept: [String] = []) {
-        self.path = path
-        self.accept = accept
+        return .page(metrics, MetricsFormat(accept: accepted))
     }
 }
 

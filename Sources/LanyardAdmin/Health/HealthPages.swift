@@ -1,16 +1,16 @@
 import LanyardFoundations
 import LanyardTelemetry
 
-/// Makes the response for a path: health pages from a current snapshot, metrics from current samples.
+/// Makes the response for a path from a current snapshot, and has the samples of `/metrics`.
 ///
-/// Belongs to the health loop's queue. It reads snapshots and relaxed counters only. It posts the heartbeat to another queue and does not
-/// wait for it.
+/// Belongs to the health loop's queue, but for the samples. It reads snapshots and relaxed counters only. It posts the heartbeat to
+/// another queue and does not wait for it.
 package final class HealthPages: Watcher, @unchecked Sendable {
-    /// The functions that the data comes from. Each is called on the health loop and must not wait for any queue.
+    /// The functions that the data comes from. None waits for a queue.
     package struct Sources: Sendable {
-        /// The facts of the health pages, without the age of the heartbeat.
+        /// The facts of the health pages, without the age of the heartbeat. Called on the health loop.
         package var snapshot: @Sendable () -> HealthSnapshot
-        /// All samples of `/metrics` but those of the process and the health listener.
+        /// All samples of `/metrics` but those of the process and the health listener. Called on the queue of `MetricsPages`.
         package var samples: @Sendable () -> [MetricSample]
         /// Posts a piece of work to the control plane's queue.
         package var controlPlane: @Sendable (@escaping @Sendable () -> Void) -> Void
@@ -26,8 +26,6 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     }
 
     private static let heartbeatInterval = Duration.seconds(2)
-    /// Process metrics cost a millisecond of kernel time, so frequent scrapes share one reading.
-    private static let processInterval = Duration.milliseconds(250)
 
     private let sources: Sources
     private let version: String
@@ -36,8 +34,6 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     private var hasStarted = false
     private var loop: EventLoop?
     private lazy var deadline = Deadline(of: self)
-    private var processSamples: [MetricSample] = []
-    private var processSampledAt = Instant.past
 
     package init(_ sources: Sources, version: String, commit: String) {
         self.sources = sources
@@ -75,11 +71,19 @@ package final class HealthPages: Watcher, @unchecked Sendable {
 
     // MARK: Pages
 
-    /// - Parameter connections: open connections of the health listener.
-    package func response(to request: HealthRequest, connections: Int = 0) -> OperatorResponse {
-        if request.path == "/metrics" { return metrics(accept: request.accept, connections) }
-        let user = request.path.hasPrefix("/readyz/") ? String(request.path.dropFirst(8)) : nil
-        guard user != nil || ["/livez", "/healthz", "/readyz", "/startupz"].contains(request.path) else {
+    /// The page for a path; nil: it is `/metrics`, which `MetricsPages` makes.
+    func response(to path: String) -> OperatorResponse? {
+        switch path {
+        case "/metrics": return nil
+        case "/livez", "/healthz":
+            // Without the users: a probe of the process costs the same however many there are.
+            var snapshot = HealthSnapshot(users: [], activeUser: nil, followsActiveUser: false, pinnedUsers: [])
+            snapshot.heartbeatAge = heartbeat.age(at: .now)
+            return HealthReport(snapshot).live
+        default: break
+        }
+        let user = path.hasPrefix("/readyz/") ? String(path.dropFirst(8)) : nil
+        guard user != nil || ["/readyz", "/startupz"].contains(path) else {
             return .problem(
                 404, "no-route", "Not found",
                 "Here are /livez, /readyz, /readyz/USER, /startupz, /healthz and /metrics.")
@@ -89,11 +93,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
             return report.ready(user: user)
                 ?? .problem(404, "no-such-user", "No such user", "This Lanyard has no user of that name.")
         }
-        switch request.path {
-        case "/readyz": return report.ready
-        case "/startupz": return report.started(before: hasStarted)
-        default: return report.live
-        }
+        return path == "/readyz" ? report.ready : report.started(before: hasStarted)
     }
 
     private func report() -> HealthReport {
@@ -104,16 +104,8 @@ package final class HealthPages: Watcher, @unchecked Sendable {
         return report
     }
 
-    private func metrics(accept: [String], _ connections: Int) -> OperatorResponse {
-        let now = Instant.now
-        if now - processSampledAt > Self.processInterval {
-            processSamples = ProcessMetrics.samples(version: version, commit: commit)
-            processSampledAt = now
-        }
-        let format = MetricsFormat(accept: accept)
-        let own = [MetricSample("lanyard_health_connections", value: Double(connections))]
-        return OperatorResponse(
-            status: 200, contentType: format.contentType,
-            body: MetricsPage.write(processSamples + own + sources.samples(), as: format))
+    /// The samples of the process and of `Sources`. From any thread.
+    func samples() -> [MetricSample] {
+        ProcessMetrics.samples(version: version, commit: commit) + sources.samples()
     }
 }

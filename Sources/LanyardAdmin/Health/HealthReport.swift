@@ -55,7 +55,8 @@ package struct HealthReport: Sendable {
     package var hasStarted: Bool {
         let wanted = wantedUsers
         if wanted.isEmpty { return !snapshot.followsActiveUser }
-        return snapshot.users.contains { $0.hasBeenReady && wanted.contains($0.name) }
+        let names = Set(wanted)
+        return snapshot.users.contains { $0.hasBeenReady && names.contains($0.name) }
     }
 
     // MARK: Checks
@@ -63,7 +64,8 @@ package struct HealthReport: Sendable {
     /// The active user if a route follows it, then the users that routes pin; each once.
     private var wantedUsers: [String] {
         let active = snapshot.followsActiveUser ? [snapshot.activeUser].compactMap(\.self) : []
-        return snapshot.pinnedUsers.reduce(into: active) { if !$0.contains($1) { $0.append($1) } }
+        var known: Set<String> = []
+        return (active + snapshot.pinnedUsers).filter { known.insert($0).inserted }
     }
 
     private var sessions: [Check] {
@@ -71,8 +73,9 @@ package struct HealthReport: Sendable {
         if snapshot.followsActiveUser, snapshot.activeUser == nil {
             checks.append(Check(name: "session", isPassing: false, reason: "no_active_user"))
         }
+        let users = Dictionary(snapshot.users.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         for name in wantedUsers {
-            let user = snapshot.users.first { $0.name == name }
+            let user = users[name]
             // A route names a user that is not configured. The admin API may add it.
             checks.append(
                 user.map(Self.check) ?? Check(name: "session:\(name)", isPassing: false, reason: "logged_out"))

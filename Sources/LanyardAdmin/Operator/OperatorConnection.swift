@@ -1,6 +1,7 @@
 import Glibc
 import LanyardFoundations
 import LanyardRequestPath
+import LanyardTelemetry
 
 /// One connection of an operator listener. It reads one request after another and asks the handler what to do with each.
 ///
@@ -13,6 +14,8 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         case readingBody
         /// The call is running; nothing is read meanwhile.
         case performing
+        /// The response is a page that is made for several connections; nothing is read meanwhile.
+        case awaitingPage(MetricsPages)
         /// The response is delayed; nothing is read meanwhile.
         case delaying(OperatorResponse)
         /// The socket is full; nothing is read meanwhile.
@@ -32,6 +35,8 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Heads and bodies that are processed before other connections run.
     private static let messagePartsPerTurnMax = 8
+    /// Bytes of a response that are sent before other connections run.
+    private static let bytesPerTurnMax = 256 << 10
 
     private let listener: OperatorListener
     private let handler: any OperatorHandler
@@ -57,9 +62,11 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private var body: OperatorRequestBody?
 
     private var output: [UInt8] = []
-    /// Sent after `output`.
+    /// Sent after `output`: a long body, which other connections may share.
+    private var bodyOutput: [UInt8] = []
+    /// Sent after `output`, in place of `bodyOutput`.
     private var secretOutput: Secret?
-    /// Of both.
+    /// Of all.
     private var written = 0
     private var lingeringClose: LingeringClose?
 
@@ -67,6 +74,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private(set) var isRejected = false
     /// Since when the listener waits for the client: for a request, or for room to write a response.
     private(set) var waitingSince: Instant
+    let acceptedAt: Instant
     var isPerforming: Bool { if case .performing = phase { true } else { false } }
     /// A response is delayed.
     var isDelaying: Bool { if case .delaying = phase { true } else { false } }
@@ -96,6 +104,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         input = .allocate(capacity: limits.headBytesMax + 1)
         table = FieldTable(capacity: limits.fieldsMax)
         waitingSince = listener.loop.now
+        acceptedAt = listener.loop.now
         super.init()
         watch = try listener.loop.watch(raw, for: interest, by: self)
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.headTimeout)
@@ -123,7 +132,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             resumeReading()
         case .lingering: readAndDiscard()
         // Only an error or a hang-up can be reported here: the client is gone. Its call continues.
-        case .performing, .delaying: close()
+        case .performing, .awaitingPage, .delaying: close()
         case .closed: break
         }
     }
@@ -137,7 +146,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         case .delaying(let refusal):
             respond(refusal)
             resumeReading()
-        case .readingHead, .performing, .writing, .lingering, .closed: close()
+        case .readingHead, .performing, .awaitingPage, .writing, .lingering, .closed: close()
         }
     }
 
@@ -187,6 +196,9 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
             case .response(let response):
                 endWithBody(head)
                 self.respond(response)
+            case .page(let pages, let format):
+                endWithBody(head)
+                awaitPage(pages, format)
             case .delayed(let response, let delay):
                 endWithBody(head)
                 delayResponse(response, for: delay)
@@ -202,6 +214,19 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private func endWithBody(_ head: RequestHead) {
         let hasBody = head.framing != .none && head.framing != .length(0)
         request.closes = request.closes || hasBody
+    }
+
+    /// The client may go, or be closed for another one: the page is not made for it then.
+    private func awaitPage(_ pages: MetricsPages, _ format: MetricsFormat) {
+        phase = .awaitingPage(pages)
+        waitingSince = listener.loop.now
+        listener.loop.set(deadline, at: .never)
+        change(to: [])
+        if case .closed = phase { return }
+        pages.add(number, format) { [self] page in
+            respond(page)
+            resumeReading()
+        }
     }
 
     /// A delayed response occupies a connection, but no thread.
@@ -292,40 +317,50 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         body = nil
         output = response.write(
             isResponseToHead: request.isHead, closes: request.closes, keepsHTTP10: request.keepsHTTP10, at: .now)
+        bodyOutput = request.isHead ? [] : response.separateBody
         secretOutput = request.isHead ? nil : response.secretBody
         written = 0
         phase = .writing
         send()
     }
 
+    private var outputCount: Int { output.count + (secretOutput?.count ?? bodyOutput.count) }
+
     private func sendSome() -> Socket.Sent {
-        if written < output.count || secretOutput == nil {
-            return output.withUnsafeBytes { Socket.send(raw, UnsafeRawBufferPointer(rebasing: $0[written...])) }
+        func rest(_ bytes: UnsafeRawBufferPointer, _ start: Int) -> UnsafeRawBufferPointer {
+            UnsafeRawBufferPointer(rebasing: bytes[start...].prefix(Self.bytesPerTurnMax))
         }
+        if written < output.count { return output.withUnsafeBytes { Socket.send(raw, rest($0, written)) } }
         let start = written - output.count
-        return secretOutput!.withBytes { Socket.send(raw, UnsafeRawBufferPointer(rebasing: $0[start...])) }
+        if let secretOutput { return secretOutput.withBytes { Socket.send(raw, rest($0, start)) } }
+        return bodyOutput.withUnsafeBytes { Socket.send(raw, rest($0, start)) }
     }
 
     private func send() {
-        while written < output.count + (secretOutput?.count ?? 0) {
+        let turnEnd = written + Self.bytesPerTurnMax
+        while written < outputCount {
+            // The loop reports at once that there is room for more.
+            guard written < turnEnd else { return waitForRoom() }
             switch sendSome() {
             case .bytes(let count):
                 written += count
                 waitingSince = listener.loop.now
-            case .wouldBlock:
-                // Nothing is read until the whole response is written.
-                listener.loop.set(deadline, at: listener.loop.now + listener.limits.writeTimeout)
-                return change(to: .write)
+            case .wouldBlock: return waitForRoom()
             case .failed: return close()
             }
         }
-        output = []
-        secretOutput = nil
+        (output, bodyOutput, secretOutput) = ([], [], nil)
         waitingSince = listener.loop.now
         if request.closes { return linger() }
         (phase, reader, hasHeadBegun) = (.readingHead, RequestReader(), false)
         listener.loop.set(deadline, at: listener.loop.now + listener.limits.idleTimeout)
         change(to: .read)
+    }
+
+    /// Nothing is read until the whole response is written.
+    private func waitForRoom() {
+        listener.loop.set(deadline, at: listener.loop.now + listener.limits.writeTimeout)
+        change(to: .write)
     }
 
     /// Processes input that has already arrived. The loop reports no event for it.
@@ -364,10 +399,14 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Closes the connection in any phase. A running call continues without it. Later calls do nothing.
     func close() {
-        if case .closed = phase { return }
+        switch phase {
+        case .closed: return
+        case .awaitingPage(let pages): pages.remove(number)
+        default: break
+        }
         phase = .closed
         body = nil
-        secretOutput = nil
+        (output, bodyOutput, secretOutput) = ([], [], nil)
         listener.loop.drop(deadline)
         if let watch { listener.loop.forget(watch) }
         watch = nil

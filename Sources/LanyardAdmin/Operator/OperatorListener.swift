@@ -3,6 +3,7 @@ import Glibc
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
+import LanyardTelemetry
 import Logging
 
 /// Accepts connections for health or admin, within its own connection limit and independently of the shards. Its handler decides on
@@ -26,6 +27,8 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     /// After an accept that failed for want of a descriptor. Short, because a probe waits, and a response has to come within 100 ms. A loop
     /// that lingers comes up to 10 ms later.
     private static let shortageDelay = Duration.milliseconds(10)
+    /// A connection counts as new for this long.
+    private static let freshTime = Duration.milliseconds(100)
     /// After any other accept that failed and would fail again.
     private static let failureDelay = Duration.milliseconds(100)
 
@@ -150,14 +153,20 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Closes one connection: first an idle one or one with an incomplete request, then one with a client that does not read its response.
-    /// False if calls of all connections are running.
+    /// Closes one connection: first one that is idle, that waits for a page or that has an incomplete request, then one with a client that
+    /// does not read its response, at last one that was accepted a moment ago. False if calls of all connections are running.
     private func closeLongestWaiting() -> Bool {
         let longest = connections.values.filter { !$0.isPerforming && !$0.isRejected }.min {
-            ($0.isWriting ? 1 : 0, $0.waitingSince, $0.number) < ($1.isWriting ? 1 : 0, $1.waitingSince, $1.number)
+            (rank($0), $0.waitingSince, $0.number) < (rank($1), $1.waitingSince, $1.number)
         }
         longest?.close()
         return longest != nil
+    }
+
+    /// A new connection may be a probe whose request has not been read yet. Clients that do not read must not cost it its response.
+    private func rank(_ connection: OperatorConnection) -> Int {
+        if loop.now - connection.acceptedAt < Self.freshTime { return 2 }
+        return connection.isWriting ? 1 : 0
     }
 
     /// Closes the connection with the oldest delayed response if there are too many of them.
@@ -236,6 +245,8 @@ enum OperatorDecision {
     case response(OperatorResponse)
     /// Responds after a delay. Nothing is read from this connection meanwhile.
     case delayed(OperatorResponse, Duration)
+    /// Responds when the page has been made. Nothing is read from this connection until then. A body is not read.
+    case page(MetricsPages, MetricsFormat)
     /// Reads the body, then performs the call.
     case call(OperatorCall)
 }

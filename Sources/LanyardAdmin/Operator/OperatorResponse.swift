@@ -64,11 +64,17 @@ package struct OperatorResponse: Equatable, Sendable {
         return .problem(problem.status, problem.name, problem.title, problem.detail, closes: true)
     }
 
-    /// The response as bytes (RFC 9112 §4), without a secret body, which the caller sends after it. `HEAD` gets the same
-    /// head without the body.
+    /// A longer body is sent as it is, after the head. Connections that send the same page share its memory.
+    private static let joinedBodyBytesMax = 8 << 10
+
+    /// The body if the caller sends it after what `write` returns, else empty.
+    var separateBody: [UInt8] { body.count > Self.joinedBodyBytesMax ? body : [] }
+
+    /// The response as bytes (RFC 9112 §4), without a secret body and without `separateBody`. `HEAD` gets the same head without the body.
     func write(isResponseToHead: Bool, closes: Bool, keepsHTTP10: Bool, at time: WallTime) -> [UInt8] {
         var out: [UInt8] = []
-        out.reserveCapacity(320 + body.count)
+        let hasBody = !isResponseToHead && body.count <= Self.joinedBodyBytesMax
+        out.reserveCapacity(320 + (hasBody ? body.count : 0))
         func line(_ text: String) { out.append(contentsOf: text.utf8) }
         line("HTTP/1.1 \(status) \(Self.reason(status))\r\n")
         // RFC 9110 §8.6: a 204 has no length, not even 0.
@@ -85,7 +91,7 @@ package struct OperatorResponse: Equatable, Sendable {
             out.append(contentsOf: room)
         }
         line("\r\n\r\n")
-        if !isResponseToHead { out.append(contentsOf: body) }
+        if hasBody { out.append(contentsOf: body) }
         return out
     }
 

@@ -26,7 +26,7 @@ final class SoakProbe: Sendable {
         Thread.detachNewThread {
             // Its own delays are not to be taken for Lanyard's; without root it stays as it is.
             setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, -10)
-            let paths = ["/livez", "/readyz", "/metrics", "/startupz"]
+            let paths = ["/livez", "/readyz", "/healthz", "/startupz"]
             for number in 0... where !state.box.withLock({ $0.isStopped }) {
                 let path = paths[number % paths.count]
                 let outcome = Result { try Self.ask(endpoint, path) }
