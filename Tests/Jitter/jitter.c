@@ -3,10 +3,11 @@
 //
 //     LD_PRELOAD=.build/debug/libJitter.so JITTER_SEED=7 lanyard run --config lanyard.yaml
 //
-// One call in a hundred sleeps for 0 to 20 ms, evenly distributed, and one in ten of those with which a thread wakes up. They are far
+// One call in a hundred is late by 0 to 20 ms, evenly distributed, and one in ten of those with which a thread wakes up. They are far
 // fewer, and what a busy machine delays most. A call that gives something away (send, sendto, sendmsg, write, eventfd_write, a wake by
-// futex) sleeps before it, a call that gets something (recv, read) behind it. So do the calls that wait: epoll_wait, sem_wait, a wait by
-// futex. A new thread may begin late. Without JITTER_SEED nothing sleeps.
+// futex) is delayed before it, a call that gets something (recv, read) behind it. So are the calls that wait: epoll_wait, sem_wait, a
+// wait by futex. A new thread may begin late. Without JITTER_SEED nothing is late. A thread that is delayed yields and does not sleep:
+// what waits until all threads sleep (Tests/VirtualClock) must not take it for one that has nothing to do.
 //
 // Each thread draws from a generator of its own, made of the seed and the thread's number. Threads are numbered in the order of their
 // first call. A seed repeats as far as the kernel starts the threads in the same order.
@@ -21,6 +22,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -33,9 +35,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const uint64_t one_call_in = 100, one_wake_in = 10, sleep_max_nanoseconds = 20 * 1000 * 1000;
+static const uint64_t one_call_in = 100, one_wake_in = 10, delay_max_nanoseconds = 20 * 1000 * 1000;
 
-/// 0: nothing sleeps.
+/// 0: nothing is late.
 static uint64_t seed;
 static atomic_uint_fast64_t threads;
 /// The state of this thread's generator; 0: it has made no call yet.
@@ -63,19 +65,26 @@ static long call_kernel(long number, long a, long b, long c, long d, long e, lon
     return next(number, a, b, c, d, e, f);
 }
 
-static void sleep_once_in(uint64_t calls) {
+/// The kernel's, also where a test moves the program's clock.
+static int64_t kernel_time(void) {
+    struct timespec time;
+    call_kernel(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&time, 0, 0, 0, 0);
+    return time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void delay_once_in(uint64_t calls) {
     if (seed == 0) return;
     if (state == 0) state = seed * 0xd1342543de82ef95 + atomic_fetch_add(&threads, 1);
     if (draw() % calls != 0) return;
     int saved = errno;
-    struct timespec length = {.tv_nsec = (long)(draw() % sleep_max_nanoseconds)};
-    call_kernel(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, (long)&length, 0, 0, 0);
+    int64_t end = kernel_time() + (int64_t)(draw() % delay_max_nanoseconds);
+    while (kernel_time() < end) sched_yield();
     errno = saved;
 }
 
-static void jitter(void) { sleep_once_in(one_call_in); }
+static void jitter(void) { delay_once_in(one_call_in); }
 
-static void wake_late(void) { sleep_once_in(one_wake_in); }
+static void wake_late(void) { delay_once_in(one_wake_in); }
 
 ssize_t send(int socket, const void *bytes, size_t count, int flags) {
     NEXT(send)

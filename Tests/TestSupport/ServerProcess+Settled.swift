@@ -29,9 +29,17 @@ extension ServerProcess {
                     switches += line.split(separator: "\t").last.flatMap { Int($0) } ?? 0
                 }
             }
+            if Self.isSanitizersOwn("\(folder)/\(thread)") { switches = 0 }
             activity.switches[thread] = switches
         }
         return activity
+    }
+
+    /// Whether this is the thread that the thread sanitizer adds to each program. It wakes ten times a second, which is no work of the
+    /// program: it waits in clock_nanosleep(2), as no thread of ours does.
+    private static func isSanitizersOwn(_ folder: String) -> Bool {
+        guard Sanitizer.isThread else { return false }
+        return (try? String(contentsOfFile: folder + "/wchan", encoding: .utf8)) == "hrtimer_nanosleep"
     }
 }
 
