@@ -33,14 +33,29 @@ int64_t clock_page_now(struct clock_page *page) {
 
 int clock_page_runs(struct clock_page *page) { return (int)(atomic_load(&page->time) & 1); }
 
+static void wake(struct clock_slot *slot) {
+    atomic_fetch_add(&slot->wakeups, 1);
+    syscall(SYS_futex, &slot->wakeups, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
 void clock_page_set(struct clock_page *page, int64_t elapsed, int runs) {
     atomic_store(&page->time, (runs ? kernel_clock(CLOCK_BOOTTIME) - elapsed : elapsed) * 2 + (runs ? 1 : 0));
     atomic_fetch_add(&page->generation, 1);
+    for (int index = 0; index < CLOCK_SLOTS_MAX; index++)
+        if (atomic_load(&page->slots[index].pid) != 0) wake(&page->slots[index]);
+}
+
+void clock_page_advance(struct clock_page *page, int64_t elapsed) {
+    atomic_store(&page->time, elapsed * 2);
+    uint32_t generation = atomic_fetch_add(&page->generation, 1) + 1;
     for (int index = 0; index < CLOCK_SLOTS_MAX; index++) {
         struct clock_slot *slot = &page->slots[index];
         if (atomic_load(&slot->pid) == 0) continue;
-        atomic_fetch_add(&slot->wakeups, 1);
-        syscall(SYS_futex, &slot->wakeups, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+        // A deadline that a thread sets now, it compares with the new time itself: the thread writes `next` before it reads the time.
+        if (atomic_load(&slot->next) > elapsed)
+            atomic_store(&slot->seen, generation);
+        else
+            wake(slot);
     }
 }
 

@@ -99,6 +99,8 @@ package final class FaultGate: Sendable {
         let upstream: RawEndpoint
         let state = Guarded(State())
         let threads = PeerThreads()
+        /// Signalled when the listener no longer refuses, and at the end.
+        let resumed = DispatchSemaphore(value: 0)
 
         init(listener: RawSocket, upstream: RawEndpoint) {
             self.listener = listener
@@ -116,11 +118,13 @@ package final class FaultGate: Sendable {
                 // A listener that is shut down refuses and stays bound; listen() opens it again.
                 let result = listener.use { refuse ? shutdown($0, CInt(SHUT_RD)) : listen($0, 1024) }
                 guard result == 0 else { throw TestFailure("switching to \(mode): errno \(errno)") }
+                if !refuse { resumed.signal() }
             }
         }
 
         func stop() {
             listener.close()
+            resumed.signal()
             cutAll(.close)
         }
 
@@ -129,8 +133,9 @@ package final class FaultGate: Sendable {
         func acceptAll() {
             while !listener.isClosed {
                 guard let client = listener.accept(with: nil) else {
-                    // While connections are refused, no event reports when listening starts again.
-                    usleep(2000)
+                    // A thread that polled would sleep between two polls, and a `TestClock` would let time pass. Without a refusal the
+                    // listener has just begun to listen again.
+                    if state.withLock({ $0.refusing }) { resumed.wait() } else { sched_yield() }
                     continue
                 }
                 let pair = Pair(client: client)

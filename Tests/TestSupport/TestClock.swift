@@ -83,11 +83,12 @@ package final class TestClock: Sendable {
         stop()
         defer { if wasRunning { run() } }
         let end = clock_page_now(page) + duration.nanoseconds
-        guard let body else {
-            while try step(to: end, grain) {}
-            return
+        try settleBlocking()
+        while try step(to: end, grain) {
+            guard let body else { continue }
+            try await body()
+            try settleBlocking()
         }
-        while try step(to: end, grain) { try await body() }
     }
 
     /// Passes time from deadline to deadline until `condition` is true, for waits whose length the program chooses.
@@ -106,34 +107,45 @@ package final class TestClock: Sendable {
         let end = clock_page_now(page) + limit.nanoseconds
         try await settle()
         while try await !condition() {
+            // A condition may make a request.
+            try settleBlocking()
             guard try step(to: end, grain) else {
                 throw TestFailure("not within \(limit) of the clock: \(what)")
             }
         }
     }
 
-    /// Waits until all sleep, passes the time to the next deadline, at most to `end`, and waits again.
+    /// While all sleep: passes the time to the next deadline, at most to `end`, and waits until they sleep again.
     ///
     /// - Returns: false at `end`.
     private func step(to end: Int64, _ grain: Duration) throws -> Bool {
-        try settleBlocking()
         let now = clock_page_now(page)
         guard now < end else { return false }
-        clock_page_set(page, min(end, max(clock_page_next(page), now + max(grain.nanoseconds, 1))), 0)
+        clock_page_advance(page, min(end, max(clock_page_next(page), now + max(grain.nanoseconds, 1))))
         try settleBlocking()
         return true
     }
 
     private func settleBlocking() throws {
-        let own = peers.withLock { $0.flatMap(\.all) }
         let patience = Patience()
         // In between it waits shorter than `blockUntil`: a long time has thousands of steps.
-        while clock_page_is_followed(page) == 0 || clock_page_is_quiet(page, own, CInt(own.count)) == 0 {
+        var pause: UInt32 = 20
+        while !isSettled {
             guard !patience.isExhausted else {
                 throw patience.failure("every thread under the clock sleeps:\n\(threads)")
             }
-            usleep(50)
+            usleep(pause)
+            pause = min(2 * pause, 400)
         }
+    }
+
+    private var isSettled: Bool {
+        guard clock_page_is_followed(page) != 0 else { return false }
+        let groups = peers.withLock { $0.map(\.group) }
+        // A thread that a peer has just made may not run yet. The next look finds it.
+        guard groups.allSatisfy({ $0.starting == 0 }) else { return false }
+        let own = groups.flatMap(\.threads)
+        return clock_page_is_quiet(page, own, CInt(own.count)) != 0 && peers.withLock { $0.map(\.group) } == groups
     }
 
     /// Each thread with its state and where it waits.
@@ -146,20 +158,36 @@ package final class TestClock: Sendable {
 
 /// The threads of a test's peer, such as a `FaultGate`, by the kernel's ids. A `TestClock` watches them.
 package final class PeerThreads: Sendable {
-    private let threads = Guarded<Set<pid_t>>([])
+    struct Group: Equatable {
+        /// The threads that run now.
+        var threads: Set<pid_t> = []
+        /// Threads that have been started and do not run yet.
+        var starting = 0
+        /// Threads so far. Two looks with the same number have the same threads, except for those that have ended.
+        var started = 0
+    }
+
+    private let state = Guarded(Group())
 
     package init() {}
 
-    /// The threads that run now.
-    var all: [pid_t] { threads.withLock { Array($0) } }
+    var group: Group { state.withLock { $0 } }
 
     /// Starts a thread that belongs to the peer.
     func start(_ work: @escaping @Sendable () -> Void) {
+        // It counts from here on. A clock that saw it only when it runs would let time pass before.
+        state.withLock {
+            $0.starting += 1
+            $0.started += 1
+        }
         Thread.detachNewThread { [self] in
             let own = clock_page_thread()
-            threads.withLock { _ = $0.insert(own) }
+            state.withLock {
+                $0.starting -= 1
+                $0.threads.insert(own)
+            }
             work()
-            threads.withLock { _ = $0.remove(own) }
+            state.withLock { _ = $0.threads.remove(own) }
         }
     }
 }

@@ -1,7 +1,10 @@
+import Dispatch
 import Foundation
 import Glibc
-import TestSupport
+import LanyardFoundations
 import Testing
+
+@testable import TestSupport
 
 /// The clock by a program that is not ours: Python reads the time, sleeps and waits by the same calls of libc.
 @Suite(.enabled(if: access("/usr/bin/python3", X_OK) == 0, "needs Python"))
@@ -98,5 +101,28 @@ struct TestClockTests {
         try await clock.pass(.seconds(1))
         try await parent.event("child woke")
         try await parent.event("child ended")
+    }
+
+    @Test("no time passes before a thread sleeps that a watched thread has started")
+    func peers() async throws {
+        let clock = try TestClock()
+        let peers = PeerThreads()
+        clock.watch(peers)
+        let isDone = Guarded(false)
+        let end = DispatchSemaphore(value: 0)
+        peers.start {
+            peers.start {
+                // Some ten milliseconds of work: longer than `settle` needs to find two threads asleep.
+                var sum = 0
+                for number in 0..<2_000_000 { sum &+= number }
+                isDone.withLock { $0 = sum > 0 }
+                end.wait()
+            }
+            end.wait()
+        }
+        try await clock.settle()
+        #expect(isDone.withLock { $0 })
+        end.signal()
+        end.signal()
     }
 }

@@ -60,6 +60,9 @@ int clock_page_runs(struct clock_page *page);
 /// Sets the time and tells each process. The clock stands, or runs from that time.
 void clock_page_set(struct clock_page *page, int64_t elapsed, int runs);
 
+/// Passes the time of a clock that stands, while every thread of every process sleeps. Wakes only processes with a deadline up to then.
+void clock_page_advance(struct clock_page *page, int64_t elapsed);
+
 /// Waits at most a millisecond for a process that has not yet acted on the latest generation. Frees the slots of processes that have ended.
 ///
 /// - Returns: whether all have.
