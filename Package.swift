@@ -95,7 +95,10 @@ let package = Package(
         .module("LanyardSessions", ["LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
         .module(
             "LanyardIdentity",
-            ["CCurl", "CLinux", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
+            [
+                "CCurl", "CLinux", "COpenSSL", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings",
+                logging,
+            ]),
         .module(
             "LanyardVault", ["COpenSSL", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", logging]),
         .module("LanyardTelemetry", ["CLinux", "LanyardFoundations", "LanyardSettings", logging]),

@@ -5,6 +5,7 @@
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <resolv.h>
@@ -28,6 +29,13 @@ int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *
     *gid = peer.gid;
     *pid = peer.pid;
     return 0;
+}
+
+uint64_t lanyard_tcp_received(int socket) {
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length)) return 0;
+    return info.tcpi_bytes_received;
 }
 
 int lanyard_take_read_lease(int descriptor) {

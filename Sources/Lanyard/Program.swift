@@ -16,7 +16,9 @@ final class Program: Sendable {
     private let path: RequestPath
     private let sessions: SessionService
     private let store: any SessionStore
-    private let identities: EventLoop
+    /// Of watches of files. Identity calls have loops of their own.
+    private let fileLoop: EventLoop
+    private let sources: SessionSources
     private let memory: MemoryTrimmer
     private let files = FileReader.ofCredentials()
     /// Reads capabilities and no other file, so that credentials that hang do not delay them.
@@ -62,17 +64,18 @@ final class Program: Sendable {
             capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
             names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(configuration.log.logsAccess), log: log)
-        identities = try EventLoop(label: "lanyard.identities")
+        fileLoop = try EventLoop(label: "lanyard.files")
         capabilities = CapabilityWatches(
-            configuration.listeners, for: path, by: capabilityFiles, on: identities, log: log)
-        self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: identities, log: log)
+            configuration.listeners, for: path, by: capabilityFiles, on: fileLoop, log: log)
+        self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: fileLoop, log: log)
         self.listenerTLS = ListenerTLSWatches(
-            listenerTLS, configuration.listeners, for: path, on: identities, log: log)
-        memory = MemoryTrimmer(of: path.buffers, on: identities)
+            listenerTLS, configuration.listeners, for: path, on: fileLoop, log: log)
+        memory = MemoryTrimmer(of: path.buffers, on: fileLoop)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        self.identityTLS = IdentityTLSWatches(on: identities, log: log)
-        let sources = SessionSources(by: files, on: identities, warning, self.identityTLS)
-        let made = sources.make(configuration, identityTLS)
+        self.identityTLS = IdentityTLSWatches(on: fileLoop, log: log)
+        let sources = SessionSources(by: files, on: fileLoop, warning, self.identityTLS)
+        self.sources = sources
+        let made = try sources.make(configuration, identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
         sessions = try SessionService(
@@ -162,7 +165,8 @@ final class Program: Sendable {
         stop.start()
         operatorLoop.start()
         health?.start()
-        identities.start()
+        fileLoop.start()
+        sources.start()
         path.start(active: sessions.report.activeUser)
         capabilities.start()
         upstreamTLS.start()

@@ -113,7 +113,8 @@ extension Configuration {
     var unverifiedRoutes: [String] { routes.filter(\.skipsVerification).map(\.route.name) }
 
     /// Descriptors for health and admin connections, event loops, files and identity calls.
-    private static let descriptorsKept = 200
+    /// Each identity has an event loop with four; there is room for eight.
+    private var descriptorsKept: Int { 200 + 4 * max(identities.count - 8, 0) }
 
     /// Fits the limits to the descriptor limit. Each client needs two descriptors: its own and one for its upstream connection.
     ///
@@ -122,7 +123,7 @@ extension Configuration {
     func fittedToDescriptorLimit(_ log: Logger) -> Configuration {
         var configuration = self
         let descriptors = Machine.raiseDescriptorLimit()
-        let connectionsMax = max((descriptors - Self.descriptorsKept) / 2, 16)
+        let connectionsMax = max((descriptors - descriptorsKept) / 2, 16)
         if configuration.limits.connectionsMax > connectionsMax {
             log.warning(
                 "limits.connections_max is lowered: two descriptors for each connection are more than ulimit -n allows",
@@ -133,7 +134,7 @@ extension Configuration {
             configuration.limits.connectionsMax = connectionsMax
         }
         configuration.limits.upstreamConnectionsMax = max(
-            descriptors - Self.descriptorsKept - configuration.limits.connectionsMax, connectionsMax)
+            descriptors - descriptorsKept - configuration.limits.connectionsMax, connectionsMax)
         return configuration
     }
 }

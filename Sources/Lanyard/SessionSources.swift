@@ -34,12 +34,19 @@ final class SessionSources: Sendable {
         }
     }
 
+    private struct State {
+        /// The running configuration.
+        var running = Made()
+        /// Loops of identities run.
+        var isStarted = false
+    }
+
     private let files: FileReader
+    /// Of secret files. Identity calls are not on it.
     private let loop: EventLoop
     private let warning: SecretFileWarning
     private let tlsWatches: IdentityTLSWatches
-    /// The running configuration.
-    private let running = Guarded(Made())
+    private let state = Guarded(State())
 
     /// - Parameter tlsWatches: follow the TLS files of the running configuration.
     init(by files: FileReader, on loop: EventLoop, _ warning: SecretFileWarning, _ tlsWatches: IdentityTLSWatches) {
@@ -58,8 +65,13 @@ final class SessionSources: Sendable {
     func reload(
         _ configuration: Configuration, _ tls: IdentityTLS, apply: (SessionConfiguration) -> [String]
     ) -> [String] {
-        let made = make(configuration, tls)
-        if !made.isSame(as: running.withLock { $0 }) {
+        let made: Made
+        do throws(SystemError) {
+            made = try make(configuration, tls)
+        } catch {
+            return ["\(error); raise the limit of open files (LimitNOFILE)"]
+        }
+        if !made.isSame(as: state.withLock { $0.running }) {
             let obstacles = apply(made.configuration)
             guard obstacles.isEmpty else { return obstacles }
         }
@@ -69,20 +81,41 @@ final class SessionSources: Sendable {
 
     /// This configuration is the running one from now on.
     func use(_ made: Made) {
-        running.withLock { $0 = made }
+        let (former, isStarted) = state.withLock { state in
+            defer { state.running = made }
+            return (state.running.services, state.isStarted)
+        }
+        if isStarted {
+            for (name, service) in made.services where former[name] !== service { service.start() }
+        }
         tlsWatches.follow(made.tls, of: made.services)
     }
 
+    /// Starts the loops of all identities. Once.
+    func start() {
+        let services = state.withLock { state in
+            state.isStarted = true
+            return state.running.services
+        }
+        for service in services.values { service.start() }
+    }
+
     /// Makes what the running configuration does not have. Nothing of it does I/O yet.
-    func make(_ configuration: Configuration, _ tls: IdentityTLS) -> Made {
-        let running = running.withLock { $0 }
+    ///
+    /// - Throws: there is no descriptor for the loop of an identity.
+    func make(_ configuration: Configuration, _ tls: IdentityTLS) throws(SystemError) -> Made {
+        let running = state.withLock { $0.running }
         var made = Made()
         made.tls = tls
         made.settings = SessionSettings(
             refresh: configuration.refresh, login: configuration.login, activeUser: configuration.configuredActiveUser,
             activatesNextOnLogout: configuration.activatesNextOnLogout)
-        made.identities = configuration.identities.map { settings in
-            (settings, running.identities.first { $0.settings == settings }?.made ?? identity(settings, tls))
+        for settings in configuration.identities {
+            if let kept = running.identities.first(where: { $0.settings == settings }) {
+                made.identities.append(kept)
+            } else {
+                made.identities.append((settings, try identity(settings, tls)))
+            }
         }
         made.users = configuration.users.compactMap { settings in
             guard let identity = made.identities.first(where: { $0.settings.name == settings.identity }) else {
@@ -94,13 +127,16 @@ final class SessionSources: Sendable {
         return made
     }
 
-    private func identity(_ settings: IdentitySettings, _ tls: IdentityTLS) -> ConfiguredIdentity {
+    /// Each service has a loop of its own, so one that keeps libcurl busy delays the calls of no other.
+    private func identity(
+        _ settings: IdentitySettings, _ tls: IdentityTLS
+    ) throws(SystemError) -> ConfiguredIdentity {
         switch settings.kind {
         case .fixed: return ConfiguredIdentity(settings.name, .fixed)
         case .appServices(let app):
             let service = AppServicesIdentity(
-                settings, app: app, tls: tls.contents(of: settings), version: BuildVersion.number, by: files, on: loop,
-                warning: warning)
+                settings, app: app, tls: tls.contents(of: settings), version: BuildVersion.number, by: files,
+                on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
             return ConfiguredIdentity(settings.name, .service(service, app.rotation))
         }
     }

@@ -36,7 +36,7 @@ package final class TLSRelay: Sendable {
     /// The most bytes of ciphertext that one connection has received, and that one has sent.
     package var longest: (received: Int, sent: Int) { core.state.withLock { $0.longest } }
 
-    private static func makeContext(_ role: Role, _ version: CInt) throws -> OpaquePointer {
+    static func makeContext(_ role: Role, _ version: CInt) throws -> OpaquePointer {
         let method = if case .server = role { TLS_server_method() } else { TLS_client_method() }
         guard let context = SSL_CTX_new(method) else { throw TestFailure("no context") }
         if case .server(let issued) = role {

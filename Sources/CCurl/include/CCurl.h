@@ -40,6 +40,19 @@ static inline CURLcode lanyard_curl_set_open_callback(CURL *easy, lanyard_curl_o
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, call);
 }
 
+/* Called before each handshake with its context (SSL_CTX *); anything but CURLE_OK ends the transfer. */
+typedef CURLcode (*lanyard_curl_context_callback)(CURL *easy, void *tls, void *context);
+static inline CURLcode lanyard_curl_set_context_callback(CURL *easy, lanyard_curl_context_callback call) {
+    return curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, call);
+}
+
+/* Called in each step of a transfer; anything but 0 ends it. */
+typedef int (*lanyard_curl_step_callback)(
+    void *context, curl_off_t toReceive, curl_off_t received, curl_off_t toSend, curl_off_t sent);
+static inline CURLcode lanyard_curl_set_step_callback(CURL *easy, lanyard_curl_step_callback call) {
+    return curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, call);
+}
+
 static inline CURLcode lanyard_curl_get_long(CURL *easy, CURLINFO info, long *value) {
     return curl_easy_getinfo(easy, info, value);
 }

@@ -87,6 +87,25 @@ int lanyard_tls_protect_ticket(
     EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, const unsigned char *cipher_key, const unsigned char *mac_key,
     const unsigned char *iv, int encrypts);
 
+/* Demands that the certificate has this name among its alternative names. The one rule of every client of TLS. 1, or 0. */
+int lanyard_tls_require_host(X509_VERIFY_PARAM *parameters, const char *name, size_t length);
+
+/* Messages of handshakes that a client reads of one connection whose caller cannot count them itself. A handshake has at most 8, and a
+   service sends a few session tickets after it. */
+enum { LANYARD_TLS_MESSAGES_MAX = 40 };
+
+/* What such a connection has received. Outlives the connection. */
+typedef struct {
+    unsigned messages;
+    /* One message too many has come: the connection reads nothing more. */
+    _Bool is_exceeded;
+} lanyard_tls_tally;
+
+/* For a library that makes and uses the connections of `context` itself, as libcurl does, with the peer's name as SNI unless the peer is
+   an address. Counts and limits the messages. Demands the name, and of a peer that is an address that its certificate names one: the
+   library compares it. */
+void lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally);
+
 /* Kinds of subject alternative names, as bits. */
 enum { LANYARD_SAN_DNS = 1, LANYARD_SAN_URI = 2, LANYARD_SAN_EMAIL = 4, LANYARD_SAN_IP = 8 };
 

@@ -28,6 +28,7 @@ package final class AppServicesIdentity: IdentityService {
     package var accounts: (any AccountService)? { self }
     private let files: FileReader
     private let loop: EventLoop
+    private let ownsLoop: Bool
     let http: CurlMulti
     private let limits: CurlLimits
     private let warning: SecretFileWarning
@@ -45,13 +46,14 @@ package final class AppServicesIdentity: IdentityService {
     /// - Parameters:
     ///   - tls: what the files of `settings` hold.
     ///   - version: Lanyard's version, for `options.device`.
-    ///   - loop: the loop of identity calls; several identities may share one.
+    ///   - loop: of its calls. libcurl works on it, as fast as the service sends.
+    ///   - ownsLoop: the loop is of this identity alone: `start` starts it, and it ends with the identity.
     ///   - limits: time limits; shorter ones are for tests.
     package init(
         _ settings: IdentitySettings, app: IdentitySettings.AppServices,
         tls: IdentityTLSContents = IdentityTLSContents(), version: String,
         by files: FileReader = .ofCredentials(), on loop: EventLoop,
-        limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
+        ownsLoop: Bool = false, limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
         logger: Logger = Logger(label: "lanyard.identity")
     ) {
         self.files = files
@@ -66,6 +68,7 @@ package final class AppServicesIdentity: IdentityService {
         ])
         device = AppServicesDevice(appID: app.appID, version: version)
         self.loop = loop
+        self.ownsLoop = ownsLoop
         http = CurlMulti(
             on: loop,
             trust: CurlTrust(
@@ -78,6 +81,12 @@ package final class AppServicesIdentity: IdentityService {
     deinit {
         let http = self.http
         loop.post { http.stop() }
+        if ownsLoop { loop.stop() }
+    }
+
+    /// Starts its own loop. Once. Calls that were made before proceed from now on.
+    package func start() {
+        if ownsLoop { loop.start() }
     }
 
     /// The TLS files hold something else. Calls that start from now on use it.

@@ -224,8 +224,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         return true
     }
 
-    private static let onSocket: lanyard_curl_socket_callback = { _, descriptor, what, context, _ in
-        Unmanaged<CurlMulti>.fromOpaque(context!).takeUnretainedValue().watch(descriptor, what)
+    private static let onSocket: lanyard_curl_socket_callback = { easy, descriptor, what, context, _ in
+        Unmanaged<CurlMulti>.fromOpaque(context!).takeUnretainedValue().watch(descriptor, of: easy, what)
         return 0
     }
 
@@ -234,7 +234,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         return 0
     }
 
-    private func watch(_ descriptor: CInt, _ what: CInt) {
+    private func watch(_ descriptor: CInt, of easy: UnsafeMutableRawPointer?, _ what: CInt) {
         guard what != CURL_POLL_REMOVE else {
             sockets.removeValue(forKey: descriptor)?.unwatch(on: loop)
             return
@@ -242,7 +242,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         var readiness: IOReadiness = []
         if what & CURL_POLL_IN != 0 { readiness.insert(.read) }
         if what & CURL_POLL_OUT != 0 { readiness.insert(.write) }
-        let socket = sockets[descriptor] ?? CurlSocket(descriptor, of: self)
+        let socket = sockets[descriptor] ?? CurlSocket(descriptor, of: self, for: easy.flatMap { running[$0] })
         sockets[descriptor] = socket
         // A socket that cannot be watched (no memory for epoll) gets no events: its transfer ends by its time limit.
         do { try socket.watch(for: readiness, on: loop) } catch {}
@@ -258,11 +258,14 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 package final class CurlSocket: Watcher, @unchecked Sendable {
     private unowned let multi: CurlMulti
     private let descriptor: CInt
+    private let transfer: CurlTransfer?
     private var watch: EventLoop.Watch?
 
-    init(_ descriptor: CInt, of multi: CurlMulti) {
+    init(_ descriptor: CInt, of multi: CurlMulti, for transfer: CurlTransfer?) {
         self.descriptor = descriptor
         self.multi = multi
+        self.transfer = transfer
+        transfer?.descriptors.insert(descriptor)
     }
 
     /// Begins to watch, or changes what is watched.
@@ -278,6 +281,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
     func unwatch(on loop: EventLoop) {
         if let watch { loop.unwatch(watch) }
         watch = nil
+        transfer?.descriptors.remove(descriptor)
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {

@@ -72,7 +72,7 @@ package struct IdentityConnection: Equatable, Sendable {
 
 /// What the files of an identity's `tls` hold, in PEM. nil: no such file is configured.
 ///
-/// libcurl gets the contents, never a path: it would open the file on the loop of all identities, where a file that hangs
+/// libcurl gets the contents, never a path: it would open the file on the identity's loop, where a file that hangs
 /// stops every call.
 package struct IdentityTLSContents: Equatable, Sendable {
     /// Replaces the system's certificate authorities.
@@ -101,7 +101,16 @@ package struct CurlLimits: Equatable, Sendable {
     package var connectTimeout = Duration.seconds(5)
     /// The whole exchange: the location request, the wait for a free slot, and the transfer.
     package var totalTimeout = Duration.seconds(30)
+    /// Steps of libcurl in one transfer. A step reads at most 101 times `bufferBytes`, and at least one byte; the response to CONNECT is
+    /// read in steps of one byte. So this bounds the CPU time of a response that comes byte by byte.
+    package var stepsMax = 1 << 16
     package init() {}
+
+    /// libcurl's least. libcurl reads until nothing is left, or this 101 times, before anything else has its turn.
+    static let bufferBytes = 1024
+
+    /// Bytes that may come from the network, for a body of at most `bodyBytes`. Framing that makes more of it is a flood.
+    static func rawBytesMax(bodyBytes: Int) -> UInt64 { UInt64(4 * bodyBytes + (256 << 10)) }
 
     /// The part of `totalTimeout` that must be left when a transfer starts: a request that is sent and then abandoned is worse
     /// than one never sent.

@@ -1,5 +1,6 @@
 import CCurl
 import CLinux
+import COpenSSL
 import Glibc
 import LanyardFoundations
 import LanyardSettings
@@ -35,8 +36,25 @@ final class CurlTransfer {
         }
     }
 
+    /// Why a transfer is ended that receives, and comes no further.
+    private enum Flood {
+        case bytes(Int)
+        case steps
+        case messages
+
+        var message: String {
+            switch self {
+            case .bytes(let max): "more than \(max >> 10) KiB came for it"
+            case .steps: "it came in too many small pieces"
+            case .messages: "more than \(LANYARD_TLS_MESSAGES_MAX) messages of TLS came that carry no data"
+            }
+        }
+    }
+
     let request: CurlRequest
     let easy: UnsafeMutableRawPointer
+    /// The sockets that libcurl watches for this transfer. `CurlMulti` keeps the list.
+    var descriptors: Set<CInt> = []
     private var reply: Reply?
     private var list: UnsafeMutablePointer<curl_slist>?
     private let errorBuffer: UnsafeMutablePointer<CChar>
@@ -45,6 +63,9 @@ final class CurlTransfer {
     private var headIsComplete = false
     private var fields = CurlResponse.Fields()
     private var isTooLarge = false
+    private var stepsLeft = 0
+    private var flood: Flood?
+    private let tally: UnsafeMutablePointer<lanyard_tls_tally>
     private var restrictedToLoopback = false
     /// An address to which a connection was refused.
     private var prohibited: ProhibitedAddress?
@@ -61,12 +82,15 @@ final class CurlTransfer {
         self.easy = easy
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+        tally = .allocate(capacity: 1)
+        tally.initialize(to: lanyard_tls_tally())
     }
 
     deinit {
         curl_easy_cleanup(easy)
         curl_slist_free_all(list)
         errorBuffer.deallocate()
+        tally.deallocate()
     }
 
     /// Replies with the outcome. Later calls do nothing.
@@ -80,7 +104,8 @@ final class CurlTransfer {
     func outcome(_ code: CURLcode) -> Result<CurlResponse, CurlError> {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
-        guard code == CURLE_OK else {
+        if tally.pointee.is_exceeded { flood = .messages }
+        guard code == CURLE_OK, flood == nil else {
             if let prohibited, !hasAllowedConnection {
                 return .failure(CurlError(kind: .prohibited, wasRequestSent: false, message: prohibited.message))
             }
@@ -178,10 +203,13 @@ final class CurlTransfer {
     func prepare(_ trust: CurlTrust, _ limits: CurlLimits, timeLeft: Duration) -> Bool {
         requestStartedAt = .now
         let total = min(timeLeft, limits.totalTimeout)
+        stepsLeft = limits.stepsMax
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         return setFixedOptions() && setTrust(trust) && setRequest()
             && set(CURLOPT_TIMEOUT_MS, max(Int(total.nanoseconds / 1_000_000), 1))
             && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connectTimeout).nanoseconds / 1_000_000), 1))
+            && set(CURLOPT_XFERINFODATA, own: own)
+            && lanyard_curl_set_step_callback(easy, Self.onStep) == CURLE_OK
             && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
             && set(CURLOPT_WRITEDATA, own: own) && set(CURLOPT_HEADERDATA, own: own)
             && lanyard_curl_set_data_callback(easy, CURLOPT_WRITEFUNCTION, Self.onBody) == CURLE_OK
@@ -193,7 +221,9 @@ final class CurlTransfer {
         set(CURLOPT_NOSIGNAL, 1)
             // Otherwise a time-out or a removal during name resolution waits for the resolver's thread.
             && set(CURLOPT_QUICK_EXIT, 1)
-            && set(CURLOPT_NOPROGRESS, 1)
+            // The callback for progress is called in every step.
+            && set(CURLOPT_NOPROGRESS, 0)
+            && set(CURLOPT_BUFFERSIZE, CurlLimits.bufferBytes)
             && set(CURLOPT_VERBOSE, 0)
             && set(CURLOPT_FOLLOWLOCATION, 0)
             && set(CURLOPT_UNRESTRICTED_AUTH, 0)
@@ -209,7 +239,11 @@ final class CurlTransfer {
 
     private func setTrust(_ trust: CurlTrust) -> Bool {
         guard set(CURLOPT_SSL_VERIFYPEER, 1), set(CURLOPT_SSL_VERIFYHOST, 2),
-            set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2)
+            set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2),
+            // Each call is a handshake of its own, which verifies the service.
+            set(CURLOPT_SSL_SESSIONID_CACHE, 0),
+            set(CURLOPT_SSL_CTX_DATA, own: UnsafeMutableRawPointer(tally)),
+            lanyard_curl_set_context_callback(easy, Self.onContext) == CURLE_OK
         else { return false }
         if let authorities = trust.tls.authorities {
             // Otherwise Debian's folder of authorities would be trusted too.
@@ -323,6 +357,30 @@ final class CurlTransfer {
         return false
     }
 
+    private static let onContext: lanyard_curl_context_callback = { _, context, tally in
+        lanyard_tls_guard_client(OpaquePointer(context), tally!.assumingMemoryBound(to: lanyard_tls_tally.self))
+        return CURLE_OK
+    }
+
+    // MARK: Floods
+
+    private static let onStep: lanyard_curl_step_callback = { context, _, _, _, _ in
+        Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue().endsFlood() ? 1 : 0
+    }
+
+    /// Whether this step ends the transfer. libcurl has no limit of what reaches none of its other callbacks, such as the extension of a
+    /// chunk.
+    private func endsFlood() -> Bool {
+        let bytesMax = CurlLimits.rawBytesMax(bodyBytes: request.responseBytesMax)
+        stepsLeft -= 1
+        if stepsLeft < 0 {
+            flood = .steps
+        } else if descriptors.contains(where: { lanyard_tcp_received($0) > bytesMax }) {
+            flood = .bytes(Int(bytesMax))
+        }
+        return flood != nil
+    }
+
     // MARK: Received bytes
 
     private static let onBody: lanyard_curl_data_callback = { bytes, size, count, context in
@@ -387,7 +445,7 @@ final class CurlTransfer {
     // MARK: Errors
 
     private func kind(_ code: CURLcode) -> CurlError.Kind {
-        if isTooLarge { return .tooLarge }
+        if isTooLarge || flood != nil || hasEndlessLine(code) { return .tooLarge }
         return switch code {
         case CURLE_OPERATION_TIMEDOUT: .timedOut
         case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT: .unreachable
@@ -399,11 +457,16 @@ final class CurlTransfer {
         }
     }
 
+    /// libcurl says that it lacks memory when a line is longer than its limit. Where memory is short Lanyard ends.
+    private func hasEndlessLine(_ code: CURLcode) -> Bool { code == CURLE_OUT_OF_MEMORY && wasRequestSent }
+
     /// libcurl's message. Its longer text is used only if it consists of our settings, the system's and the TLS library's texts, never of a
     /// response.
     private func message(_ code: CURLcode) -> String {
         let short = String(cString: curl_easy_strerror(code))
-        if kind(code) == .tooLarge {
+        if let flood { return flood.message }
+        if hasEndlessLine(code) { return "a line of its head is longer than 100 KiB" }
+        if isTooLarge {
             return "its head is larger than 64 KiB or its body larger than \(request.responseBytesMax >> 20) MiB"
         }
         switch code {

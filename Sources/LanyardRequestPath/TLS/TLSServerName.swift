@@ -40,12 +40,9 @@ package enum TLSServerName: Equatable, Sendable {
     /// Demands the name of every certificate that the context verifies.
     func install(in context: OpaquePointer) throws(TLSFileError) {
         let parameters = SSL_CTX_get0_param(context)
-        // A certificate's common name says nothing, and a wildcard stands for one whole label (RFC 9525 6.3, 6.4).
-        X509_VERIFY_PARAM_set_hostflags(
-            parameters, CUnsignedInt(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS))
         let isSet =
             switch self {
-            case .dns(let name): X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count)
+            case .dns(let name): lanyard_tls_require_host(parameters, name, name.utf8.count)
             case .address(let bytes): X509_VERIFY_PARAM_set1_ip(parameters, bytes, bytes.count)
             }
         guard isSet == 1 else { throw .badName }

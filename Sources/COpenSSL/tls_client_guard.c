@@ -1,0 +1,58 @@
+#include <string.h>
+
+#include "COpenSSL.h"
+
+/* Whose certificate */
+
+int lanyard_tls_require_host(X509_VERIFY_PARAM *parameters, const char *name, size_t length) {
+    /* A certificate's common name says nothing, and a wildcard stands for one whole label (RFC 9525 6.3, 6.4). */
+    X509_VERIFY_PARAM_set_hostflags(
+        parameters, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return X509_VERIFY_PARAM_set1_host(parameters, name, length);
+}
+
+static int names_an_address(X509 *certificate) {
+    GENERAL_NAMES *names = certificate ? X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL) : NULL;
+    int found = 0;
+    for (int place = 0; place < sk_GENERAL_NAME_num(names) && !found; place++)
+        found = sk_GENERAL_NAME_value(names, place)->type == GEN_IPADD;
+    GENERAL_NAMES_free(names);
+    return found;
+}
+
+/* In place of X509_verify_cert() alone. */
+static int verify(X509_STORE_CTX *store, void *context) {
+    (void)context;
+    const SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    const char *name = ssl ? SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) : NULL;
+    if (name) {
+        if (lanyard_tls_require_host(X509_STORE_CTX_get0_param(store), name, strlen(name)) != 1) {
+            X509_STORE_CTX_set_error(store, X509_V_ERR_OUT_OF_MEM);
+            return 0;
+        }
+    } else if (!names_an_address(X509_STORE_CTX_get0_cert(store))) {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_IP_ADDRESS_MISMATCH);
+        return 0;
+    }
+    return X509_verify_cert(store);
+}
+
+/* How many messages */
+
+static void count_message(
+    int is_sent, int version, int type, const void *bytes, size_t length, SSL *ssl, void *context) {
+    (void)version, (void)bytes, (void)length;
+    lanyard_tls_tally *tally = context;
+    if (is_sent || type != SSL3_RT_HANDSHAKE || ++tally->messages <= LANYARD_TLS_MESSAGES_MAX) return;
+    tally->is_exceeded = 1;
+    /* OpenSSL then reads no further record, also in a loop that it is in. */
+    SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+}
+
+void lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally) {
+    /* One call handles one message and then returns. */
+    SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
+    SSL_CTX_set_msg_callback(context, count_message);
+    SSL_CTX_set_msg_callback_arg(context, tally);
+    SSL_CTX_set_cert_verify_callback(context, verify, NULL);
+}
