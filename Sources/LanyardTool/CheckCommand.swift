@@ -1,5 +1,6 @@
 import ArgumentParser
 import Lanyard
+import LanyardClient
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
@@ -55,7 +56,7 @@ struct CheckCommand: ParsableCommand {
             throw ExitCode(78)
         }
         if printsConfiguration {
-            Report.output(loaded.printed, terminator: "")
+            Report.output(OperatorText(page: loaded.printed))
         } else {
             Report.output("The configuration is valid.")
         }

@@ -20,7 +20,7 @@ struct HealthCommand: ParsableCommand {
         let address = try health.address(exitCode: 1)
         let probe = HealthProbe(address, ready ? "/readyz" : "/livez", within: .seconds(2))
         guard probe.isGood else {
-            for line in probe.messages { Report.error(line) }
+            Report.error(probe.messages)
             throw ExitCode.failure
         }
         // A probe of an orchestrator says nothing when all is well.

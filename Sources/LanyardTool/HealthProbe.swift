@@ -1,5 +1,4 @@
 import LanyardClient
-import LanyardConfiguration
 import LanyardFoundations
 import LanyardSettings
 
@@ -7,7 +6,7 @@ import LanyardSettings
 struct HealthProbe {
     let isGood: Bool
     /// Lines for standard error; empty if all is well.
-    let messages: [String]
+    let messages: OperatorText
 
     /// - Parameter limit: for the whole probe.
     init(_ address: ListenerSettings.Address, _ path: String, within limit: Duration) {
@@ -16,14 +15,17 @@ struct HealthProbe {
         do throws(HTTPClientError) {
             let response = try HTTPClient(address, limits: limits).perform(HTTPClient.Request("GET", path))
             isGood = response.status == 200
-            messages = isGood ? [] : ["\(path) of \(address): \(response.status)"] + Self.faults(response.body)
+            messages =
+                isGood
+                ? OperatorText([])
+                : OperatorText(["\(path) of \(address): \(response.status)"] + Self.faults(response.body))
         } catch {
             isGood = false
-            messages = ["\(path) of \(address): \(error.message)"] + Self.remedy(error)
+            messages = OperatorText(["\(path) of \(address): \(error.message)"] + Self.remedy(error))
         }
     }
 
-    private static func remedy(_ error: HTTPClientError) -> [String] {
+    private static func remedy(_ error: HTTPClientError) -> [OperatorText] {
         switch error {
         case .notConnected, .notConnectable:
             ["what to do: start it with lanyard run, or name its health listener with --health or --config"]
@@ -32,23 +34,22 @@ struct HealthProbe {
         }
     }
 
-    private static let otherServerRemedy =
+    private static let otherServerRemedy: OperatorText =
         "what to do: name the health listener with --health or --config; something else may respond there"
 
     /// The failing checks with what to do; the whole body if it is no health page.
-    private static func faults(_ body: Secret) -> [String] {
+    private static func faults(_ body: Secret) -> [OperatorText] {
         guard let checks = JSONValue.read(body)?["checks"]?.elements, !checks.isEmpty else {
-            let text = body.count > 0 ? [body.withBytes { shown(String(decoding: $0, as: UTF8.self)) }] : []
+            let text =
+                body.count > 0 ? [body.withBytes { OperatorText(line: String(decoding: $0, as: UTF8.self)) }] : []
             return text + [otherServerRemedy]
         }
         return checks.filter { $0["ok"]?.bool == false }.flatMap { check in
             let name = check["name"]?.string ?? "-"
             let reason = check["reason"]?.string ?? "-"
-            let user = name.hasPrefix("session:") ? shown(String(name.dropFirst("session:".count))) : "NAME"
+            let user = name.hasPrefix("session:") ? String(name.dropFirst("session:".count)) : "NAME"
             let remedy = ReadinessRemedy.text(reason, user: user) ?? "docs/operating.md explains the reasons"
-            return [shown("failing: \(name): \(reason)"), "what to do: \(remedy)"]
+            return ["failing: \(name): \(reason)", "what to do: \(remedy)"] as [OperatorText]
         }
     }
-
-    private static func shown(_ text: String) -> String { ConfigurationText.line(text) }
 }

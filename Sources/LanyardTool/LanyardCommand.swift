@@ -1,6 +1,7 @@
 import ArgumentParser
 import CBuildCommit
 import Lanyard
+import LanyardClient
 
 /// `lanyard`. The root command is synchronous, because an asynchronous one has four threads before its first line. A sandbox applies
 /// only to the calling thread and the threads that it starts.
@@ -52,9 +53,9 @@ struct LanyardCommand: ParsableCommand {
             if !message.isEmpty {
                 // Requested help is output, not an error.
                 if status == 0 {
-                    Report.output(CompletionScript.completed(message, arguments))
+                    Report.output(OperatorText(page: CompletionScript.completed(message, arguments)))
                 } else {
-                    Report.error(message)
+                    Report.error(OperatorText(page: message))
                 }
             }
             Report.exit(status)
@@ -69,7 +70,7 @@ struct VersionCommand: ParsableCommand {
 
     static let text = "lanyard \(BuildVersion.number) (commit \(BuildCommit.text))"
 
-    func run() { Report.output(Self.text) }
+    func run() { Report.output(OperatorText(line: Self.text)) }
 }
 
 /// The source that this program was built from.

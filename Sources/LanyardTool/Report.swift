@@ -1,10 +1,11 @@
 import ArgumentParser
 import Glibc
+import LanyardClient
 import LanyardConfiguration
 import LanyardFoundations
 import Synchronization
 
-/// The output of commands for the operator, and whether it could be written.
+/// The output of commands for the operator, and whether it could be written. No command writes in another way.
 enum Report {
     /// EX_IOERR of sysexits.h: the output could not be written.
     private static let outputFailed: Int32 = 74
@@ -38,19 +39,42 @@ enum Report {
         }
     }
 
-    /// Writes a line to standard error.
-    static func error(_ line: String) { note(write(line + "\n", to: STDERR_FILENO), in: errorFailure) }
+    /// Writes lines to standard error.
+    static func error(_ text: OperatorText) { note(write(text, to: STDERR_FILENO), in: errorFailure) }
 
-    /// Writes text to standard output.
-    static func output(_ text: String, terminator: String = "\n") {
-        note(write(text + terminator, to: STDOUT_FILENO), in: outputFailure)
+    /// Writes lines to standard output.
+    static func output(_ text: OperatorText) { note(write(text, to: STDOUT_FILENO), in: outputFailure) }
+
+    /// Writes a credential and a newline to standard output, without a copy in ordinary memory.
+    ///
+    /// - Parameter label: stands before it on the line.
+    /// - Returns: false: it is not one word of visible ASCII, and nothing was written.
+    static func output(credential: Secret, label: String = "") -> Bool {
+        guard credential.isVisibleASCII else { return false }
+        var line = SecretBuffer(capacity: credential.count + 16)
+        line.append(label)
+        credential.withBytes { line.append($0) }
+        line.append("\n")
+        output(line.seal())
+        return true
     }
 
-    /// Writes secret bytes and a newline to standard output, without a copy in ordinary memory.
-    static func output(_ secret: Secret) {
-        note(secret.withBytes { write($0, to: STDOUT_FILENO) }, in: outputFailure)
+    /// Writes a JSON document of the admin API and a newline to standard output. Texts may have escapes that the document has not.
+    ///
+    /// - Returns: false: it is not one JSON text, and nothing was written.
+    static func output(json document: Secret) -> Bool {
+        guard let text = PrintableJSON.text(document) else { return false }
+        output(text)
         output("")
+        return true
     }
+
+    private static func output(_ bytes: Secret) {
+        note(bytes.withBytes { write($0, to: STDOUT_FILENO) }, in: outputFailure)
+    }
+
+    /// Moves the terminal's cursor to the top left and erases the screen (ECMA-48 §8.3.21, §8.3.39).
+    static func clearScreen() { note(write("\u{1b}[H\u{1b}[J", to: STDOUT_FILENO), in: outputFailure) }
 
     /// Whether all output has been written so far.
     static var isOutputWhole: Bool { outputFailure.load(ordering: .relaxed) == 0 }
@@ -67,6 +91,10 @@ enum Report {
 
     private static func note(_ code: CInt, in failure: borrowing Atomic<CInt>) {
         if code != 0 { _ = failure.compareExchange(expected: 0, desired: code, ordering: .relaxed) }
+    }
+
+    private static func write(_ text: OperatorText, to descriptor: CInt) -> CInt {
+        write(text.lines.joined(separator: "\n") + "\n", to: descriptor)
     }
 
     private static func write(_ text: String, to descriptor: CInt) -> CInt {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Lanyard
+import LanyardClient
 import LanyardConfiguration
 import LanyardFoundations
 
@@ -52,7 +53,8 @@ struct RouteCommand: ParsableCommand {
         case .respondsItself: Report.output("Lanyard responds itself, with 200 and no body")
         case .refused(let status, let problem, let detail, let route):
             if let route { Report.output("route:    \(route)") }
-            Report.output("refused:  \(status) \(problem)\nbecause:  \(detail)")
+            Report.output("refused:  \(status) \(problem)")
+            Report.output("because:  \(detail)")
             throw ExitCode(1)
         }
     }
@@ -75,13 +77,10 @@ struct RouteCommand: ParsableCommand {
             case (let user?, true): "the active user (\(user), until another one is activated)"
             case (nil, _): "the active user (none is configured)"
             }
-        Report.output(
-            """
-            route:    \(forwarding.route)
-            user:     \(user)
-            upstream: \(forwarding.upstream)
-            target:   \(forwarding.target)
-            field:    \(forwarding.field)
-            """)
+        Report.output("route:    \(forwarding.route)")
+        Report.output("user:     \(user)")
+        Report.output("upstream: \(forwarding.upstream)")
+        Report.output("target:   \(forwarding.target)")
+        Report.output("field:    \(forwarding.field)")
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Glibc
 import Lanyard
+import LanyardClient
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardSessionInterface
@@ -58,13 +59,13 @@ struct RekeyCommand: ParsableCommand {
             Report.error("error: \(error.message)")
             throw ExitCode(error.exitCode)
         }
-        let lines = [
+        let text = OperatorText([
             "\(path) is sealed with \(newSecret.path).",
             "Now let the configuration say it: store.\(newSecret.kindName)_file: \(newSecret.path), in place of \(present.path).",
-        ]
-        lines.forEach { Report.output($0) }
+        ])
+        Report.output(text)
         // The exit code will say that the output failed, although the key has changed.
-        if !Report.isOutputWhole { lines.forEach(Report.error) }
+        if !Report.isOutputWhole { Report.error(text) }
     }
 
     /// An absolute path: a configuration resolves relative paths from its own folder, not from the working folder of this command.

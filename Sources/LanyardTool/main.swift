@@ -3,6 +3,7 @@ import CLinux
 import COpenSSL
 import Glibc
 import Lanyard
+import LanyardClient
 import LanyardFoundations
 
 // The first step: otherwise the next file or socket could take the number of a closed standard descriptor and receive log lines.

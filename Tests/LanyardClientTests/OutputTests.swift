@@ -35,18 +35,20 @@ import Testing
     func users() throws {
         let users = UserReport.list(try Self.report(Self.status))
         #expect(
-            UserTable.lines(users, now: Self.now, usesColour: false) == [
+            UserTable.text(users, now: Self.now, usesColour: false).lines == [
                 "USER   STATE       SESSION         IDENTITY  TOKEN              NEXT REFRESH  LAST ERROR",
                 "alice  active      valid           demo      expires in 23 min  in 13 min     -",
                 "bob    logged_out  login_required  demo      -                  -             the refresh token?[31m was refused",
                 "carol  inactive    unreachable     demo      expired 2 min ago  now           timed out",
                 "robot  inactive    valid           fixed     no expiry          -             -",
             ])
-        let coloured = UserTable.lines(users, now: Self.now, usesColour: true)
+        let coloured = UserTable.text(users, now: Self.now, usesColour: true).lines
         #expect(coloured[1].hasPrefix("alice  \u{1b}[32mactive\u{1b}[0m      \u{1b}[32mvalid\u{1b}[0m           demo"))
         #expect(coloured[2].contains("\u{1b}[31mlogged_out\u{1b}[0m  \u{1b}[31mlogin_required\u{1b}[0m  demo"))
         #expect(
-            UserTable.lines([], now: Self.now, usesColour: true) == ["There are no users: lanyard login NAME adds one."]
+            UserTable.text([], now: Self.now, usesColour: true).lines == [
+                "There are no users: lanyard login NAME adds one."
+            ]
         )
     }
 
@@ -54,18 +56,18 @@ import Testing
     func heading() throws {
         let report = try #require(StatusReport(try Self.report(Self.status)))
         #expect(
-            UserTable.heading(report) == [
+            UserTable.heading(report).lines == [
                 "lanyard 0.1.0, up 2 h, 4 users, alice is active", "listening: data 127.0.0.1:7400, admin unix:/a",
             ])
         let bare = try Self.report(#"{"version":"1","active_user":null,"unverified_routes":["a","b"],"users":[]}"#)
         #expect(
-            UserTable.heading(try #require(StatusReport(bare))) == [
+            UserTable.heading(try #require(StatusReport(bare))).lines == [
                 "lanyard 1, up 0 s, 0 users, none is active", "not verified (unsafe_skip_verify): a, b",
             ])
         let early = try Self.report(
             Self.status.replacing(#""active_user":"alice""#, with: #""active_user":"bob""#))
         #expect(
-            UserTable.heading(try #require(StatusReport(early)))[0]
+            UserTable.heading(try #require(StatusReport(early))).lines[0]
                 == "lanyard 0.1.0, up 2 h, 4 users, bob is active, but not logged in")
         #expect(StatusReport(try Self.report("[]")) == nil)
     }
@@ -82,7 +84,7 @@ import Testing
     func layout() throws {
         let value = try Self.report(#"{"a":[1.50,{}, []],"b":"x\u009b\n\"","c":null}"#)
         #expect(
-            JSONLayout.text(value) == """
+            JSONLayout.text(value).lines.joined(separator: "\n") == """
                 {
                   "a": [
                     1.50,

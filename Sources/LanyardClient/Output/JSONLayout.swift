@@ -5,10 +5,10 @@ package enum JSONLayout {
     /// The document in lines, indented by two spaces.
     ///
     /// Control characters and separators in strings become escapes. Numbers keep their characters.
-    package static func text(_ value: JSONValue) -> String {
+    package static func text(_ value: JSONValue) -> OperatorText {
         var text = ""
         write(value, indentation: "", into: &text)
-        return text
+        return OperatorText(page: text)
     }
 
     private static func write(_ value: JSONValue, indentation: String, into text: inout String) {

@@ -1,12 +1,14 @@
+import LanyardConfiguration
+
 /// A table for operators: columns as wide as their widest entry, two spaces between them.
 package struct TextTable: Equatable, Sendable {
     /// One entry of a row.
     package struct Entry: Equatable, Sendable, ExpressibleByStringLiteral {
-        package var text: String
-        package var style: TextStyle
+        package let text: String
+        package let style: TextStyle
 
         package init(_ text: String, _ style: TextStyle = .plain) {
-            self.text = text
+            self.text = ConfigurationText.line(text)
             self.style = style
         }
 
@@ -23,10 +25,10 @@ package struct TextTable: Equatable, Sendable {
     package mutating func add(_ row: [Entry]) { rows.append(row) }
 
     /// The header and the rows. No line ends in spaces.
-    package func lines(usesColour: Bool) -> [String] {
+    package func text(usesColour: Bool) -> OperatorText {
         let all = [header.map { Entry($0, .header) }] + rows
         let widths = header.indices.map { column in all.map { $0[column].text.count }.max() ?? 0 }
-        return all.map { row in
+        let lines = all.map { row in
             let last = row.lastIndex { !$0.text.isEmpty } ?? 0
             return row.prefix(last + 1).enumerated().map { column, entry in
                 let text = usesColour ? entry.style.applied(to: entry.text) : entry.text
@@ -34,6 +36,7 @@ package struct TextTable: Equatable, Sendable {
                 return text + String(repeating: " ", count: padding)
             }.joined()
         }
+        return OperatorText(styled: lines)
     }
 }
 

@@ -1,46 +1,42 @@
-import LanyardConfiguration
 import LanyardFoundations
 
 /// What operators see of users: a row for each.
 package enum UserTable {
     /// - Parameter now: the time that expiries are counted from.
-    package static func lines(_ users: [UserReport], now: WallTime, usesColour: Bool) -> [String] {
-        guard !users.isEmpty else { return ["There are no users: lanyard login NAME adds one."] }
+    package static func text(_ users: [UserReport], now: WallTime, usesColour: Bool) -> OperatorText {
+        guard !users.isEmpty else { return "There are no users: lanyard login NAME adds one." }
         var table = TextTable(["USER", "STATE", "SESSION", "IDENTITY", "TOKEN", "NEXT REFRESH", "LAST ERROR"])
         for user in users {
             table.add([
-                .init(shown(user.name)), .init(shown(user.state), style(ofState: user.state)),
-                .init(shown(user.session), style(ofSession: user.session)), .init(shown(user.identity)),
-                token(user, now), .init(nextRefresh(user, now)), .init(shown(user.lastError ?? "-")),
+                .init(user.name), .init(user.state, style(ofState: user.state)),
+                .init(user.session, style(ofSession: user.session)), .init(user.identity),
+                token(user, now), .init(nextRefresh(user, now)), .init(user.lastError ?? "-"),
             ])
         }
-        return table.lines(usesColour: usesColour)
+        return table.text(usesColour: usesColour)
     }
 
     /// The lines above the table of `status`.
-    package static func heading(_ report: StatusReport) -> [String] {
+    package static func heading(_ report: StatusReport) -> OperatorText {
         let count = report.users.count
-        var lines = [
-            "lanyard \(shown(report.version)), up \(RelativeTime.text(seconds: report.uptimeSeconds)), "
-                + "\(count) \(count == 1 ? "user" : "users"), "
-                + active(report)
-        ]
+        let users = "\(count) \(count == 1 ? "user" : "users"), \(active(report))"
+        let time = RelativeTime.text(seconds: report.uptimeSeconds)
+        var lines: [OperatorText] = ["lanyard \(report.version), up \(time), \(users)"]
         if !report.listeners.isEmpty {
-            lines.append(
-                "listening: " + report.listeners.map { shown("\($0.name) \($0.address)") }.joined(separator: ", "))
+            let listeners = report.listeners.map { "\($0.name) \($0.address)" }
+            lines.append("listening: \(listeners.joined(separator: ", "))")
         }
         if !report.unverifiedRoutes.isEmpty {
-            lines.append(
-                "not verified (unsafe_skip_verify): " + report.unverifiedRoutes.map(shown).joined(separator: ", "))
+            lines.append("not verified (unsafe_skip_verify): \(report.unverifiedRoutes.joined(separator: ", "))")
         }
-        return lines
+        return OperatorText(lines)
     }
 
     private static func active(_ report: StatusReport) -> String {
         guard let name = report.activeUser else { return "none is active" }
         // A configured user is active from the start, before its first login.
         let isLoggedOut = report.users.contains { $0.name == name && $0.state == "logged_out" }
-        return isLoggedOut ? "\(shown(name)) is active, but not logged in" : "\(shown(name)) is active"
+        return isLoggedOut ? "\(name) is active, but not logged in" : "\(name) is active"
     }
 
     /// When an access token expires, such as `expires in 23 min`.
@@ -78,9 +74,6 @@ package enum UserTable {
         default: .doubtful
         }
     }
-
-    /// Text of other programs as one line that no terminal executes.
-    private static func shown(_ text: String) -> String { ConfigurationText.line(text) }
 }
 
 /// A span of time in one unit, as operators say it.

@@ -63,16 +63,21 @@ package enum ConfigurationText {
         return "\"\(shown)\(text.unicodeScalars.count > 60 ? "…" : "")\""
     }
 
-    /// Text as one line, with `?` for each control character and line separator, so that no terminal executes it.
+    /// Text as one line, with `?` for each character that is not printable, so that no terminal executes it.
     package static func line(_ text: String) -> String {
         var shown = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars {
-            switch scalar.properties.generalCategory {
-            case .control, .lineSeparator, .paragraphSeparator: shown.append("?")
-            default: shown.append(scalar)
-            }
-        }
+        for scalar in text.unicodeScalars { shown.append(isPrintable(scalar) ? scalar : "?") }
         return String(shown)
+    }
+
+    /// False for control characters, line ends, and what changes the order of a line or is not seen in it: bidirectional controls, tags.
+    package static func isPrintable(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator, .surrogate: false
+        // Several scripts need the two joiners.
+        case .format: scalar == "\u{200c}" || scalar == "\u{200d}"
+        default: true
+        }
     }
 
     private static func formatted(_ value: Int64, _ units: [(suffix: String, factor: Int64)]) -> String {

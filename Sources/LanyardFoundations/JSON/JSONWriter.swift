@@ -186,11 +186,14 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    /// C1 controls (U+0080 … U+009F) and the line separators U+2028/9, which some line readers treat as line ends.
+    /// C1 controls (U+0080 … U+009F), the line separators U+2028/9, which some line readers treat as line ends, and bidirectional controls
+    /// (U+061C, U+200E/F, U+202A … U+202E, U+2066 … U+2069), which show a line in another order.
     private static func isLineBreakOrControl(_ value: UnsafeRawBufferPointer, at index: Int) -> Bool {
-        switch value[index] {
-        case 0xc2: value[index + 1] < 0xa0
-        case 0xe2: value[index + 1] == 0x80 && value[index + 2] & 0xfe == 0xa8
+        switch (value[index], value[index + 1]) {
+        case (0xc2, let next): next < 0xa0
+        case (0xd8, 0x9c): true
+        case (0xe2, 0x80): value[index + 2] & 0xfe == 0x8e || (0xa8...0xae).contains(value[index + 2])
+        case (0xe2, 0x81): (0xa6...0xa9).contains(value[index + 2])
         default: false
         }
     }

@@ -1,6 +1,5 @@
 import ArgumentParser
 import LanyardClient
-import LanyardConfiguration
 import LanyardFoundations
 
 /// `lanyard api-keys`: the API keys of a user's account.
@@ -29,7 +28,7 @@ struct APIKeysCommand: ParsableCommand {
         /// Makes a call of one key, and prints what has become of it.
         func change(_ id: String, _ method: String, _ verb: String, _ outcome: String) throws {
             let (session, path) = try path(id)
-            try session.show(method, path + verb, as: output) { _ in ConfigurationText.line("\(id) is \(outcome).") }
+            try session.show(method, path + verb, as: output) { _ in "\(id) is \(outcome)." }
         }
     }
 
@@ -62,14 +61,11 @@ struct APIKeysCommand: ParsableCommand {
             var body = RequestBody()
             body.add("name", name)
             let response = try session.call("POST", path, body: body.seal())
-            if owner.output.json { return Report.output(response.body) }
+            if owner.output.json { return try session.show(response) }
             guard let key = JSONSecret.member("key", of: response.body),
-                let id = JSONSecret.member("id", of: response.body)
+                let id = JSONSecret.member("id", of: response.body), id.isVisibleASCII, key.isVisibleASCII,
+                Report.output(credential: id, label: "id:  "), Report.output(credential: key, label: "key: ")
             else { throw session.report(.notAdminAPI(status: response.status)) }
-            Report.output("id:  ", terminator: "")
-            Report.output(id)
-            Report.output("key: ", terminator: "")
-            Report.output(key)
             Report.error("The key is shown this one time: keep it in a file that only its user can read.")
         }
     }
@@ -131,16 +127,16 @@ struct APIKeysCommand: ParsableCommand {
 
 /// API keys as a table.
 enum APIKeyText {
-    static func table(_ keys: [JSONValue]) -> String {
+    static func table(_ keys: [JSONValue]) -> OperatorText {
         var table = TextTable(["ID", "NAME", "STATE"])
         for key in keys {
             let isDisabled = key["disabled"]?.bool == true
             table.add([
-                .init(ConfigurationText.line(key["id"]?.string ?? "-")),
-                .init(ConfigurationText.line(key["name"]?.string ?? "-")),
+                .init(key["id"]?.string ?? "-"),
+                .init(key["name"]?.string ?? "-"),
                 .init(isDisabled ? "disabled" : "enabled", isDisabled ? .doubtful : .good),
             ])
         }
-        return table.lines(usesColour: Colour.isUsed).joined(separator: "\n")
+        return table.text(usesColour: Colour.isUsed)
     }
 }

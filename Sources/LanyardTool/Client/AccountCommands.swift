@@ -1,6 +1,5 @@
 import ArgumentParser
 import LanyardClient
-import LanyardConfiguration
 import LanyardFoundations
 
 /// `lanyard account`: accounts with email and password at an identity service.
@@ -29,11 +28,11 @@ struct AccountCommand: ParsableCommand {
         }
 
         /// Makes a call that needs no more than the account's email address, and prints `text`.
-        func call(_ verb: String, of email: String, _ text: String) throws {
+        func call(_ verb: String, of email: String, _ text: OperatorText) throws {
             let (session, path) = try place()
             var body = RequestBody()
             body.add("email", email)
-            try session.show("POST", path + verb, body: body.seal(), as: output) { _ in ConfigurationText.line(text) }
+            try session.show("POST", path + verb, body: body.seal(), as: output) { _ in text }
         }
     }
 
@@ -82,7 +81,7 @@ struct AccountCommand: ParsableCommand {
             body.add("email", email)
             body.add("password", try Secrets.newPassword(passwordFile, of: email))
             try session.show("POST", path + "register", body: body.seal(), as: identity.output) { _ in
-                ConfigurationText.line("\(email) is registered; log in: lanyard login NAME --email \(email)")
+                "\(email) is registered; log in: lanyard login NAME --email \(email)"
             }
         }
     }
@@ -248,7 +247,7 @@ struct AccountCommand: ParsableCommand {
                 body.add("arguments", json: try FunctionArguments.body(arguments, file: argumentsFile))
             }
             try session.show("POST", path + "call-reset-function", body: body.seal(), as: identity.output) { _ in
-                ConfigurationText.line("The reset function for \(email) has run.")
+                "The reset function for \(email) has run."
             }
         }
     }

@@ -26,6 +26,10 @@ struct AdminOptions: ParsableArguments {
         completion: .file())
     var tokenFile: String?
 
+    @Flag(
+        help: "Send the admin token and passwords without encryption to an address that is not a loopback address.")
+    var unsafePlainHttp = false
+
     func validate() throws {
         if admin != nil, config != nil { throw ValidationError("--admin and --config are two ways to say the same") }
         guard let admin else { return }
@@ -55,6 +59,13 @@ struct AdminOptions: ParsableArguments {
                 "the configuration leaves the admin port to the kernel",
                 "give --admin the address that the log event listening names")
         }
+        guard isOnThisMachine(place.address) || unsafePlainHttp else {
+            throw CommandFailure.usage(
+                "\(place.address) is no loopback address: the admin token and passwords would go there in plain HTTP, "
+                    + "and the network in between could read them",
+                "run the command on Lanyard's machine, or forward a port of this machine to it (ssh -L) and give that to --admin; "
+                    + "if you trust that network, give --unsafe-plain-http")
+        }
         guard let path = tokenFile ?? place.tokenFile else {
             throw CommandFailure.usage(
                 "over TCP the admin API asks for a token", "give --token-file, or --config with admin.token_file")
@@ -71,6 +82,12 @@ struct AdminOptions: ParsableArguments {
         }
         return AdminSession(
             AdminClient(place.address, token: token), identities: place.identities, startRemedy: startRemedy)
+    }
+
+    /// A wildcard address is called at the loopback address.
+    private func isOnThisMachine(_ address: ListenerSettings.Address) -> Bool {
+        guard case .tcp(let host, let port) = address else { return true }
+        return SocketAddress(host: host, port: port).map { $0.isLoopback || $0.isWildcard } ?? false
     }
 
     private func place(_ readsChangedFile: Bool) throws -> AdminEndpoint.Place {
@@ -128,8 +145,8 @@ enum CommandFailure {
 
     /// Prints the message and returns the error that ends the command.
     static func failed(_ message: String, _ remedy: String, exitCode: Int32) -> ExitCode {
-        Report.error("error: \(ConfigurationText.line(message))")
-        Report.error("what to do: \(ConfigurationText.line(remedy))")
+        Report.error("error: \(message)")
+        Report.error("what to do: \(remedy)")
         return ExitCode(exitCode)
     }
 

@@ -40,14 +40,16 @@ struct AdminSession {
     /// One call whose response is shown: as it is with `--json`, else as `text` says.
     func show(
         _ method: String, _ path: String, body: Secret? = nil, as output: OutputOptions,
-        text: (JSONValue) throws -> String
+        text: (JSONValue) throws -> OperatorText
     ) throws {
         let response = try call(method, path, body: body)
-        if output.json {
-            if response.body.count > 0 { Report.output(response.body) }
-        } else {
-            Report.output(try text(json(of: response)))
-        }
+        guard output.json else { return Report.output(try text(json(of: response))) }
+        if response.body.count > 0 { try show(response) }
+    }
+
+    /// Prints a response as it is.
+    func show(_ response: HTTPResponse) throws {
+        guard Report.output(json: response.body) else { throw report(.notAdminAPI(status: response.status)) }
     }
 
     /// The body of a response as a tree; `null` for a response without a body.
@@ -74,7 +76,13 @@ struct AdminSession {
             throw CommandFailure.usage(
                 "no user is active", names.isEmpty ? "log one in: lanyard login NAME" : "name one of \(names)")
         }
-        return active
+        return try known(active)
+    }
+
+    /// A name that the admin API gives, before it becomes part of a path.
+    func known(_ name: String) throws -> String {
+        guard ConfiguredName.isValid(name) else { throw report(.notAdminAPI(status: 200)) }
+        return name
     }
 
     /// The path of a user.

@@ -35,7 +35,7 @@ struct LoginCommand: ParsableCommand {
     func run() throws {
         let session = try admin.session()
         let users = try session.users()
-        let name = try userName(among: users)
+        let name = try userName(among: users, of: session)
         var body = RequestBody()
         let path: String
         if let known = users.first(where: { $0.name == name }) {
@@ -61,9 +61,9 @@ struct LoginCommand: ParsableCommand {
     }
 
     /// The given name, else that of the only user.
-    private func userName(among users: [UserReport]) throws -> String {
+    private func userName(among users: [UserReport], of session: AdminSession) throws -> String {
         if let user { return try AdminSession.checked(user) }
-        if users.count == 1 { return users[0].name }
+        if users.count == 1 { return try session.known(users[0].name) }
         throw CommandFailure.usage(
             "the user is missing",
             users.isEmpty
@@ -78,13 +78,13 @@ struct LoginCommand: ParsableCommand {
             "there is no user \(name)", nearest + "a new user needs a credential, such as --email ADDRESS")
     }
 
-    private static func text(_ user: UserReport) -> String {
+    private static func text(_ user: UserReport) -> OperatorText {
         var parts = [user.name + " is " + (user.state == "active" ? "logged in and active" : "logged in")]
         if let account = user.accountID { parts.append("account \(account)") }
         if let time = user.accessTokenExpiry {
             parts.append("the access token " + UserTable.expiry(time, now: .now))
         }
-        return ConfigurationText.line(parts.joined(separator: "; "))
+        return OperatorText(line: parts.joined(separator: "; "))
     }
 }
 
@@ -123,8 +123,7 @@ struct LinkCommand: ParsableCommand {
         try credentials.credential()?.write(into: &body)
         try session.show("POST", AdminSession.path(name) + "/link", body: body.seal(), as: output) { json in
             let identities = (json["identities"]?.elements ?? []).compactMap { $0["provider_type"]?.string }
-            return ConfigurationText.line(
-                "the account of \(name) has these logins now: \(identities.joined(separator: ", "))")
+            return "the account of \(name) has these logins now: \(identities.joined(separator: ", "))"
         }
     }
 }

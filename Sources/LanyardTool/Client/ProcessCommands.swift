@@ -56,7 +56,7 @@ struct LogLevelCommand: ParsableCommand {
         }
         try session.show(level == nil ? "GET" : "POST", "/v1/log-level", body: body, as: output) { json in
             let (level, configured) = (json["level"]?.string ?? "", json["configured"]?.string ?? "")
-            return level == configured ? level : "\(level) (configured: \(configured))"
+            return level == configured ? OperatorText(line: level) : "\(level) (configured: \(configured))"
         }
     }
 }

@@ -30,12 +30,12 @@ struct StatusCommand: ParsableCommand {
         while Report.isOutputWhole {
             do {
                 let response = try session.call("GET", "/v1/status")
-                // Cursor to the top left, then erase to the end of the screen (ECMA-48 §8.3.21, §8.3.39).
-                if redraws { Report.output("\u{1b}[H\u{1b}[J", terminator: "") }
+                if redraws { Report.clearScreen() }
                 if output.json {
-                    Report.output(response.body)
+                    try session.show(response)
                 } else {
-                    Report.output(try Self.text(session.json(of: response)) + (redraws ? "" : "\n"))
+                    let text = try Self.text(session.json(of: response))
+                    Report.output(redraws ? text : OperatorText([text, ""]))
                 }
             } catch let code as ExitCode where code == ExitCode(69) {
                 // A restart is what an operator may be waiting for. The error is on standard error.
@@ -47,14 +47,14 @@ struct StatusCommand: ParsableCommand {
         }
     }
 
-    private static func text(_ json: JSONValue) throws -> String {
+    private static func text(_ json: JSONValue) throws -> OperatorText {
         guard let report = StatusReport(json) else {
             throw CommandFailure.failed(
                 "the response is no status of Lanyard",
                 "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
-        let table = UserTable.lines(report.users, now: .now, usesColour: Colour.isUsed)
-        return (UserTable.heading(report) + [""] + table).joined(separator: "\n")
+        let table = UserTable.text(report.users, now: .now, usesColour: Colour.isUsed)
+        return OperatorText([UserTable.heading(report), "", table])
     }
 }
 
@@ -68,7 +68,7 @@ struct UsersCommand: ParsableCommand {
 
     func run() throws {
         try admin.session().show("GET", "/v1/users", as: output) { json in
-            UserTable.lines(UserReport.list(json), now: .now, usesColour: Colour.isUsed).joined(separator: "\n")
+            UserTable.text(UserReport.list(json), now: .now, usesColour: Colour.isUsed)
         }
     }
 }

@@ -102,10 +102,9 @@ struct TokenCommand: ParsableCommand {
     func run() throws {
         let (session, name) = try subject.find()
         let response = try session.call("GET", AdminSession.path(name) + "/token")
-        if subject.output.json { return Report.output(response.body) }
-        guard let token = JSONSecret.member("access_token", of: response.body) else {
+        if subject.output.json { return try session.show(response) }
+        guard let token = JSONSecret.member("access_token", of: response.body), Report.output(credential: token) else {
             throw session.report(.notAdminAPI(status: response.status))
         }
-        Report.output(token)
     }
 }

@@ -50,7 +50,7 @@ struct WaitCommand: ParsableCommand {
             if probe.isGood { return }
             let pause = min(Self.interval, limit.duration - (ContinuousClock.now - start))
             guard pause > .zero else {
-                for line in probe.messages { Report.error(line) }
+                Report.error(probe.messages)
                 Report.error("error: not \(goal.rawValue) within \(ConfigurationText.formatted(limit.duration))")
                 throw ExitCode(75)
             }
