@@ -29,8 +29,9 @@ package enum Lanyard {
     ) -> Int32 {
         var configuration = configuration
         let addresses = loaded.addresses
-        let manager = ServiceManager()
+        // Before anything is opened: a file of Lanyard's own must not get a number that the service manager names but has not passed.
         let activated = ActivatedSockets()
+        let manager = ServiceManager()
         let activation = activated.rules
         let verbosity = LogVerbosity(configuration.log.level)
         let pipe = LogPipe(

@@ -74,6 +74,17 @@ import Testing
         #expect(access(health, F_OK) == 0 && access(admin, F_OK) == 0)
     }
 
+    @Test(
+        "a number that the manager names and has not passed belongs to no listener: Lanyard's own sockets stay open",
+        arguments: [["gone=closed", "data=tcp"], ["data=tcp", "gone=closed", "too=closed", "many=closed"]])
+    func closed(_ places: [String]) async throws {
+        // `ready` comes over the socket that Lanyard opens for it.
+        let manager = try SocketManager.start(places, try configuration(others: "health: off\nadmin: off\n"))
+        let port = try await SocketManager.port(places.firstIndex(of: "data=tcp") ?? 0, of: manager)
+        try await eventually("it serves:\n\(manager.log)") { manager.output.contains("ready\n") }
+        #expect(try await RawClient.ask(.tcp(port), "GET", "/x").status == 200)
+    }
+
     @Test("while one program replaces another no request fails", arguments: [3])
     func replaced(_ count: Int) async throws {
         try await Replacement.check(clients: 20, count, try configuration(others: "health: off\nadmin: off\n"))

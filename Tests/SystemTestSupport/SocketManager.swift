@@ -3,7 +3,8 @@ import TestSupport
 
 /// A service manager's part in Python: it binds sockets, passes them to the program and replaces the program when it is told to.
 enum SocketManager {
-    /// Arguments: what to bind, a comma between two (`NAME=tcp`, `NAME=any`, `NAME=unix:/path`, `NAME=datagram`); how often the program is
+    /// Arguments: what to bind, a comma between two (`NAME=tcp`, `NAME=any`, `NAME=unix:/path`, `NAME=datagram`, `NAME=closed` for a number
+    /// that is named and not passed); how often the program is
     /// replaced; then its command. It prints `port N` for each TCP socket, `ready` when the first program serves, `replaced` for each
     /// further one. The last one runs until it ends by itself or the script is killed.
     private static let script = #"""
@@ -29,18 +30,19 @@ enum SocketManager {
         numbers = range(3, 3 + len(sockets))
         held = [os.dup2(made.fileno(), 100 + index) for index, made in enumerate(sockets)]
         for number, raw in zip(numbers, held): os.dup2(raw, number, inheritable=True)
+        passed = [number for number, place in zip(numbers, places) if not place.endswith("=closed")]
         names = ":".join(place.split("=", 1)[0] for place in places)
         environment = dict(os.environ, LISTEN_FDS=str(len(sockets)), LISTEN_FDNAMES=names, NOTIFY_SOCKET=folder + "/notify")
         start = ["/bin/sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"] + command
 
         def begin():
-            child = subprocess.Popen(start, env=environment, pass_fds=list(numbers))
+            child = subprocess.Popen(start, env=environment, pass_fds=passed)
             while True:
                 try: message = notify.recv(4096)
                 except TimeoutError: sys.exit(f"not ready, status {child.poll()}")
                 if message.startswith(b"READY=1"): return child
 
-        if count < 0: sys.exit(subprocess.run(start, env=environment, pass_fds=list(numbers)).returncode)
+        if count < 0: sys.exit(subprocess.run(start, env=environment, pass_fds=passed).returncode)
         child = begin()
         print("ready", flush=True)
         for _ in range(count):
