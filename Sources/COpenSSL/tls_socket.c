@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -81,16 +82,26 @@ static void inspect(lanyard_tls_hello *hello, const unsigned char *bytes, size_t
 /* A fatal alert, illegal_parameter, as OpenSSL sends it for a message that is too long. */
 static const unsigned char refusal[] = {SSL3_RT_ALERT, 3, 3, 0, 2, SSL3_AL_FATAL, SSL_AD_ILLEGAL_PARAMETER};
 
+/* Bytes that one call for a handshake may still read. A peer can send messages that OpenSSL ignores (HelloRequest, RFC 5246 7.4.1.1) in a
+   loop that ends only when nothing is left. The call ends, and the caller counts it as a message. */
+enum { HANDSHAKE_CALL_BYTES = 64 << 10 };
+static _Thread_local size_t handshake_rest = SIZE_MAX;
+
 static int read_socket(BIO *bio, char *room, size_t size, size_t *count) {
     lanyard_tls_socket *socket = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
     *count = 0;
+    if (handshake_rest == 0) {
+        BIO_set_retry_read(bio);
+        return 0;
+    }
     ssize_t got = -1;
     if (socket->may_read) {
         do got = recv(socket->descriptor, room, size, 0);
         while (got < 0 && errno == EINTR);
         if (got > 0) {
             if ((size_t)got < size && !socket->has_ended) socket->may_read = 0;
+            if (handshake_rest != SIZE_MAX) handshake_rest -= (size_t)got < handshake_rest ? (size_t)got : handshake_rest;
             note_first(socket, room, (size_t)got);
             socket->received += (size_t)got;
             if (socket->hello.is_inspected) {
@@ -187,7 +198,10 @@ static int outcome(SSL *ssl, int result) { return result == 1 ? SSL_ERROR_NONE :
 
 int lanyard_tls_handshake(SSL *ssl) {
     forget_errors();
-    return outcome(ssl, SSL_do_handshake(ssl));
+    handshake_rest = HANDSHAKE_CALL_BYTES;
+    int result = outcome(ssl, SSL_do_handshake(ssl));
+    handshake_rest = SIZE_MAX;
+    return result;
 }
 
 int lanyard_tls_read(SSL *ssl, void *room, size_t size, size_t *count) {

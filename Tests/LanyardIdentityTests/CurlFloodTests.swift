@@ -61,7 +61,6 @@ struct CurlFloodTests {
     private func pieces(_ flood: FloodingService.Flood) -> Int? {
         switch flood {
         case .keyUpdates, .sessionTickets: 200
-        case .helloRequests: nil
         case _ where flood.isDrip: nil
         default: 2000
         }

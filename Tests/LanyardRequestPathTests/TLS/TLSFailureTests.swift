@@ -344,6 +344,25 @@ import Testing
         }
     }
 
+    @Test("a flood of HelloRequests in place of the handshake ends the connection")
+    func helloRequests() throws {
+        let pair = try TLSPair(TLSBench.client(version: TLS1_2_VERSION), TLSBench.server())
+        #expect(pair.client.handshake() == .wouldBlock)
+        // 4095 messages without content, which OpenSSL ignores in a loop for as long as more come.
+        let record: [UInt8] = [22, 3, 3, 0x3f, 0xfc] + [UInt8](repeating: 0, count: 4 * 4095)
+        var rest = record[...]
+        var progress = TLSSession.Progress.wouldBlock
+        for _ in 0..<100 where progress == .wouldBlock {
+            while true {
+                let count = rest.withUnsafeBytes { Glibc.send(pair.server.socket.raw, $0.baseAddress, $0.count, 0) }
+                guard count > 0 else { break }
+                rest = rest.count == count ? record[...] : rest.dropFirst(count)
+            }
+            progress = pair.client.handshake()
+        }
+        #expect(progress == .failed(.tooManyMessages))
+    }
+
     @Test("a client that renegotiates is refused, and the listener goes on")
     func renegotiation() throws {
         let pair = try TLSPair(TLSBench.client(version: TLS1_2_VERSION), TLSBench.server())
