@@ -1,11 +1,13 @@
 // A library to preload (LD_PRELOAD) into a program under test: its files hang as those of a dead network file system do.
 //
-// A call that opens or looks up a path P blocks for as long as a file "P.hang" exists, and then goes on as if nothing had happened.
-// The path is compared as the program writes it; symbolic links are not resolved. P itself need not exist. To use it:
+// A call that opens or looks up a path P blocks while a file "P.hang" exists and is locked (flock(2), LOCK_EX), and then continues as if
+// nothing had happened. The path is compared as the program writes it; symbolic links are not resolved. P itself need not exist. To use it:
 //
 //     LD_PRELOAD=.build/debug/libHangingFiles.so lanyard run --config lanyard.yaml
-//     touch /etc/lanyard/password.hang    # from now on each open of /etc/lanyard/password waits
-//     rm /etc/lanyard/password.hang       # within 10 ms all of them go on
+//     flock /etc/lanyard/password.hang cat    # from now on each open of /etc/lanyard/password waits
+//     rm /etc/lanyard/password.hang           # and the end of cat: all of them continue
+//
+// A thread that waits sleeps in the kernel, so a `TestClock` sees that it does nothing.
 //
 // Tests start a process with `HangingFiles.launcher` (Tests/TestSupport). A waiting thread can be killed, as a thread that waits for NFS
 // can. Covered are the calls by which lanyard and its libraries reach files by path: open, openat, stat, lstat, fstatat, fopen, each with
@@ -21,9 +23,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /// Raw system calls only: the calls of this file must not wait for themselves.
@@ -34,8 +36,11 @@ static void wait_while_hung(int folder, const char *path) {
     int saved = errno;
     memcpy(mark, path, length);
     memcpy(mark + length, ".hang", sizeof ".hang");
-    struct timespec interval = {.tv_nsec = 10 * 1000 * 1000};
-    while (syscall(SYS_faccessat, folder, mark, F_OK) == 0) syscall(SYS_nanosleep, &interval, NULL);
+    int file = (int)syscall(SYS_openat, folder, mark, O_RDONLY | O_CLOEXEC, 0);
+    if (file >= 0) {
+        while (syscall(SYS_flock, file, LOCK_SH) != 0 && errno == EINTR) {}
+        syscall(SYS_close, file);
+    }
     errno = saved;
 }
 

@@ -6,6 +6,8 @@ package struct RawResponse: Sendable {
         /// The same bytes many times: a large body without the memory for it.
         case repeated([UInt8], times: Int)
         case pause(Duration)
+        /// Calls a function on the connection's thread, such as one that waits for a step of the test.
+        case perform(@Sendable () -> Void)
         case close
         case reset
     }
@@ -47,6 +49,12 @@ package struct RawResponse: Sendable {
 
     /// The same after a pause.
     package func after(_ pause: Duration) -> RawResponse { RawResponse([.pause(pause)] + steps) }
+    /// The same when the test has set `milestone`.
+    ///
+    /// - Parameter what: what the test does before, for the message of a failure.
+    package func after(_ milestone: Milestone, _ what: String) -> RawResponse {
+        RawResponse([.perform { milestone.wait(for: what) }] + steps)
+    }
     /// The same, then the end of the connection.
     package var closing: RawResponse { RawResponse(steps + [.close]) }
 
@@ -67,7 +75,7 @@ package struct RawResponse: Sendable {
                     kept.append(.send(Array(bytes.prefix(rest))))
                     rest = 0
                 }
-            case .pause: kept.append(step)
+            case .pause, .perform: kept.append(step)
             case .close, .reset: break
             }
         }

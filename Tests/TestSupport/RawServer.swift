@@ -148,6 +148,7 @@ package final class RawServer: Sendable {
                 case .repeated(let bytes, let times):
                     for _ in 0..<times { try socket.send(bytes, with: nil) }
                 case .pause(let time): Thread.sleep(forTimeInterval: time / .seconds(1))
+                case .perform(let work): work()
                 case .close: socket.close()
                 case .reset: socket.reset()
                 }

@@ -62,7 +62,7 @@ package final class ServerProcess: Sendable {
         if let cpus { command += ["/usr/bin/taskset", "-c", cpus] }
         command += [program.contains("/") ? program : try Products.path(program)] + arguments
         let standard = Sanitizer.options.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { $1 }
-            .merging(clock?.environment ?? [:]) { $1 }
+            .merging(clock?.environment() ?? [:]) { $1 }
         let environment = environment.merging(standard) { own, _ in own }
             .merging(try Jitter.variables(for: program)) { "\($0):\($1)" }
         let child = try Spawner.shared.spawn(

@@ -38,9 +38,11 @@ package final class TestClock: Sendable {
     deinit { munmap(page, MemoryLayout<clock_page>.size) }
 
     /// The variables of a program under this clock.
-    package var environment: [String: String] {
+    ///
+    /// - Parameter libraries: further ones to preload.
+    package func environment(preloading libraries: [String] = []) -> [String: String] {
         [
-            "LD_PRELOAD": library,
+            "LD_PRELOAD": (libraries + [library]).joined(separator: ":"),
             String(cString: clock_page_variable()): folder.file("clock"),
         ]
     }
