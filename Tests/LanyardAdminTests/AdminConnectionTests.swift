@@ -1,4 +1,3 @@
-import Dispatch
 import Glibc
 import LanyardAdmin
 import LanyardFoundations
@@ -65,7 +64,7 @@ import Testing
         let status = try await server.talk { client in
             for byte in (isChunked ? Self.chunked : Self.whole).utf8 {
                 try client.send([byte])
-                usleep(200)
+                server.settle()
             }
             return try client.response().status
         }
@@ -309,9 +308,9 @@ import Testing
         let count = 500
         let bodies = try await server.talk { client in
             let requests = String(repeating: "GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n", count: count)
-            let sender = DispatchQueue(label: "test.sender")
-            sender.async { try? client.send(requests) }
-            usleep(300_000)
+            try client.send(requests)
+            // The listener has written what the socket takes, and waits for this client.
+            server.settle()
             return try (0..<count).map { _ in try client.response().status }
         }
         #expect(bodies == Array(repeating: 200, count: count))

@@ -244,8 +244,20 @@ import Testing
 
     @Test("shutdown begins the end before it is accepted")
     func shutdown() async throws {
-        let server = try AdminServer(stopDelay: .milliseconds(100))
-        #expect(try await server.ask("POST", "/v1/shutdown").status == 202)
+        let (hasBegun, mayEnd) = (Milestone(), Milestone())
+        defer { mayEnd.set() }
+        let server = try AdminServer(onStop: {
+            hasBegun.set()
+            mayEnd.wait(for: "the test has seen that there is no response")
+        })
+        let status = try await server.talk { client in
+            try client.send("POST /v1/shutdown HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+            hasBegun.wait(for: "the end begins")
+            #expect(!client.hasInput)
+            mayEnd.set()
+            return try client.response().status
+        }
+        #expect(status == 202)
         #expect(server.stopCount == 1)
         #expect(server.log.lines("admin.call").map { $0["call"] } == ["shutdown"])
     }

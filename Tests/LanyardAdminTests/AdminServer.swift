@@ -27,11 +27,11 @@ final class AdminServer: Sendable {
     /// - Parameters:
     ///   - isTCP: a port with a token; else a unix socket.
     ///   - reloads: what each reload comes to.
-    ///   - stopDelay: how long the call takes that begins the shutdown.
+    ///   - onStop: the call that begins the shutdown.
     ///   - timeStands: the listener's time passes by `pass` alone.
     init(
         isTCP: Bool = false, tokenFile: String? = nil, exposesTokens: Bool = false, limits: AdminLimits = AdminLimits(),
-        reloads: ReloadOutcome = .applied([]), stopDelay: Duration = .zero, timeStands: Bool = false
+        reloads: ReloadOutcome = .applied([]), onStop: @escaping @Sendable () -> Void = {}, timeStands: Bool = false
     ) throws {
         folder = try TemporaryFolder()
         let address: ListenerSettings.Address =
@@ -57,7 +57,7 @@ final class AdminServer: Sendable {
             exposesTokens: exposesTokens,
             control: ProcessControl(
                 stop: {
-                    usleep(useconds_t(stopDelay.nanoseconds / 1000))
+                    onStop()
                     _ = stops.acquire()
                 }, reload: { reply in reply(reloads) }, verbosity: verbosity),
             limits: limits,
@@ -80,6 +80,9 @@ final class AdminServer: Sendable {
     var stopCount: Int { stops.count }
 
     func pass(_ duration: Duration) { loop.pass(duration) }
+
+    /// Returns when the listener has handled everything that has arrived.
+    func settle() { loop.settle() }
 
     func ask(
         _ method: String, _ target: String, _ body: String? = nil, fields: [(String, String)] = []

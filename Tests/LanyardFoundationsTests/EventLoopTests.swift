@@ -173,6 +173,7 @@ import Testing
                     if waiting.numbers.isEmpty {
                         waiting.add(loop.isSilent(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
                     }
+                    // A report is old after 1 ms of the machine's time, which no test passes.
                     usleep(1_100)
                     late.add(loop.isSilent(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
                 }

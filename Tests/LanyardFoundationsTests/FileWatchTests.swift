@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Glibc
 import TestSupport
@@ -90,23 +91,35 @@ struct FileWatchTests {
     func writerDuringRead() async throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "12345678")
-        let isOver = Milestone()
-        defer { isOver.set() }
+        let (rounds, isOver) = (DispatchSemaphore(value: 0), Milestone())
+        defer {
+            isOver.set()
+            rounds.signal()
+        }
         let code = DetachedThread.start {
-            while !isOver.isSet {
-                let writer = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
-                write(writer, "1234", 4)
-                write(writer, "5678", 4)
-                close(writer)
-                usleep(20)
+            while true {
+                rounds.wait()
+                guard !isOver.isSet else { return }
+                for _ in 0..<20 {
+                    let writer = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC)
+                    write(writer, "1234", 4)
+                    write(writer, "5678", 4)
+                    close(writer)
+                }
             }
         }
         #expect(code == 0)
         var complete = 0
         try await eventually("50 reads are complete") {
-            guard let content = try? SecretFile.read(path), content.isComplete else { return false }
-            #expect(content.secret.count == 8)
-            complete += 1
+            // Many reads while the writer writes, and some behind it.
+            for _ in 0..<200 {
+                rounds.signal()
+                for _ in 0..<20 {
+                    guard let content = try? SecretFile.read(path), content.isComplete else { continue }
+                    #expect(content.secret.count == 8)
+                    complete += 1
+                }
+            }
             return complete >= 50
         }
     }
@@ -133,14 +146,15 @@ struct FileWatchTests {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "right")
         let hangs = Guarded(false)
+        let isFree = Milestone()
+        defer { isFree.set() }
         let files = FileReader { path, known in
-            while hangs.withLock({ $0 }) { usleep(1000) }
+            if hangs.withLock({ $0 }) { isFree.wait(for: "the test frees the file") }
             return FileSnapshot.read(path, known: known)
         }
         let told = try Told(path, by: files)
         told.expect(["right"])
         hangs.withLock { $0 = true }
-        defer { hangs.withLock { $0 = false } }
         let outcome = Guarded<String?>(nil)
         told.loop.post {
             SettledRead.begin(path, by: files, on: told.loop) { read in outcome.withLock { $0 = "\(read)" } }
@@ -149,6 +163,7 @@ struct FileWatchTests {
         #expect(outcome.withLock { $0 }?.contains("delayed") == true)
         #expect(told.words == ["right"])
         hangs.withLock { $0 = false }
+        isFree.set()
         told.expect(["right", "right"])
     }
 
@@ -237,7 +252,7 @@ struct FileWatchTests {
     func hangs() throws {
         let open = Milestone()
         let files = FileReader { _, _ in
-            while !open.isSet { usleep(1000) }
+            open.wait(for: "the test frees the file")
             return FileSnapshot(stamp: nil, outcome: .failure(.system(EACCES)))
         }
         let told = try Told("/secret", by: files)

@@ -1,4 +1,5 @@
 import CLinux
+import Dispatch
 import Glibc
 import IdentityTestSupport
 import LanyardFoundations
@@ -50,9 +51,18 @@ struct CurlTransportTests {
     @Test("a body that never ends is cut off at the time limit")
     func dripping() async throws {
         let head = Array("HTTP/1.1 200 OK\r\n\r\n{".utf8)
-        let drip: [RawResponse.Step] = (0..<100_000).flatMap { _ in [.pause(.milliseconds(20)), .send([0x20])] }
+        let drops = DispatchSemaphore(value: 0)
+        let drip: [RawResponse.Step] = (0..<100_000).flatMap { _ in [.perform { drops.wait() }, .send([0x20])] }
         let bench = try bench(limits: Self.hasty, RawResponse([.send(head)] + drip))
-        #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
+        let calls = Calls()
+        calls.refresh(1, by: bench)
+        try await eventually("the call is cut off") {
+            drops.signal()
+            return !calls.list.isEmpty
+        }
+        #expect(calls.list.first?.failure?.verdict == .unknownOutcome)
+        bench.server.stop()
+        drops.signal()
     }
 
     @Test(
@@ -71,10 +81,13 @@ struct CurlTransportTests {
                 .utf8),
         ])
     func pieces(bytes: [UInt8]) async throws {
-        let steps: [RawResponse.Step] = bytes.enumerated().flatMap { index, byte -> [RawResponse.Step] in
-            index % 16 == 0 ? [.pause(.milliseconds(1)), .send([byte])] : [.send([byte])]
+        let loop = Guarded<EventLoop?>(nil)
+        // The loop has handled each byte before the next one is sent.
+        let steps = bytes.flatMap { byte -> [RawResponse.Step] in
+            [.send([byte]), .perform { loop.withLock { $0 }?.settle() }]
         }
         let bench = try bench(RawResponse(steps + [.close]))
+        loop.withLock { $0 = bench.loop }
         #expect(Tokens.text(try await bench.refresh().get().accessToken) == Tokens.access())
     }
 
@@ -199,12 +212,14 @@ struct CurlTransportTests {
 
     @Test("calls beyond the bound get through as places come free")
     func queued() async throws {
-        let bench = try bench(Self.good.after(.milliseconds(20)))
-        let granted = await withTaskGroup(of: Bool.self) { group in
-            for _ in 0..<60 { group.addTask { await bench.refresh().success != nil } }
-            return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
-        }
-        #expect(granted == 60)
+        let isFree = Milestone()
+        defer { isFree.set() }
+        let bench = try bench(Self.good.after(isFree, "the calls beyond the bound wait"))
+        let calls = Calls()
+        calls.refresh(60, by: bench)
+        isFree.set()
+        try await eventually("all have ended") { calls.list.count == 60 }
+        #expect(calls.list.allSatisfy { $0.success != nil })
     }
 
     @Test("a call's request starts when it gets its place")
@@ -231,8 +246,7 @@ struct CurlTransportTests {
 
     @Test("logins that hang leave places for refreshes and logouts, which go before every login that waits")
     func hangingLogins() async throws {
-        let hold = RawResponse([.pause(.seconds(25))])
-        let bench = try IdentityBench { _, path in path.hasSuffix("/login") ? hold : nil }
+        let bench = try IdentityBench { _, path in path.hasSuffix("/login") ? RawResponse([]) : nil }
         async let stuck = withTaskGroup(of: IdentityError.Verdict?.self) { group in
             for _ in 0..<12 { group.addTask { await bench.login().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }
@@ -297,7 +311,7 @@ struct CurlTransportTests {
 
     @Test("stopping answers what is under way, what waits, and what comes later, each once")
     func stop() async throws {
-        let bench = try bench(RawResponse([.pause(.seconds(25))]))
+        let bench = try bench(RawResponse([]))
         async let outcomes = withTaskGroup(of: IdentityError.Verdict?.self) { group in
             for _ in 0..<20 { group.addTask { await bench.refresh().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }

@@ -54,11 +54,12 @@ struct SessionDrainTests {
 
     @Test("the end waits for a call under way and stores its result, and begins nothing")
     func settles() async throws {
-        let delay = Guarded(Duration.zero)
+        let mayRespond = Milestone()
+        defer { mayRespond.set() }
         let bench = try IdentityBench { _, path in
             path == IdentityBench.sessionPath
                 ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
-                    .after(delay.withLock { $0 }) : nil
+                    .after(mayRespond, "the end has begun") : nil
         }
         let store = MemoryStore(fingerprintKey: KeyedHash.newKey())
         let managedUser = ManagedUser(
@@ -69,10 +70,17 @@ struct SessionDrainTests {
             publisher: PublicationLog(), logger: bench.log.logger)
         service.start()
         try await eventually("the login") { service.report.users[0].state == .valid }
-        delay.withLock { $0 = .milliseconds(700) }
         service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
         try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
-        service.drain()
+        let hasEnded = Milestone()
+        let drain = Task {
+            service.drain()
+            hasEnded.set()
+        }
+        try await eventually("the end has begun") { service.loop.perform { service.isDraining } }
+        #expect(!hasEnded.isSet)
+        mayRespond.set()
+        await drain.value
         let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
         let user = try #require(try stored.get())
         #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)

@@ -54,8 +54,8 @@ import Testing
     func countedWithoutResponse(_ state: PendingState) async throws {
         let bench = try ProxyBench { _ in
             switch state {
-            case .parked, .silent: .response().after(.seconds(60))
-            case .interim: RawResponse([.send(Array("HTTP/1.1 103 Hint\r\n\r\n".utf8)), .pause(.seconds(60))])
+            case .parked, .silent: RawResponse([])
+            case .interim: .text("HTTP/1.1 103 Hint\r\n\r\n")
             case .held: .response(401, "Who?")
             }
         } plan: {

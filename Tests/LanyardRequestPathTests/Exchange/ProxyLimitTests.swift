@@ -13,7 +13,7 @@ import Testing
     @Test("clients that are turned away linger in a bounded number, and each is told why")
     func turnedAway() async throws {
         let bench = try ProxyBench { _ in
-            RawResponse.response().after(.seconds(30))
+            RawResponse([])
         } plan: {
             $0.limits.connectionsMax = 1
         }

@@ -107,12 +107,14 @@ import Testing
         } plan: {
             $0.tokenWaitMax = .seconds(20)
         }
+        let isCounted = Milestone()
+        defer { isCounted.set() }
         let trailers = try ProxyBench { request in
             guard request.message.target == "/trailers" else { return .response(body: "ok") }
             return RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n".utf8)),
-                .send(Array("X-Sum: \(String(repeating: "t", count: 12_000))".utf8)), .pause(.milliseconds(500)),
-                .send(Array("\r\n\r\n".utf8)),
+                .send(Array("X-Sum: \(String(repeating: "t", count: 12_000))".utf8)),
+                .perform { isCounted.wait(for: "the trailer section is counted") }, .send(Array("\r\n\r\n".utf8)),
             ])
         }
         let client = try RawClient(bench.endpoint)
@@ -130,6 +132,7 @@ import Testing
         try asking.send(
             "GET /trailers HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
         try blockUntil("the trailer section is counted") { Self.bytesHeld(trailers) >= idle + 12_000 }
+        isCounted.set()
         _ = try asking.reader.readHead()
         #expect(String(decoding: try asking.read(6), as: UTF8.self) == "1\r\na\r\n")
         let section = try asking.read(3 + 7 + 12_000 + 4)

@@ -8,11 +8,17 @@ import Testing
 
     @Test("pipelined requests go on behind a response of our own that came late")
     func behindRefusal() async throws {
+        let isSent = Milestone()
+        defer { isSent.set() }
         let bench = try ProxyBench { request in
-            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(50)) : .response()
+            request.message.target == "/bad"
+                ? RawResponse.text("nonsense\r\n").after(isSent, "both requests have arrived") : .response()
         }
         let statuses = try await bench.talk { client throws in
             try client.send("GET /bad HTTP/1.1\r\nHost: localhost\r\n\r\n" + Self.get)
+            try bench.awaitRequests(1)
+            bench.pass(.zero)
+            isSent.set()
             return [try client.response().status, try client.response().status]
         }
         #expect(statuses == [502, 200])
@@ -20,13 +26,18 @@ import Testing
 
     @Test("a request that comes while the one before is being refused late is served")
     func arrivedMeanwhile() async throws {
+        let isSent = Milestone()
+        defer { isSent.set() }
         let bench = try ProxyBench { request in
-            request.message.target == "/bad" ? RawResponse.text("nonsense\r\n").after(.milliseconds(200)) : .response()
+            request.message.target == "/bad"
+                ? RawResponse.text("nonsense\r\n").after(isSent, "the second request has arrived") : .response()
         }
         let statuses = try await bench.talk { client throws in
             try client.send("GET /bad HTTP/1.1\r\nHost: localhost\r\n\r\n")
             try bench.awaitRequests(1)
             try client.send(Self.get)
+            bench.pass(.zero)
+            isSent.set()
             return [try client.response().status, try client.response().status]
         }
         #expect(statuses == [502, 200])

@@ -69,15 +69,19 @@ import Testing
 
     @Test("a request of a session that a logout has ended is not sent again with the next session's token")
     func loggedOutMeanwhile() async throws {
+        let isPublished = Milestone()
+        defer { isPublished.set() }
         let bench = try ProxyBench(script: { request in
             request.message.values("Authorization") == ["Bearer \(ProxyBench.token)"]
-                ? RawResponse([.pause(.milliseconds(300))] + RawResponse.response(401, "Unauthorized", body: "").steps)
+                ? .response(401, "Unauthorized", body: "").after(isPublished, "the next session is published")
                 : .response()
         })
         async let response = bench.ask(Self.get)
         try await eventually("it is on its way") { bench.upstream.requests.count == 1 }
         bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
         bench.path.publish(ProxyBench.availability(2, "another.account"), for: ProxyBench.user)
+        bench.settle()
+        isPublished.set()
         #expect(try await response.status == 401)
         #expect(Self.bearers(bench) == ["Bearer \(ProxyBench.token)"])
         #expect(try await bench.ask(Self.get).status == 200)
