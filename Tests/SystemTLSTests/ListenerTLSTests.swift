@@ -147,8 +147,11 @@ struct ListenerTLSTests {
             raw = client.unwrap()
             print(raw.recv(1))
             client = connect(context("1.2"))
-            client.sendall(request("/", "PUT", "Content-Length: 10\\r\\n") + b"12345")
-            time.sleep(0.2)
+            client.sendall(request("/", "PUT", "Content-Length: 10\\r\\nExpect: 100-continue\\r\\n"))
+            # The upstream has the head.
+            while client.recv(1) != b"C": pass
+            client.recv(100)
+            client.sendall(b"12345")
             client.shutdown(socket.SHUT_WR)
             try: print("rest", client.recv(4096))
             except ConnectionResetError: print("rest", b"")

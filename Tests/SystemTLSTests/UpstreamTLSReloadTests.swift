@@ -7,38 +7,23 @@ import Testing
 /// Changed files of an upstream's TLS are used under load: authorities, client certificate and key.
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct UpstreamTLSReloadTests {
-    /// Ten clients: every fifth connects for each request, the others keep their connection.
-    private static let load = """
-        import collections, http.client, os, sys, threading, time
+    /// Every fifth client connects for each request, the others keep their connection.
+    private static let clients = """
+        import http.client, sys
         folder, host = sys.argv[1:3]
-        results, served, stop = collections.Counter(), [0] * 10, threading.Event()
-        def serve(index):
-            keeps = index % 5 > 0
-            client = http.client.HTTPConnection(host, timeout=30)
-            while not stop.is_set():
-                try:
-                    client.request("GET", "/certificate")
-                    response = client.getresponse()
-                    results[(response.status, response.read().decode() if response.status == 200 else "")] += 1
-                    if response.status == 200: served[index] += 1
-                except Exception as error:
-                    results[(repr(error), "")] += 1
-                    client.close()
-                if not keeps: client.close()
-                time.sleep(0.02)
-        def each_is_served():
-            before = list(served)
-            while min(now - then for now, then in zip(served, before)) < 2: time.sleep(0.02)
-        threads = [threading.Thread(target=serve, args=[index], daemon=True) for index in range(10)]
-        for thread in threads: thread.start()
-        each_is_served()
-        open(folder + "/serving", "w").close()
-        while not os.path.exists(folder + "/reloaded"): time.sleep(0.02)
-        each_is_served()
-        stop.set()
-        for thread in threads: thread.join()
-        print(len({serial for _, serial in results if serial}),
-            {key: count for key, count in results.items() if key[0] != 200})
+        kept = [http.client.HTTPConnection(host) for _ in range(10)]
+        def ask(index):
+            client = kept[index]
+            try:
+                client.request("GET", "/certificate")
+                response = client.getresponse()
+                text = response.read().decode()
+                if response.status != 200: raise ValueError(response.status)
+            except Exception:
+                client.close()
+                raise
+            if index % 5 == 0: client.close()
+            return text
         """
 
     private static func replace(_ name: String, by text: String, in folder: TemporaryFolder) throws {
@@ -63,25 +48,21 @@ struct UpstreamTLSReloadTests {
                 key_file: \(folder.file("client.key"))}
                 """)
         let old = try await lanyard.get("/certificate").bodyText
-        async let output = PythonProcess.run(
-            ["-c", Self.load, folder.path, "\(lanyard.data)"])
-        try await eventually("every client is served") {
-            FileManager.default.fileExists(atPath: folder.file("serving"))
-        }
+        let clients = try await PythonClients.start(Self.clients, in: folder, ["\(lanyard.data)"])
+        func reloads() -> Int { lanyard.process.lines.count { $0.event == "upstream.tls.reloaded" } }
+        try await clients.round()
         let next = authority.issue(purpose: "clientAuth")
         try Self.replace("client.pem", by: next.certificate, in: folder)
         try Self.replace("client.key", by: next.key, in: folder)
-        _ = try await lanyard.process.event("upstream.tls.reloaded")
-        try await eventually("the upstream is shown the new certificate") {
+        try await clients.rounds(until: "the first reload") { reloads() == 1 }
+        try await clients.rounds(until: "the upstream is shown the new certificate") {
             try await lanyard.get("/certificate").bodyText != old
         }
         // Another authority before the first one: the upstream's is still trusted.
         try Self.replace("ca.pem", by: TestAuthority("Another authority").pem + authority.pem, in: folder)
-        try await eventually("the second reload") {
-            lanyard.process.lines.count { $0.event == "upstream.tls.reloaded" } == 2
-        }
-        try folder.write("reloaded", "")
-        #expect(try await output == "2 {}\n")
+        try await clients.rounds(until: "the second reload") { reloads() == 2 }
+        try await clients.round()
+        #expect(try await clients.end() == "2 {}")
         #expect(!lanyard.process.log.contains("upstream.tls.reload_failed"))
         #expect(!lanyard.process.log.contains("upstream.tls.failed"))
     }
@@ -102,7 +83,7 @@ struct UpstreamTLSReloadTests {
         _ = try await lanyard.process.event("upstream.tls.failed") { $0["reason"].string == "unknown_authority" }
     }
 
-    @Test("a certificate without its key, and a half-written one: logged, and the old pair goes on until both fit")
+    @Test("a certificate without its key, and a half-written one: logged, and the old pair is used until both fit")
     func mismatch() async throws {
         let authority = TLSUpstream.authority
         let upstream = try await TLSUpstream.start(mode: "demand late")

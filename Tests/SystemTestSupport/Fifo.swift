@@ -2,19 +2,19 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// A configuration that the test hands over when it likes: until then the program that reads it is in the middle of its start.
+/// A named pipe by which the test hands a program a file when it likes, such as its configuration: until then the reader waits.
 final class Fifo: Sendable {
     let path: String
 
-    init(in folder: TemporaryFolder) throws {
-        path = folder.file("lanyard.yaml")
+    init(in folder: TemporaryFolder, named name: String = "lanyard.yaml") throws {
+        path = folder.file(name)
         guard mkfifo(path, 0o600) == 0 else { throw TestFailure("mkfifo: errno \(errno)") }
     }
 
     /// Waits until a reader has opened it.
     func opened() async throws -> FileHandle {
         var handle: FileHandle?
-        try await eventually("the configuration is being read") {
+        try await eventually("\(path) is being read") {
             // Without waiting: it fails until there is a reader.
             let raw = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
             if raw >= 0 { handle = FileHandle(fileDescriptor: raw, closeOnDealloc: true) }

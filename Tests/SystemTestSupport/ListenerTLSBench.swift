@@ -71,6 +71,11 @@ final class ListenerTLSBench: Sendable {
             ["-c", Self.prelude + script, folder.path, "\(port)"] + arguments)
     }
 
+    /// Ten clients in Python behind `prelude`.
+    func clients(_ script: String) async throws -> PythonClients {
+        try await PythonClients.start(Self.prelude + script, in: folder, ["\(port)"])
+    }
+
     /// A metric's values by one of its labels.
     func values(of metric: String, by label: String) async throws -> [String: Int] {
         let page = try await RawClient.ask(lanyard.health, "GET", "/metrics").body
