@@ -13,21 +13,7 @@ import Testing
     func silence() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "4s")
         let silence = try SilentNameServer()
-        let lost = (0..<20).map { "lost\($0)" }
-        let lanyard = try await LanyardProcess.start(
-            """
-            identities:
-              demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
-              silent: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://identity.example:7490"}}
-            users:
-              alice:
-                identity: demo
-                login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
-            \(lost.map { "  \($0): {identity: silent, login: {anonymous: {}}}" }.joined(separator: "\n"))
-            routes:
-              - {name: alice, match: {path: /protected}, user: alice, upstream: "http://\(emulator.endpoint)"}
-              - {name: lost, match: {path: /lost}, user: lost0, upstream: "http://\(emulator.endpoint)"}
-            """, launcher: silence.launcher)
+        let lanyard = try await silence.start(before: emulator, lostUsers: 20)
         let start = ContinuousClock.now
         try await eventually("alice is logged in") {
             try await lanyard.get("/protected/x").status == 200

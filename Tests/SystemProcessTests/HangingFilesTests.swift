@@ -12,14 +12,12 @@ import Testing
     .enabled("needs a program without sanitizer") { !Sanitizer.isOn }
 )
 struct HangingFilesTests {
-    /// Far more than a response takes, far less than the files hang.
-    private static let responseTimeout = Duration.seconds(1)
-
     /// A Lanyard with three users and an admin API over TCP, each with a file of its own.
     private struct Bench {
         static let carol = "carol@example.com"
         static let adminToken = String(repeating: "a", count: 40)
 
+        let clock: TestClock
         let emulator: EmulatorProcess
         /// Between Lanyard and alice's identity service.
         let gate: FaultGate
@@ -29,9 +27,11 @@ struct HangingFilesTests {
         let folder: TemporaryFolder
 
         static func start() async throws -> Bench {
-            let emulator = try await EmulatorProcess.start(tokens: "4s")
+            let clock = try TestClock()
+            let emulator = try await EmulatorProcess.start(tokens: "4s", under: clock)
             try await emulator.add(carol, password: "carol-secret-word")
             let gate = try FaultGate(before: emulator.endpoint)
+            clock.watch(gate.threads)
             let folder = try TemporaryFolder()
             let password = try folder.write("carol.password", "carol-secret-word\n")
             let robot = try folder.write("robot.token", "robot-old-token")
@@ -57,10 +57,11 @@ struct HangingFilesTests {
                   - {name: robot, match: {path: /robot}, user: robot, upstream: "http://\(upstream.endpoint)"}
                   - {name: carol, match: {path: /carol}, user: carol, upstream: "http://\(upstream.endpoint)"}
                   - {name: all, match: {path: /}, upstream: "http://\(upstream.endpoint)"}
-                """, admin: "{address: \"127.0.0.1:0\", token_file: \(admin)}", launcher: HangingFiles.launcher())
+                """, admin: "{address: \"127.0.0.1:0\", token_file: \(admin)}", under: clock,
+                launcher: HangingFiles.launcher(under: clock))
             let bound = try await lanyard.process.event("listening") { $0["listener"].string == "admin" }
             let bench = Bench(
-                emulator: emulator, gate: gate, upstream: upstream, lanyard: lanyard,
+                clock: clock, emulator: emulator, gate: gate, upstream: upstream, lanyard: lanyard,
                 admin: try RawEndpoint(bound["address"].string ?? ""), folder: folder)
             try await lanyard.untilReady()
             for path in ["/robot", "/carol", "/"] {
@@ -74,11 +75,14 @@ struct HangingFilesTests {
             try await RawClient.ask(admin, "GET", "/v1/status", fields: [("Authorization", "Bearer \(token)")]).status
         }
 
-        /// Every secret file hangs, and carol's session is over: its login needs her password.
+        /// Every secret file hangs, and carol's session has ended: its login needs her password. The clock stands from now on.
         func hangAll() async throws {
+            clock.stop()
             for name in ["carol.password", "robot.token", "admin.token"] { try HangingFiles.hang(folder.file(name)) }
             try await emulator.control("POST", "/sessions/revoke", #"{"user":"\#(Self.carol)"}"#)
-            try await lanyard.process.event("session.dead") { $0["user"].string == "carol" }
+            try await clock.pass(until: "carol's session ends") {
+                lanyard.process.lines.contains { $0.event == "session.dead" && $0.json["user"].string == "carol" }
+            }
         }
 
         func release() {
@@ -94,21 +98,18 @@ struct HangingFilesTests {
         let bench = try await Bench.start()
         let lanyard = bench.lanyard
         try await bench.hangAll()
-        // Carol's refresh fails once and is over; the others are alice's.
+        let clock = bench.clock
+        // Carol's refresh has failed; the others are alice's.
         let before = try await bench.refreshes()
-        try await eventually("alice goes on refreshing") {
+        // The clock stands during each request: nothing waits for a time limit.
+        try await clock.pass(until: "alice's token is refreshed four times", grain: .milliseconds(100)) {
             for path in ["/livez", "/readyz"] {
-                let start = ContinuousClock.now
                 let status = try await RawClient.ask(lanyard.health, "GET", path).status
-                let took = ContinuousClock.now - start
-                #expect(took < Self.responseTimeout, "\(path) took \(took)")
                 #expect(path == "/readyz" || status == 200)
             }
             return try await bench.refreshes() >= before + 4
         }
-        let start = ContinuousClock.now
         #expect(try await bench.adminStatus(Bench.adminToken) == 200)
-        #expect(ContinuousClock.now - start < Self.responseTimeout)
         #expect(try await lanyard.get("/robot").bodyText == "Bearer robot-old-token")
         let late = try await lanyard.process.event("session.login.failed") { $0["user"].string == "carol" }
         #expect(late["error"].string?.contains("carol.password has not been read within 5 s") == true, "\(late)")
@@ -118,9 +119,10 @@ struct HangingFilesTests {
         let newAdminToken = String(repeating: "b", count: 40)
         try bench.folder.write("admin.token", newAdminToken)
         bench.release()
-        try await eventually("robot's new token is used") {
-            try await lanyard.get("/robot").bodyText == "Bearer robot-new-token"
-        }
+        try await clock.pass(.seconds(3))
+        #expect(try await lanyard.get("/robot").bodyText == "Bearer robot-new-token")
+        // The refusal of a wrong token is delayed.
+        clock.run()
         try await eventually("the new admin token counts") { try await bench.adminStatus(newAdminToken) == 200 }
         #expect(try await bench.adminStatus(Bench.adminToken) == 401)
         // Carol is logged in again: her first login was generation 1.
@@ -136,16 +138,18 @@ struct HangingFilesTests {
         let process = bench.lanyard.process
         try await bench.hangAll()
         // The login began with the end of the session. It waits at most 5 s; its token lives for 4 s.
-        try await Task.sleep(for: .milliseconds(4400))
+        try await bench.clock.pass(.milliseconds(4400))
         bench.release()
-        try await process.event("session.login.succeeded") {
-            $0["user"].string == "carol" && ($0["generation"].int ?? 0) > 1
-        }
-        let failures = process.lines.drop { $0.event != "session.dead" }.compactMap {
-            $0.event == "session.login.failed" ? $0.json["error"].string : nil
-        }
-        // On a slow machine the wait is over first, and the next login finds the file.
-        #expect(failures.allSatisfy { $0.contains("has not been read within 5 s") }, "\(failures)")
+        try await bench.clock.pass(.milliseconds(500))
+        try await process.settle()
+        #expect(
+            process.lines.contains {
+                $0.event == "session.login.succeeded" && $0.json["user"].string == "carol"
+                    && ($0.json["generation"].int ?? 0) > 1
+            }, "\(process.log(of: "session."))")
+        let failures = process.lines.drop { $0.event != "session.dead" }.count { $0.event == "session.login.failed" }
+        #expect(failures == 0)
+        bench.clock.run()
         #expect(try await process.terminate() == .code(143))
     }
 
@@ -154,13 +158,16 @@ struct HangingFilesTests {
         let bench = try await Bench.start()
         try await bench.hangAll()
         // Each watch has begun a look by now, carol's login too.
-        try await bench.lanyard.process.event("file.delayed") {
-            $0["path"].string?.hasSuffix("admin.token") == true
+        let process = bench.lanyard.process
+        try await bench.clock.pass(until: "the admin token's file hangs") {
+            process.lines.contains {
+                $0.event == "file.delayed" && $0.json["path"].string?.hasSuffix("admin.token") == true
+            }
         }
-        let start = ContinuousClock.now
-        #expect(try await bench.lanyard.process.terminate() == .code(143))
         // A login with that password would be waited for 5 s, and 10 s more for a client of the admin API.
-        #expect(ContinuousClock.now - start < .seconds(4))
+        process.signal(SIGTERM)
+        try await bench.clock.pass(until: "it ends", atMost: .seconds(4)) { process.exit != nil }
+        #expect(process.exit == .code(143))
     }
 
     @Test("a second SIGTERM ends a stop that waits for a call, at once, while files hang")
@@ -168,31 +175,35 @@ struct HangingFilesTests {
         let bench = try await Bench.start()
         let process = bench.lanyard.process
         for name in ["robot.token", "admin.token"] { try HangingFiles.hang(bench.folder.file(name)) }
-        for name in ["robot.token", "admin.token"] {
-            try await process.event("file.delayed") {
-                $0["path"].string?.hasSuffix(name) == true
+        bench.clock.stop()
+        try await bench.clock.pass(until: "both files hang") {
+            ["robot.token", "admin.token"].allSatisfy { name in
+                process.lines.contains {
+                    $0.event == "file.delayed" && $0.json["path"].string?.hasSuffix(name) == true
+                }
             }
         }
         try bench.gate.set(.silence)
         let connections = bench.gate.connectionCount
-        try await eventually("a refresh of alice gets no answer") {
+        try await bench.clock.pass(until: "a refresh of alice gets no response") {
             bench.gate.connectionCount > connections
         }
         process.signal(SIGTERM)
-        try await process.event("shutdown.finished")
+        try await bench.clock.pass(until: "the requests have ended", atMost: .seconds(4)) {
+            process.lines.contains { $0.event == "shutdown.finished" }
+        }
         // The stop now waits for the refresh, for 5 s.
-        try await Task.sleep(for: .milliseconds(500))
+        try await bench.clock.pass(.milliseconds(500))
         #expect(process.exit == nil)
-        let start = ContinuousClock.now
         process.signal(SIGTERM)
-        try await process.waitForExit()
-        #expect(ContinuousClock.now - start < .seconds(2))
+        try await bench.clock.pass(until: "it ends", atMost: .seconds(2)) { process.exit != nil }
         try await process.event("shutdown.forced")
     }
 
     @Test("while the store's disk hangs, health answers, and a second SIGTERM ends the stop at once")
     func store() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "4s")
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "4s", under: clock)
         let upstream = try RawServer()
         let folder = try TemporaryFolder()
         let store = folder.file("sessions")
@@ -207,30 +218,27 @@ struct HangingFilesTests {
                 login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
             routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
             store: {path: \(store), key_file: \(key)}
-            """, launcher: HangingFiles.launcher())
+            """, under: clock, launcher: HangingFiles.launcher(under: clock))
         try await lanyard.untilReady()
+        clock.stop()
         let before = try await emulator.calls("refresh")
         // The store opens its files by their names in its folder.
         try HangingFiles.hang(store)
         // Time for three refreshes. The first one begins with a read of the store, and hangs there.
-        let hungAt = ContinuousClock.now
-        while ContinuousClock.now - hungAt < .seconds(9) {
-            let start = ContinuousClock.now
+        try await clock.pass(.seconds(9), grain: .milliseconds(100)) {
             #expect(try await RawClient.ask(lanyard.health, "GET", "/livez").status == 200)
             _ = try await lanyard.readiness()
-            #expect(ContinuousClock.now - start < Self.responseTimeout)
-            try await Task.sleep(for: .milliseconds(50))
         }
-        // One more call may have been under way.
-        #expect(try await emulator.calls("refresh") <= before + 1)
-        lanyard.process.signal(SIGTERM)
-        try await lanyard.process.event("shutdown.finished")
+        #expect(try await emulator.calls("refresh") == before)
+        let process = lanyard.process
+        process.signal(SIGTERM)
+        try await clock.pass(until: "the requests have ended", atMost: .seconds(2)) {
+            process.lines.contains { $0.event == "shutdown.finished" }
+        }
         // The stop now waits for the store, for 2 s.
-        #expect(lanyard.process.exit == nil)
-        let start = ContinuousClock.now
-        lanyard.process.signal(SIGTERM)
-        try await lanyard.process.waitForExit()
-        #expect(ContinuousClock.now - start < .milliseconds(1500))
+        #expect(process.exit == nil)
+        process.signal(SIGTERM)
+        try await clock.pass(until: "it ends", atMost: .seconds(1.5)) { process.exit != nil }
         try await lanyard.process.event("shutdown.forced")
         HangingFiles.release(store)
     }

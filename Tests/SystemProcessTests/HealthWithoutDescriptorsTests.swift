@@ -8,9 +8,10 @@ import Testing
 struct HealthWithoutDescriptorsTests {
     @Test("a token file that changes while there is no descriptor is read later; until then its old token holds")
     func changedFile() async throws {
+        let clock = try TestClock()
         let upstream = try RawServer { .response(body: $0.message["Authorization"] ?? "none") }
         let lanyard = try await LanyardProcess.start(
-            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "old-token")
+            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]", token: "old-token", under: clock)
         try await lanyard.untilReady()
         let client = try RawClient(lanyard.data)
         func bearer() async throws -> String {
@@ -20,11 +21,11 @@ struct HealthWithoutDescriptorsTests {
         let fillers = try await Starving.starve(lanyard)
         defer { fillers.forEach { $0.close() } }
         try lanyard.folder.write("token", "new-token")
-        // Two looks at the file, and more. Nothing gives a descriptor back meanwhile, so none of them can read it.
-        let start = ContinuousClock.now
-        while ContinuousClock.now - start < .seconds(5) {
+        clock.stop()
+        // Two looks at the file, and more. Nothing gives a descriptor back before the probes, so none of them can read it.
+        for _ in 0..<5 {
+            try await clock.pass(.seconds(1))
             #expect(try await bearer() == "Bearer old-token")
-            try await Task.sleep(for: .milliseconds(100))
         }
         // A probe's descriptor, just given back, may do for a look: from then on it is the new token, and never anything else.
         var isNew = false
@@ -33,10 +34,12 @@ struct HealthWithoutDescriptorsTests {
             let token = try await bearer()
             #expect(token == "Bearer new-token" || !isNew && token == "Bearer old-token", "\(token)")
             isNew = isNew || token == "Bearer new-token"
-            try await Task.sleep(for: .milliseconds(100))
+            try await clock.pass(.milliseconds(100))
         }
         try Starving.limit(lanyard, 1024)
-        try await eventually("the new token is used") { try await bearer() == "Bearer new-token" }
+        try await clock.pass(.seconds(3))
+        #expect(try await bearer() == "Bearer new-token")
+        clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -73,8 +76,9 @@ struct HealthWithoutDescriptorsTests {
 
     @Test("no client of the request path gets a descriptor that health keeps back, however long a probe stays")
     func reserveHolds() async throws {
+        let clock = try TestClock()
         let lanyard = try await LanyardProcess.start(
-            "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token")
+            "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token", under: clock)
         try await lanyard.untilReady()
         let fillers = try await Starving.starve(lanyard)
         defer { fillers.forEach { $0.close() } }
@@ -85,12 +89,12 @@ struct HealthWithoutDescriptorsTests {
             var probes: [RawClient] = []
             for _ in 0..<4 {
                 probes.append(try RawClient(health))
-                // The acceptor of the request path tries several times meanwhile.
+                // Between these the acceptor of the request path tries several times.
                 for _ in 0..<5 {
                     for probe in probes {
                         #expect(try probe.exchange("GET", "/livez", host: "127.0.0.1").status == 200)
                     }
-                    usleep(100_000)
+                    try await clock.pass(.milliseconds(100))
                 }
             }
             probes.forEach { $0.close() }

@@ -94,10 +94,13 @@ import Testing
 
     @Test("health, seen while it waits for a response", arguments: combinations)
     func health(_ closed: [Int]) async throws {
-        let server = try RawServer { _ in RawResponse.response(503, "Service Unavailable").after(.milliseconds(500)) }
+        let isSeen = Milestone()
+        defer { isSeen.set() }
+        let server = try RawServer { _ in .response(503, "Service Unavailable").after(isSeen, "it is seen") }
         let process = try lanyard(Launcher.closing(closed), ["health", "--health", "\(server.endpoint)"])
         try await eventually("it has asked") { !server.requests.isEmpty }
         expectNothing(closed, process.pid)
+        isSeen.set()
         #expect(try await process.waitForExit() == .code(1))
         #expect(server.records.count == 1 && server.requests.allSatisfy { $0.body.isEmpty })
     }

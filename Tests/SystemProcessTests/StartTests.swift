@@ -94,7 +94,7 @@ import Testing
         let handle = try await fifo.opened()
         try handle.write(contentsOf: configuration)
         try handle.close()
-        // The moment is what is tried: each case ends the start at another one.
+        // A sleep, since the moment is what is tried: each case ends the start at another one.
         try await Task.sleep(for: .microseconds(number * number * 100))
         #expect(try await lanyard.terminate() == .code(143))
     }

@@ -41,6 +41,28 @@ final class SilentNameServer: Sendable {
         MountNamespace.launcher(["resolv.conf", "hosts", "nsswitch.conf"].map { (folder.file($0), "/etc/" + $0) })
     }
 
+    /// Starts Lanyard with alice, whose identity service is the emulator, and with users whose identity service has a name that this server
+    /// never resolves. `/protected` is forwarded for alice, `/lost` for the first of the others.
+    func start(
+        before emulator: EmulatorProcess, lostUsers: Int, admin: String = "off"
+    ) async throws -> LanyardProcess {
+        let lost = (0..<lostUsers).map { "  lost\($0): {identity: silent, login: {anonymous: {}}}" }
+        return try await LanyardProcess.start(
+            """
+            identities:
+              demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
+              silent: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://identity.example:7490"}}
+            users:
+              alice:
+                identity: demo
+                login: {email_password: {email: \(EmulatorProcess.email), password_file: \(emulator.passwordFile)}}
+            \(lost.joined(separator: "\n"))
+            routes:
+              - {name: alice, match: {path: /protected}, user: alice, upstream: "http://\(emulator.endpoint)"}
+              - {name: lost, match: {path: /lost}, user: lost0, upstream: "http://\(emulator.endpoint)"}
+            """, admin: admin, launcher: launcher)
+    }
+
     /// Questions that came since the last call, as many as the socket held.
     func questions() -> Int {
         var count = 0
