@@ -10,9 +10,13 @@ final class ReloadedUsers: Sendable {
     let second: EmulatorProcess
     let folder: TemporaryFolder
 
-    init(tokens: String = "1800s") async throws {
-        first = try await EmulatorProcess.start(tokens: tokens)
-        second = try await EmulatorProcess.start(tokens: tokens)
+    private let clock: TestClock?
+
+    /// - Parameter clock: of the services and of Lanyard; nil: real time.
+    init(tokens: String = "1800s", under clock: TestClock? = nil) async throws {
+        self.clock = clock
+        first = try await EmulatorProcess.start(tokens: tokens, under: clock)
+        second = try await EmulatorProcess.start(tokens: tokens, under: clock)
         folder = try TemporaryFolder()
         try folder.write("key", String(repeating: "k", count: 64))
         try folder.write("robot", "robot-token")
@@ -68,7 +72,7 @@ final class ReloadedUsers: Sendable {
 
     func start() async throws -> DeviceProcess {
         let process = try ServerProcess(
-            try Products.path("lanyard"), ["run", "--config", folder.file("lanyard.yaml")])
+            try Products.path("lanyard"), ["run", "--config", folder.file("lanyard.yaml")], under: clock)
         return try await DeviceProcess(process, AdminClient(endpoint: .unix(folder.file("admin.sock"))))
     }
 

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -6,9 +7,14 @@ import Testing
 /// Users and identities at a reload: each user as a restart would make it, and an unchanged one not touched
 /// (architecture.md 7.9).
 @Suite struct ReloadUserTests {
+    /// It runs. The test passes what the service delays.
+    private let clock: TestClock
     private let bench: ReloadedUsers
 
-    init() async throws { bench = try await ReloadedUsers() }
+    init() async throws {
+        clock = try TestClock()
+        bench = try await ReloadedUsers(under: clock)
+    }
 
     /// Lanyard with these users, each with its state.
     private func started(_ users: [String], identities: [String]? = nil, rest: String = "") async throws
@@ -29,6 +35,13 @@ import Testing
         try await ReloadedUsers.settle(restarted)
         #expect(try await ReloadedUsers.view(restarted) == reloaded, "\(restarted.process.log)")
         #expect(try await restarted.process.terminate() == .code(143))
+    }
+
+    /// Ends a process that waits for a call.
+    private func terminate(_ lanyard: DeviceProcess) async throws -> ServerProcess.Exit {
+        lanyard.process.signal(SIGTERM)
+        try await clock.pass(until: "it ends", atMost: .seconds(60)) { lanyard.process.exit != nil }
+        return try await lanyard.process.waitForExit()
     }
 
     // MARK: Users
@@ -88,7 +101,7 @@ import Testing
         try await expectSameAfterRestart(lanyard)
     }
 
-    @Test("a refused user with another password file logs in at once, and a session goes on whatever is configured")
+    @Test("a refused user with another password file logs in at once, and a session continues whatever is configured")
     func password() async throws {
         try bench.folder.write("wrong", "wrong-secret-word")
         try bench.configure([bench.user("alice"), bench.user("bob", password: "wrong")])
@@ -108,13 +121,16 @@ import Testing
     @Test("a password file that a reload names during a login is tried after the refusal")
     func passwordDuringLogin() async throws {
         try bench.folder.write("wrong", "wrong-secret-word")
-        try await bench.first.control("POST", "/delays", #"{"route":"login","milliseconds":1500,"before":true}"#)
+        try await bench.first.control("POST", "/delays", #"{"route":"login","milliseconds":8000,"before":true}"#)
         try bench.configure([bench.user("bob", password: "wrong")])
         let lanyard = try await bench.start()
         try await eventually("the login hangs") { try await bench.first.calls("login") == 1 }
         try bench.configure([bench.user("bob")])
         #expect(try await ReloadedUsers.applied(lanyard).count == 1)
-        try await eventually("bob serves") { try await lanyard.account(at: "/as/bob") != nil }
+        try await clock.pass(until: "bob is logged in", atMost: .seconds(60), grain: .milliseconds(100)) {
+            try await lanyard.admin.status()["bob"]?.session == "valid"
+        }
+        #expect(try await lanyard.account(at: "/as/bob") != nil)
         #expect(try await bench.first.calls("login") == 2)
         #expect(try await lanyard.process.terminate() == .code(143))
     }
@@ -198,7 +214,7 @@ import Testing
         try await expectSameAfterRestart(lanyard)
     }
 
-    @Test("the same service under other settings: the session goes on, and the next call is made with them")
+    @Test("the same service under other settings: the session continues, and the next call is made with them")
     func settings() async throws {
         let lanyard = try await started([bench.user("alice")])
         try bench.configure(
@@ -243,7 +259,7 @@ import Testing
         try await expectSameAfterRestart(lanyard)
     }
 
-    // MARK: Calls under way
+    // MARK: Calls in progress
 
     @Test(
         "a user leaves during a login and a refresh that hang: nothing waits, and the end is clean",
@@ -253,7 +269,7 @@ import Testing
         let lanyard = try await started([bench.user("alice"), bench.user("bob")])
         for route in ["login", "refresh"] {
             try await bench.first.control(
-                "POST", "/delays", #"{"route":"\#(route)","milliseconds":3000,"before":true}"#)
+                "POST", "/delays", #"{"route":"\#(route)","milliseconds":8000,"before":true}"#)
         }
         let admin = lanyard.admin
         let refresh = Task { try await admin.ask("POST", "/v1/users/alice/refresh") }
@@ -270,6 +286,7 @@ import Testing
         if comesBack {
             try bench.configure(users)
             #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice", "users.carol"])
+            try await clock.pass(.seconds(8))
             try await ReloadedUsers.settle(lanyard)
             #expect(try await lanyard.account(at: "/as/alice") != nil)
             #expect(try await lanyard.account(at: "/as/carol") != nil)
@@ -277,6 +294,7 @@ import Testing
             let calls = try await ReloadedUsers.calls(bench.first)
             #expect(calls["login"] == 3 && calls["refresh"] == 1, "\(calls)")
         }
+        if !comesBack { try await clock.pass(.seconds(8)) }
         _ = try await refresh.value
         try await expectSameAfterRestart(lanyard)
         #expect(lanyard.process.lines.allSatisfy { $0.event != "store.unsaved" })
@@ -288,15 +306,16 @@ import Testing
     func movedDuringCall(_ endsAtOnce: Bool) async throws {
         let users = [bench.user("alice"), bench.user("bob")]
         let lanyard = try await started(users)
-        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":2000,"before":true}"#)
+        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":4000,"before":true}"#)
         let admin = lanyard.admin
         let refresh = Task { try? await admin.ask("POST", "/v1/users/alice/refresh") }
         try await eventually("the refresh hangs") { try await bench.first.calls("refresh") == 1 }
         try bench.configure(users, identities: [bench.identity(at: bench.second)])
         #expect(try await ReloadedUsers.applied(lanyard) == ["identities.demo.app_services.base_url"])
         if endsAtOnce {
-            #expect(try await lanyard.process.terminate() == .code(143))
+            #expect(try await terminate(lanyard) == .code(143))
         } else {
+            try await clock.pass(.seconds(4))
             try await eventually("both are logged in there") {
                 try await bench.second.calls("login") == 2
             }
@@ -334,10 +353,11 @@ import Testing
         let lanyard = try await started(users)
         let logout = try await logOutWaiting(lanyard, users)
         if endsAtOnce {
-            #expect(try await lanyard.process.terminate() == .code(143))
+            #expect(try await terminate(lanyard) == .code(143))
             let response = try await logout.value
             #expect(response.status == 503 && UsersBench.problem(response) == "shutting-down", "\(response.bodyText)")
         } else {
+            try await clock.pass(.seconds(6))
             #expect(try await logout.value.status == 200)
             #expect(try await lanyard.process.terminate() == .code(143))
             let restarted = try await bench.start()
@@ -356,6 +376,7 @@ import Testing
         try bench.configure([users[1]], identities: moved)
         let refused = try await ReloadedUsers.reload(lanyard)
         #expect(refused.status == 422 && refused.bodyText.contains("users.alice: "), "\(refused.bodyText)")
+        try await clock.pass(.seconds(6))
         #expect(try await logout.value.status == 200)
         #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice"])
         try bench.configure(users, identities: moved)
@@ -376,7 +397,13 @@ import Testing
             try bench.configure(remaining)
             #expect(try await ReloadedUsers.applied(lanyard) == ["users.alice"])
         }
-        #expect(try await admin.ask("DELETE", "/v1/users/alice").status == 204)
+        let operatorClient = try RawClient(admin.endpoint)
+        try operatorClient.send("DELETE /v1/users/alice HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try await lanyard.process.settle()
+        #expect(!operatorClient.hasInput)
+        try await clock.pass(.seconds(6))
+        #expect(try operatorClient.response().status == 204)
+        operatorClient.close()
         _ = await refresh.value
         #expect(try await bench.first.calls("logout") == 1)
         #expect(try await lanyard.process.terminate() == .code(143))
@@ -393,14 +420,15 @@ import Testing
         let fixed = "fixed: {static: {token_file: \(bench.folder.file("robot"))}}"
         let lanyard = try await started(
             [bench.user("alice"), carol], identities: [bench.identity(at: bench.first), fixed])
-        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":1500,"before":true}"#)
+        try await bench.first.control("POST", "/delays", #"{"route":"refresh","milliseconds":8000,"before":true}"#)
         let admin = lanyard.admin
         let refresh = Task { try? await admin.ask("POST", "/v1/users/alice/refresh") }
         try await eventually("the refresh is counted") { try await lanyard.metric("lanyard_refresh_inflight") == 1 }
         try bench.configure([carol], identities: [fixed])
         #expect(try await ReloadedUsers.applied(lanyard) == ["identities.demo", "users.alice"])
+        try await clock.pass(.seconds(8))
         _ = await refresh.value
-        try await eventually("no refresh is under way") {
+        try await eventually("no refresh is in progress") {
             try await lanyard.metric("lanyard_refresh_inflight") == 0
         }
         #expect(try await lanyard.process.terminate() == .code(143))
@@ -430,7 +458,7 @@ import Testing
     @Test("a user that the admin API is adding is named, nothing is changed, and the next reload takes it")
     func conflict() async throws {
         let lanyard = try await started([bench.user("alice")])
-        try await bench.first.control("POST", "/delays", #"{"route":"login","milliseconds":1500,"before":true}"#)
+        try await bench.first.control("POST", "/delays", #"{"route":"login","milliseconds":8000,"before":true}"#)
         let body =
             #"{"name":"bob","identity":"demo","credential":{"email_password":"#
             + #"{"email":"bob@example.com","password":"\#(ReloadedUsers.password("bob"))"}}}"#
@@ -441,6 +469,7 @@ import Testing
         let refused = try await ReloadedUsers.reload(lanyard)
         #expect(refused.status == 422 && refused.bodyText.contains("users.bob: a user of this name is being added"))
         #expect(try await lanyard.admin.status().users.map(\.name) == ["alice"])
+        try await clock.pass(.seconds(8))
         #expect(try await added.value.status == 201)
         #expect(try await ReloadedUsers.applied(lanyard) == ["users.bob", "users.carol"])
         try await eventually("carol serves") { try await lanyard.account(at: "/as/carol") != nil }

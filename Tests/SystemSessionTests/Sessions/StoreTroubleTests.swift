@@ -22,7 +22,7 @@ import Testing
             try await running.check("store")["reason"].string == "store_failing"
         }
         let refreshes = try await emulator.calls("refresh")
-        try await eventually("it goes on renewing the token in memory") {
+        try await eventually("it continues to renew the token in memory") {
             #expect(try await running.account(at: "/") != nil)
             return try await emulator.calls("refresh") >= refreshes + 2
         }
@@ -38,7 +38,7 @@ import Testing
     private func expectNothingLost(
         _ running: DeviceProcess, _ emulator: EmulatorProcess, startAgain: () async throws -> DeviceProcess
     ) async throws {
-        // No call is under way once the token lives for long.
+        // No call is in progress once the token lives for long.
         try await emulator.control("PUT", "/settings", #"{"access_token_seconds":600}"#)
         try await eventually("the next refresh is far away") {
             let line = running.process.lines.last { $0.event == "session.refresh.succeeded" }
@@ -117,7 +117,7 @@ import Testing
     }
 
     @Test(
-        "no room for one more file at the start: Lanyard goes on from the stored sessions, and stores again when there is",
+        "no room for one more file at the start: Lanyard continues with the stored sessions, and stores again when there is",
         .enabled(if: MountNamespace.isPossible, "needs root and mount namespaces"))
     func fullAtStart() async throws {
         let (emulator, device) = try await bench()
@@ -182,7 +182,7 @@ import Testing
     }
 
     @Test(
-        "a second Lanyard on the same store goes on with the session of the first; the store cannot be rekeyed meanwhile"
+        "a second Lanyard on the same store continues the session of the first; the store cannot be rekeyed until it ends"
     )
     func second() async throws {
         let (emulator, device) = try await bench()
@@ -202,7 +202,7 @@ import Testing
         for running in [one, two] { #expect(try await running.process.terminate() == .code(143)) }
     }
 
-    @Test("a second Lanyard with the same admin socket ends with 69, and the first goes on")
+    @Test("a second Lanyard with the same admin socket ends with 69, and the first continues")
     func secondAtSocket() async throws {
         let (_, device) = try await bench()
         let one = try await device.start("one")
