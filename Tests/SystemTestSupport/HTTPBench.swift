@@ -1,6 +1,7 @@
 import Glibc
 import LanyardFoundations
 import TestSupport
+import Testing
 
 /// The built binary with a token in hand, before an upstream of plain sockets that records every byte.
 ///
@@ -62,6 +63,8 @@ final class HTTPBench: Sendable {
     static func plain(_ path: String) -> String { "GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n" }
 
     let lanyard: LanyardProcess
+    /// The binary's clock; nil: real time.
+    let clock: TestClock?
     /// What the paths of the recording upstream's route begin with.
     let prefix: String
     let upstream: RawServer
@@ -106,15 +109,29 @@ final class HTTPBench: Sendable {
             launcher: plan.launcher)
         plan.clock?.watch(upstream.threads)
         if plan.hasToken { try await lanyard.untilReady() }
-        return HTTPBench(lanyard, plan.path == "/" ? "" : plan.path, upstream, hand, folder, memory)
+        return HTTPBench(lanyard, plan.clock, plan.path == "/" ? "" : plan.path, upstream, hand, folder, memory)
+    }
+
+    /// The same with a clock that stands: time passes only by the clock's `pass`.
+    static func startUnderClock(
+        _ configure: (inout Plan) -> Void = { _ in }
+    ) async throws -> (bench: HTTPBench, clock: TestClock) {
+        let clock = try TestClock()
+        let bench = try await start {
+            configure(&$0)
+            $0.clock = clock
+        }
+        clock.stop()
+        return (bench, clock)
     }
 
     private init(
-        _ lanyard: LanyardProcess, _ prefix: String, _ upstream: RawServer, _ listener: RawSocket,
+        _ lanyard: LanyardProcess, _ clock: TestClock?, _ prefix: String, _ upstream: RawServer, _ listener: RawSocket,
         _ folder: TemporaryFolder,
         _ memory: Memory
     ) {
         self.lanyard = lanyard
+        self.clock = clock
         self.prefix = prefix
         self.upstream = upstream
         self.listener = listener
@@ -230,11 +247,24 @@ final class HTTPBench: Sendable {
         return lines.map { $0 + "\r\n" }.joined() + "\r\n"
     }
 
+    // MARK: Time
+
+    /// Passes a limit that has just begun. A second before its end nothing has come on this connection.
+    ///
+    /// - Parameter limit: nil: no time passes.
+    func pass(_ limit: Duration?, sparing wire: Wire, sourceLocation: SourceLocation = #_sourceLocation) async throws {
+        guard let limit else { return }
+        guard let clock else { throw TestFailure("this bench has no clock") }
+        try await clock.pass(limit - .seconds(1))
+        #expect(!wire.hasInput, "it ended early", sourceLocation: sourceLocation)
+        try await clock.pass(.seconds(2))
+    }
+
     // MARK: Counters
 
     /// Values of a counter or gauge by one of its labels; without labels under the empty name.
     func values(of metric: String, by label: String? = nil) async throws -> [String: Int] {
-        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics")
+        let page = try await lanyard.process.metrics(at: lanyard.health)
         var values: [String: Int] = [:]
         for line in page.bodyLines(beginning: metric) {
             let rest = line.dropFirst(metric.utf8.count)

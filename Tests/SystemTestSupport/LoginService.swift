@@ -24,10 +24,11 @@ final class LoginService: Sendable {
     private final class Shared: Sendable { let box = Guarded(State()) }
 
     /// - Parameters:
+    ///   - isReleased: no login has a response before the test sets it.
     ///   - pause: before the response to a login.
     ///   - decide: the verdict on a login, and the account's id.
     init(
-        pause: Duration = .zero,
+        after isReleased: Milestone? = nil, pause: Duration = .zero,
         decide: @escaping @Sendable (Login) -> (Verdict, account: String) = { (.granted, $0.provider) }
     ) throws {
         let state = Shared()
@@ -46,6 +47,7 @@ final class LoginService: Sendable {
                     return state.logins.count
                 }
                 let (verdict, account) = decide(login)
+                isReleased?.wait(for: "the logins may have their responses")
                 let lifetime = state.box.withLock { $0.lifetime }
                 guard verdict == .granted else {
                     return .response(401, "Unauthorized", fields: json, body: refusal).after(pause)

@@ -99,10 +99,11 @@ extension HTTPBench {
     ///   - text: the request.
     ///   - behind: a request is sent at once behind it; false sends one when the response has come, if the connection stays.
     ///   - ends: the client ends its direction behind all that.
+    ///   - limit: the time that the clock passes before the response.
     @discardableResult
     func refuses(
         _ text: String, _ refusal: Refusal = .malformed, to method: String = "GET", version: Int = 1,
-        behind: Bool = true, ends: Bool = false,
+        behind: Bool = true, ends: Bool = false, after limit: Duration? = nil,
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> RawMessage {
         try await startOver()
@@ -112,6 +113,7 @@ extension HTTPBench {
         let client = try await connect()
         try await client.send(text + (behind ? next : ""))
         if ends { client.halfClose() }
+        try await pass(limit, sparing: client, sourceLocation: sourceLocation)
         let response = try await client.response(to: method)
         let faults = try refusal.faults(of: response, to: method, version: version)
         #expect(faults == [], name, sourceLocation: sourceLocation)
@@ -142,6 +144,7 @@ extension HTTPBench {
             .map { "\($0.key) +\($0.value - before[$0.key, default: 0])" }
         #expect(grown == (refusal.reason.map { ["\($0) +1"] } ?? []), name, sourceLocation: sourceLocation)
         func refused() -> [LogLine] { lines.filter { $0.event == "request.refused" } }
+        if clock != nil { try await lanyard.process.settle() }
         try await eventually("the refusal is logged") { !refused().isEmpty }
         // Of many in one second the later ones are written at debug level.
         #expect(refused().map { $0.json["reason"].string } == [refusal.type], name, sourceLocation: sourceLocation)
@@ -156,7 +159,7 @@ extension HTTPBench {
     func drops(
         _ text: String, then end: [RawResponse.Step] = [], _ refusal: Refusal = .upstreamInvalid,
         request: String = plain("/drop"),
-        to method: String = "GET", sourceLocation: SourceLocation = #_sourceLocation
+        to method: String = "GET", after limit: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> RawMessage {
         let name = Comment(rawValue: String(text.prefix(300).debugDescription))
         try await startOver()
@@ -166,7 +169,9 @@ extension HTTPBench {
         let bad = RawResponse([.send(Wire.bytes(text))] + end)
         script { $0.message.target == "/drop" ? bad : .response() }
         let client = try await connect()
-        let response = try await client.ask(request, to: method)
+        try await client.send(request)
+        try await pass(limit, sparing: client, sourceLocation: sourceLocation)
+        let response = try await client.response(to: method)
         let faults = try refusal.faults(of: response, to: method)
         #expect(faults == [], name, sourceLocation: sourceLocation)
         try await dropped(name, sourceLocation)
@@ -194,7 +199,7 @@ extension HTTPBench {
     @discardableResult
     func cuts(
         _ text: String, _ refusal: Refusal = .malformed, then end: (Wire) async throws -> Void = { _ in },
-        sourceLocation: SourceLocation = #_sourceLocation
+        after limit: Duration? = nil, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> String {
         try await startOver()
         let before = try await rejections()
@@ -202,6 +207,7 @@ extension HTTPBench {
         let client = try await connect()
         try await client.send(text)
         try await end(client)
+        try await pass(limit, sparing: client, sourceLocation: sourceLocation)
         let response = try await client.response()
         let faults = try refusal.faults(of: response)
         #expect(faults == [], name, sourceLocation: sourceLocation)
@@ -235,7 +241,8 @@ extension HTTPBench {
     @discardableResult
     func aborts(
         _ head: String, _ rest: String, isReset: Bool? = nil, request: String = plain("/hand"),
-        then end: (Wire) -> Void = { _ in }, sourceLocation: SourceLocation = #_sourceLocation
+        then end: (Wire) -> Void = { _ in }, after limit: Duration? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
     ) async throws -> String {
         try await startOver()
         let name = Comment(rawValue: String((head + rest).suffix(300).debugDescription))
@@ -251,6 +258,7 @@ extension HTTPBench {
         try await client.send(Self.plain("/behind"))
         if !rest.isEmpty { try await peer.send(rest) }
         end(peer)
+        try await pass(limit, sparing: peer, sourceLocation: sourceLocation)
         let got = try await client.rest()
         if let isReset { #expect(got.wasReset == isReset, name, sourceLocation: sourceLocation) }
         #expect(!got.text.hasSuffix("0\r\n\r\n"), name, sourceLocation: sourceLocation)

@@ -57,6 +57,13 @@ final class Wire: @unchecked Sendable {
         try socket.send(bytes)
     }
 
+    /// Sends as many of `count` bytes as the kernel takes for now.
+    ///
+    /// - Returns: how many those are.
+    func sendUntilFull(_ count: Int) async throws -> Int {
+        try socket.sendUntilFull([UInt8](repeating: 7, count: count), times: 1)
+    }
+
     /// Sends text, then a byte of urgent data, then more text.
     func send(_ text: String, urgent byte: UInt8, _ more: String) async throws {
         try socket.send(Self.bytes(text))
@@ -112,24 +119,6 @@ final class Wire: @unchecked Sendable {
     /// Exactly so many bytes.
     func read(_ count: Int) async throws -> String {
         Self.text(try reader.read(count))
-    }
-
-    /// Reads exactly so many bytes and at once sends text, with no hop from thread to thread between.
-    func read(_ count: Int, thenSend text: String) async throws -> String {
-        let bytes = try reader.read(count)
-        try socket.send(Self.bytes(text))
-        return Self.text(bytes)
-    }
-
-    /// Sends each of these texts on this connection after a pause and reads it at the other one's end.
-    func send(_ texts: [String], to other: Wire, every pause: Duration) async throws {
-        for text in texts {
-            try await Task.sleep(for: pause)
-            let bytes = Self.bytes(text)
-            try socket.send(bytes)
-            let arrived = try other.reader.read(bytes.count)
-            guard arrived == bytes else { throw TestFailure("\(Self.text(arrived)) arrived in place of \(text)") }
-        }
     }
 
     /// What comes until the other side's end, and whether that end was a reset.

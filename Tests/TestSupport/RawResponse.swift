@@ -52,7 +52,9 @@ package struct RawResponse: Sendable {
     /// The same when the test has set `milestone`.
     ///
     /// - Parameter what: what the test does before, for the message of a failure.
-    package func after(_ milestone: Milestone, _ what: String) -> RawResponse {
+    package func after(
+        _ milestone: Milestone, _ what: String = "the test lets the response continue"
+    ) -> RawResponse {
         RawResponse([.perform { milestone.wait(for: what) }] + steps)
     }
     /// The same, then the end of the connection.

@@ -36,9 +36,11 @@ extension RawSocket {
 
     /// Sends the bytes up to `times` times, until the kernel takes no more of them for now: the peer does not read.
     ///
+    /// - Returns: how many bytes the kernel has taken.
     /// - Throws: `TestFailure` if the peer has closed or reset.
-    package func sendUntilFull(_ bytes: [UInt8], times: Int = 20_000) throws {
-        for _ in 0..<times {
+    @discardableResult
+    package func sendUntilFull(_ bytes: [UInt8], times: Int = 20_000) throws -> Int {
+        for number in 0..<times {
             var sent = 0
             while sent < bytes.count {
                 let (count, failure) = bytes.withUnsafeBytes { buffer in
@@ -47,11 +49,12 @@ extension RawSocket {
                         -1, EBADF
                     )
                 }
-                if count < 0, failure == EAGAIN { return }
+                if count < 0, failure == EAGAIN { return number * bytes.count + sent }
                 guard count >= 0 || failure == EINTR else { throw TestFailure("sending: errno \(failure)") }
                 sent += max(count, 0)
             }
         }
+        return times * bytes.count
     }
 
     /// The bytes that have arrived, at most `max`; nil: none have; empty: the stream has ended or was reset.

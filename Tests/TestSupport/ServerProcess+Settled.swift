@@ -46,13 +46,14 @@ extension ServerProcess {
 /// Waits until what these processes had begun is done, and everything that they wrote to stderr and stdout is read.
 ///
 /// All threads of all of them sleep at one moment, and nothing is left in the pipes. A test that has a response asks so before it
-/// reads a log line, a metric, a report or the emulator's notes.
+/// reads a log line, a metric, a report or the emulator's notes. A clock that stands passes a few milliseconds.
 ///
 /// - Throws: `Patience.failure` if they do not come to rest.
 package func settled(_ processes: ServerProcess...) async throws { try await settled(processes) }
 
 /// The same for a list.
 package func settled(_ processes: [ServerProcess]) async throws {
+    for process in processes { try await process.clock?.passLogDelay() }
     let patience = Patience()
     while !areSettled(processes) {
         guard !patience.isExhausted else {

@@ -42,6 +42,8 @@ package final class ServerProcess: Sendable {
     /// Its process id. It may belong to another process after the exit.
     package let pid: pid_t
     private let name: String
+    /// Its clock; nil: it has real time.
+    let clock: TestClock?
     private let state: Shared
     private final class Shared: Sendable { let box = Guarded(State()) }
 
@@ -57,6 +59,7 @@ package final class ServerProcess: Sendable {
         cpus: String? = nil, input: Input = .none
     ) throws {
         name = program
+        self.clock = clock
         var command = ["/usr/bin/setpriv", "--pdeathsig", "KILL"]
         if case .nobody = account, getuid() == 0 { command += ["--reuid=65534", "--regid=65534", "--clear-groups"] }
         if let cpus { command += ["/usr/bin/taskset", "-c", cpus] }
@@ -116,7 +119,7 @@ package final class ServerProcess: Sendable {
     /// Its exit; nil while it runs.
     package var exit: Exit? { state.box.withLock { $0.exit } }
 
-    /// The first line with this event that `matches`.
+    /// The first line with this event that `matches`. While it waits for that, a clock that stands passes a few milliseconds.
     ///
     /// - Throws: `TestFailure` with the whole log if the line does not arrive or the process ends first.
     @discardableResult
@@ -135,7 +138,20 @@ package final class ServerProcess: Sendable {
                 throw patience.failure("\(name): no event \(event); it said:\n\(log)\n\(output)")
             }
             try await Task.sleep(for: .milliseconds(5))
+            try await clock?.passLogDelay()
         }
+    }
+
+    /// The page of `/metrics`. A clock that stands passes up to a second, because Lanyard makes a page at most once a second.
+    ///
+    /// - Parameter endpoint: its health listener, by TCP.
+    package func metrics(at endpoint: RawEndpoint, fields: [(String, String)] = []) async throws -> RawMessage {
+        let client = try RawClient(endpoint)
+        defer { client.close() }
+        let lines = fields.map { "\($0): \($1)\r\n" }.joined()
+        try client.send("GET /metrics HTTP/1.1\r\nHost: \(endpoint)\r\n\(lines)\r\n")
+        try await clock?.passMetricsDelay { client.hasInput }
+        return try client.response()
     }
 
     /// Waits until what it had begun is done and read (`settled(_:)` for several processes at once).

@@ -6,11 +6,9 @@ import Testing
 
 /// http-rules.md 20.1: the drain. Each test ends a process of its own.
 @Suite struct StopRuleTests {
-    private static let slow = RawResponse.response(body: "slow").after(.milliseconds(900))
-
-    /// A process that drain_max does not end.
-    private func start(_ shards: Int) async throws -> HTTPBench {
-        try await HTTPBench.start {
+    /// A process that drain_max does not end, and its clock, which stands.
+    private func start(_ shards: Int) async throws -> (HTTPBench, TestClock) {
+        try await HTTPBench.startUnderClock {
             $0.rest = "shutdown: {drain_max: 1h}"
             $0.shards = shards
         }
@@ -23,20 +21,10 @@ import Testing
     }
 
     /// The process ends as soon as the last of its clients is gone.
-    private func expectEnd(of lanyard: LanyardProcess, without clients: [Wire]) async throws {
+    private func expectEnd(of lanyard: LanyardProcess, without clients: [Wire], _ clock: TestClock) async throws {
+        clock.run()
         for client in clients { client.close() }
         #expect(try await lanyard.process.waitForExit() == .code(143))
-    }
-
-    /// Asks until a response says that it is the last.
-    private func untilLast(_ client: Wire) async throws {
-        try await eventually("a response is the last one") {
-            let response = try await client.ask(HTTPBench.plain("/"))
-            #expect(response.status == 200)
-            guard let connection = response["Connection"] else { return false }
-            #expect(connection == "close")
-            return true
-        }
     }
 
     @Test("20.1 For drain_min it is not ready but serves as ever; health answers to the end")
@@ -59,23 +47,28 @@ import Testing
 
     @Test("20.1 When drain_min has passed the next response is the last one")
     func drainMinEnds() async throws {
-        let bench = try await HTTPBench.start { $0.rest = "shutdown: {drain_min: 500ms, drain_max: 1h}" }
+        let (bench, clock) = try await HTTPBench.startUnderClock {
+            $0.rest = "shutdown: {drain_min: 60s, drain_max: 2h}"
+        }
         let kept = try await bench.connect()
         #expect(try await kept.ask(HTTPBench.plain("/")).status == 200)
-        let start = ContinuousClock.now
         bench.lanyard.process.signal(SIGTERM)
-        try await untilLast(kept)
-        #expect(ContinuousClock.now - start >= .milliseconds(480))
+        try await bench.lanyard.process.event("shutdown.started")
+        try await clock.pass(.seconds(59))
+        #expect(try await kept.ask(HTTPBench.plain("/"))["Connection"] == nil)
+        try await clock.pass(.seconds(1.2))
+        #expect(try await kept.ask(HTTPBench.plain("/"))["Connection"] == "close")
         #expect(try await kept.rest() == ("", false))
-        #expect(try await bench.lanyard.process.waitForExit() == .code(143))
+        try await expectEnd(of: bench.lanyard, without: [], clock)
     }
 
     @Test(
         "20.1 Every response whose head is written from then on says close; what was begun is served to its end",
         arguments: [1, 3])
     func underWay(_ shards: Int) async throws {
-        let bench = try await start(shards)
-        bench.script { $0.message.target == "/slow" ? Self.slow : .response() }
+        let (bench, clock) = try await start(shards)
+        let released = Milestone()
+        bench.script { $0.message.target == "/slow" ? .response(body: "slow").after(released) : .response() }
         let (slow, half, streaming) = (
             try await bench.connect(), try await bench.connect(), try await bench.connect()
         )
@@ -89,6 +82,7 @@ import Testing
         try await slow.send(HTTPBench.plain("/slow"))
         try await eventually("it is under way") { bench.received.joined().contains("/slow") }
         try await stop(bench)
+        released.set()
         let response = try await slow.response()
         #expect(response.bodyText == "slow")
         #expect(response["Connection"] == "close")
@@ -100,32 +94,32 @@ import Testing
         #expect(bench.lanyard.process.exit == nil)
         try await peer.send("1\r\nb\r\n0\r\n\r\n")
         #expect(try await streaming.read(17) == "1\r\na\r\n1\r\nb\r\n0\r\n\r\n")
-        try await expectEnd(of: bench.lanyard, without: [streaming, slow, half])
+        try await expectEnd(of: bench.lanyard, without: [streaming, slow, half], clock)
     }
 
     @Test(
         "20.1 An idle kept connection is closed after 500 ms of silence, and a request within them is served",
         arguments: [1, 3])
     func idle(_ shards: Int) async throws {
-        let bench = try await start(shards)
+        let (bench, clock) = try await start(shards)
         let (silent, asks) = (try await bench.connect(), try await bench.connect())
         for client in [silent, asks] {
             #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
         }
-        let start = ContinuousClock.now
-        bench.lanyard.process.signal(SIGTERM)
-        try await untilLast(asks)
-        try await eventually("nothing listens any more") { (try? await bench.connect()) == nil }
+        try await stop(bench)
+        try await clock.pass(.milliseconds(450))
+        #expect(!silent.hasInput)
+        #expect(try await asks.ask(HTTPBench.plain("/"))["Connection"] == "close")
+        try await clock.pass(.milliseconds(100))
         #expect(try await silent.rest() == ("", false))
-        #expect(ContinuousClock.now - start >= .milliseconds(480))
-        try await expectEnd(of: bench.lanyard, without: [asks, silent])
+        try await expectEnd(of: bench.lanyard, without: [asks, silent], clock)
     }
 
     @Test(
         "20.1 A client that is slow to take the end of a response is not cut by the drain, and its next request is served",
         arguments: [1, 3])
     func tails(_ shards: Int) async throws {
-        let bench = try await start(shards)
+        let (bench, clock) = try await start(shards)
         bench.script { .large(Int($0.message.target.dropFirst()) ?? 0) }
         // How much the kernel takes is its own affair: some ends wait there, some in the proxy.
         let sizes = Array(stride(from: 100_000, through: 200_000, by: 7_000))
@@ -139,24 +133,23 @@ import Testing
         // Their heads are written.
         for client in clients { #expect(!(try await client.head()).contains("Connection")) }
         try await stop(bench)
-        try await Task.sleep(for: .seconds(2))
+        try await clock.pass(.seconds(5))
         for (index, client) in clients.enumerated() {
-            // At once: the drain waits no longer than half a second for a request.
-            let next = index % 2 == 0 ? "TP/1.1\r\nHost: localhost\r\n\r\n" : HTTPBench.plain("/5")
-            #expect(try await client.read(sizes[index], thenSend: next).utf8.count == sizes[index])
+            #expect(try await client.read(sizes[index]).utf8.count == sizes[index])
+            try await client.send(index % 2 == 0 ? "TP/1.1\r\nHost: localhost\r\n\r\n" : HTTPBench.plain("/5"))
             let last = try await client.response()
             #expect(last.bodyCount == 5)
             #expect(last["Connection"] == "close")
             #expect(try await client.rest() == ("", false))
         }
-        try await expectEnd(of: bench.lanyard, without: clients)
+        try await expectEnd(of: bench.lanyard, without: clients, clock)
     }
 
     @Test(
         "20.1 Connections that wait on the listener when it closes are accepted and served",
         arguments: [1, 3])
     func queued(_ shards: Int) async throws {
-        let bench = try await start(shards)
+        let (bench, clock) = try await start(shards)
         bench.lanyard.process.signal(SIGSTOP)
         var clients: [Wire] = []
         for number in 0..<50 {
@@ -171,13 +164,14 @@ import Testing
             #expect(response.status == 200)
             client.close()
         }
-        try await expectEnd(of: bench.lanyard, without: [])
+        try await expectEnd(of: bench.lanyard, without: [], clock)
     }
 
     @Test("20.1 Only what would have to be parked anew is refused; what waits already waits on")
     func parked() async throws {
         // An identity service that takes the login call and never answers.
-        let silence = try RawServer { _ in RawResponse([.pause(.seconds(30))]) }
+        let silence = try RawServer { _ in RawResponse([]) }
+        let clock = try TestClock()
         let folder = try TemporaryFolder()
         let password = try folder.write("password", "secret")
         let lanyard = try await LanyardProcess.start(
@@ -185,16 +179,17 @@ import Testing
             identities: {demo: {app_services: {app_id: demo-abcde, base_url: "http://\(silence.endpoint)"}}}
             users: {alice: {identity: demo, login: {email_password: {email: a@example.com, password_file: \(password)}}}}
             routes: [{name: all, upstream: "http://127.0.0.1:9"}]
-            refresh: {wait_max: 2s}
-            shutdown: {drain_max: 20s}
+            refresh: {wait_max: 20s}
+            shutdown: {drain_max: 1h}
             shards: 1
-            """, listener: "address: \"127.0.0.1:0\", allowed_hosts: [\"localhost:80\"]")
+            """, listener: "address: \"127.0.0.1:0\", allowed_hosts: [\"localhost:80\"]", under: clock)
+        clock.stop()
         let (waits, comes) = (
             try await Wire.connect(to: lanyard.data), try await Wire.connect(to: lanyard.data)
         )
         try await waits.send(HTTPBench.plain("/waits"))
         try await eventually("it is parked") {
-            try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText.contains(
+            try await lanyard.process.metrics(at: lanyard.health).bodyText.contains(
                 "lanyard_parked_requests 1")
         }
         lanyard.process.signal(SIGTERM)
@@ -206,19 +201,21 @@ import Testing
             status: 503, type: "shutting-down", error: "proxy_internal_response", hasRetryAfter: true)
         #expect(try shuttingDown.faults(of: refused) == [])
         #expect(try await comes.rest() == ("", false))
+        // Some seconds have passed for pages of metrics.
+        try await clock.pass(.seconds(14))
+        #expect(!waits.hasInput)
+        try await clock.pass(.seconds(7))
         let response = try await waits.response()
         #expect(try response.json["type"].string == "urn:lanyard:problem:identity-unreachable")
         #expect(response["Connection"] == "close")
-        try await expectEnd(of: lanyard, without: [waits, comes])
+        try await expectEnd(of: lanyard, without: [waits, comes], clock)
     }
 
     @Test(
         "20.1 At drain_max the rest is aborted; a second signal aborts at once",
         arguments: [true, false])
     func aborted(_ isByTime: Bool) async throws {
-        let bench = try await HTTPBench.start {
-            $0.rest = "shutdown: {drain_max: \(isByTime ? "900ms" : "1h")}"
-        }
+        let (bench, clock) = try await HTTPBench.startUnderClock { $0.rest = "shutdown: {drain_max: 60s}" }
         let (chunked, old) = (try await bench.connect(), try await bench.connect())
         var peers: [Wire] = []
         for (client, version) in [(chunked, "1.1"), (old, "1.0")] {
@@ -228,18 +225,25 @@ import Testing
             try await peer.send("HTTP/1.1 200 OK\r\n\r\n")
             _ = try await client.head()
             try await peer.send("x")
+            let body = version == "1.1" ? "1\r\nx\r\n" : "x"
+            #expect(try await client.read(body.utf8.count) == body)
             peers.append(peer)
         }
-        let start = ContinuousClock.now
         bench.lanyard.process.signal(SIGTERM)
         try await bench.lanyard.process.event("shutdown.started")
-        if !isByTime { bench.lanyard.process.signal(SIGTERM) }
+        if isByTime {
+            try await clock.pass(.seconds(59))
+            #expect(!chunked.hasInput && !old.hasInput)
+            try await clock.pass(.milliseconds(1200))
+        } else {
+            bench.lanyard.process.signal(SIGTERM)
+        }
         let rest = try await chunked.rest()
         #expect(!rest.text.hasSuffix("0\r\n\r\n"))
         // Only a reset tells HTTP/1.0 that its body was cut.
         #expect(try await old.rest().wasReset)
+        clock.run()
         #expect(try await bench.lanyard.process.waitForExit() == .code(143))
         withExtendedLifetime(peers) {}
-        #expect(ContinuousClock.now - start >= (isByTime ? .milliseconds(880) : .zero))
     }
 }
