@@ -215,8 +215,9 @@ import Testing
 
     @Test("19.3 overloaded and shutting-down say when to try again")
     func transientFailures() async throws {
-        let silent = try RawServer { _ in .response().after(.seconds(60)) }
-        bench.script { request in request.message.target == "/narrow/1" ? .response().after(.seconds(2)) : .response() }
+        let silent = try RawServer { _ in RawResponse([]) }
+        let isReleased = Milestone()
+        bench.script { request in request.message.target == "/narrow/1" ? .response().after(isReleased) : .response() }
         let first = try await bench.connect()
         try await first.send(HTTPBench.plain("/narrow/1"))
         try await eventually("the only connection is in use") { bench.received.joined().contains("/narrow/1") }
@@ -226,6 +227,7 @@ import Testing
             try Refusal(
                 status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true
             ).faults(of: overloaded) == [])
+        isReleased.set()
         #expect(try await first.response().status == 200)
 
         // A login that gets no response: requests wait for it, and a drain lets no more of them wait.

@@ -131,9 +131,9 @@ import Testing
 
     @Test("9.3 Pipelined requests are answered in order, one at a time")
     func pipelined() async throws {
+        let isReleased = Milestone()
         bench.script { request in
-            let pause: Duration = request.message.target.hasSuffix("0") ? .milliseconds(30) : .zero
-            return RawResponse.response(body: request.message.target + ":" + request.message.bodyText).after(pause)
+            .response(body: request.message.target + ":" + request.message.bodyText).after(isReleased)
         }
         let client = try await bench.connect()
         let requests = (0..<40).map { number in
@@ -142,6 +142,10 @@ import Testing
                 : HTTPBench.plain("/\(number)")
         }
         try await client.send(requests.joined())
+        try await eventually("the first request is in progress") { !bench.requests.isEmpty }
+        try await bench.lanyard.process.settle()
+        #expect(bench.requests.map(\.target) == ["/0"])
+        isReleased.set()
         for number in 0..<40 {
             #expect(try await client.response().bodyText == "/\(number):" + (number % 3 == 0 ? "GET " : ""))
         }
@@ -194,7 +198,6 @@ import Testing
 
     @Test("9.3 A faulty request never takes away the responses before it")
     func faultBehind() async throws {
-        bench.script { RawResponse.response(body: $0.message.target).after(.milliseconds(50)) }
         let faults: [(String, Refusal)] = [
             ("GET / HTTP/1.1\r\n\r\n", .malformed), ("\u{16}\u{3}\u{1}", .malformed),
             ("GET / HTTP/3.0\r\n\r\n", .versionNotSupported),
@@ -204,9 +207,13 @@ import Testing
             ),
         ]
         for (fault, refusal) in faults {
+            let isReleased = Milestone()
+            bench.script { .response(body: $0.message.target).after(isReleased) }
             let client = try await bench.connect()
             try await client.send(
                 HTTPBench.plain("/a") + HTTPBench.plain("/b") + fault + HTTPBench.plain("/behind"))
+            try await bench.lanyard.process.settle()
+            isReleased.set()
             #expect(try await client.response().bodyText == "/a")
             #expect(try await client.response().bodyText == "/b")
             let response = try await client.response()
@@ -248,15 +255,18 @@ import Testing
 
     @Test("9.4 A client that has ended its direction still gets every response, then the end")
     func halfClose() async throws {
-        bench.script { RawResponse.response(body: $0.message.target).after(.milliseconds(80)) }
         let post = "POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc"
         for (text, responses) in [
             (HTTPBench.plain("/a"), ["/a"]), (post, ["/p"]),
             (HTTPBench.plain("/a") + post + HTTPBench.plain("/c"), ["/a", "/p", "/c"]),
         ] {
+            let isReleased = Milestone()
+            bench.script { .response(body: $0.message.target).after(isReleased) }
             let client = try await bench.connect()
             try await client.send(text)
             client.halfClose()
+            try await bench.lanyard.process.settle()
+            isReleased.set()
             for response in responses { #expect(try await client.response().bodyText == response) }
             #expect(try await client.rest() == ("", false))
         }
