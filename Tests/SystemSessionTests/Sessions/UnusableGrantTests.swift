@@ -77,8 +77,21 @@ import Testing
     }
 
     /// From the failure to the next login.
-    private static func pause(_ line: JSON) throws -> Double {
+    private static func delay(_ line: JSON) throws -> Double {
         try #require(Timestamps.seconds(line["next_at"])) - #require(Timestamps.seconds(line["time"]))
+    }
+
+    /// A refresh of the token of a minute makes a session that cannot be used, which is ended.
+    private func expectRotatedEnds(_ service: Service, _ lanyard: LanyardProcess, _ clock: TestClock) async throws {
+        clock.watch(service.server.threads)
+        try await lanyard.untilReady()
+        try await clock.pass(until: "the refresh", atMost: .seconds(60), grain: .seconds(1)) {
+            lanyard.process.lines.contains { $0.event == "session.refresh.outcome_unknown" }
+        }
+        try await clock.pass(until: "the lost session is ended", atMost: .seconds(60), grain: .seconds(1)) {
+            service.ended == ["rotated-1"]
+        }
+        clock.run()
     }
 
     struct Response: Sendable, CustomTestStringConvertible {
@@ -107,17 +120,24 @@ import Testing
         let members = response.members.replacing("TOKEN", with: Self.token(1800))
         let service = try Service { number in "{\(members),\"refresh_token\":\"refresh-\(number)\"}" }
         let folder = try TemporaryFolder()
-        let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: kind))
+        let clock = try TestClock()
+        clock.watch(service.server.threads)
+        let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: kind), under: clock)
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try Self.pause(line)
-        #expect(pause > 10, "\(line)")
+        clock.stop()
+        let delay = try Self.delay(line)
+        #expect(delay > 10, "\(line)")
         try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == ["refresh-1"] }
         // A request that wants a token does not bring the next login forward.
-        async let waiting = lanyard.get("/")
-        let still = try #require(Timestamps.seconds(line["next_at"])) - Timestamps.now
-        #expect(still > 0 && service.count("POST", "/login") == 1)
+        let client = try RawClient(lanyard.data)
+        try client.send("GET / HTTP/1.1\r\nHost: \(lanyard.data)\r\n\r\n")
+        let next = try #require(Timestamps.seconds(line["next_at"]))
+        try await clock.pass(.seconds(next - 1 - clock.now))
+        #expect(service.count("POST", "/login") == 1)
+        try await clock.pass(.seconds(2))
+        #expect(service.count("POST", "/login") == 2)
+        clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
-        _ = try? await waiting
     }
 
     @Test("what breaks off behind the refresh token is ended, too")
@@ -146,8 +166,8 @@ import Testing
         let lanyard = try await LanyardProcess.start(
             try service.configuration(folder, login: kind, at: gate.endpoint))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try Self.pause(line)
-        #expect(pause > 10, "\(line)")
+        let delay = try Self.delay(line)
+        #expect(delay > 10, "\(line)")
         try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == ["refresh-1"] }
         #expect(service.count("POST", "/login") == 1)
         #expect(try await lanyard.process.terminate() == .code(143))
@@ -161,8 +181,8 @@ import Testing
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "anonymous"))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try Self.pause(line)
-        #expect(pause > 10, "\(line)")
+        let delay = try Self.delay(line)
+        #expect(delay > 10, "\(line)")
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -172,8 +192,8 @@ import Testing
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "anonymous"))
         let line = try await lanyard.process.event("session.login.failed")
-        let pause = try Self.pause(line)
-        #expect(pause < 5, "\(line)")
+        let delay = try Self.delay(line)
+        #expect(delay < 5, "\(line)")
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -198,7 +218,8 @@ import Testing
 
     @Test("a refresh whose response is cut off behind a new refresh token: its session is ended once another has come")
     func tornRefresh() async throws {
-        let (short, long) = (Self.token(5), Self.token(1800))
+        let clock = try TestClock()
+        let (short, long) = (Self.token(60), Self.token(1800))
         let filler = String(repeating: "x", count: 8000)
         let service = try Service(
             login: { number in
@@ -209,9 +230,9 @@ import Testing
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(
             try service.configuration(
-                folder, login: "email_password", rest: ", rotation: one_use", at: gate.endpoint))
-        try await lanyard.process.event("session.refresh.outcome_unknown")
-        try await eventually("the lost session is ended; \(lanyard.process.log)") { service.ended == ["rotated-1"] }
+                folder, login: "email_password", rest: ", rotation: one_use", at: gate.endpoint), under: clock)
+        clock.watch(gate.threads)
+        try await expectRotatedEnds(service, lanyard, clock)
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -219,7 +240,8 @@ import Testing
         "a refresh whose response holds a new refresh token and no usable access token: its session is ended once another has come"
     )
     func rotated() async throws {
-        let (short, long) = (Self.token(5), Self.token(1800))
+        let clock = try TestClock()
+        let (short, long) = (Self.token(60), Self.token(1800))
         let service = try Service(
             login: { number in
                 "{\"access_token\":\"\(number == 1 ? short : long)\",\"refresh_token\":\"first-\(number)\",\"user_id\":\"u\"}"
@@ -227,9 +249,8 @@ import Testing
             refresh: { number in "{\"access_token\":\"junk\",\"refresh_token\":\"rotated-\(number)\"}" })
         let folder = try TemporaryFolder()
         let lanyard = try await LanyardProcess.start(
-            try service.configuration(folder, login: "email_password", rest: ", rotation: one_use"))
-        try await lanyard.process.event("session.refresh.outcome_unknown")
-        try await eventually("the lost session is ended; \(lanyard.process.log)") { service.ended == ["rotated-1"] }
+            try service.configuration(folder, login: "email_password", rest: ", rotation: one_use"), under: clock)
+        try await expectRotatedEnds(service, lanyard, clock)
         #expect(service.count("POST", "/login") == 2)
         #expect(try await lanyard.process.terminate() == .code(143))
     }
