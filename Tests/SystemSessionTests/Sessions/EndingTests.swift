@@ -6,10 +6,16 @@ import Testing
 
 /// "When it is stopped or a user leaves, nothing is lost and nothing is left behind, here or over there."
 @Suite struct EndingTests {
-    private func bench(rotation: String = "none") async throws -> (emulator: EmulatorProcess, device: Device) {
-        let emulator = try await EmulatorProcess.start(tokens: "1800s", arguments: ["--rotation", rotation])
+    private func bench(
+        rotation: String = "none", under clock: TestClock? = nil
+    ) async throws -> (emulator: EmulatorProcess, device: Device) {
+        let emulator = try await EmulatorProcess.start(
+            tokens: "1800s", under: clock, arguments: ["--rotation", rotation])
         try await emulator.add("carol@example.com", password: "carol-secret-word")
-        let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, as: .nobody)
+        // Root can write a folder whatever its mode.
+        let account = clock == nil ? ServerProcess.UnixUser.nobody : .same
+        let device = try await Device.make(
+            emulator, users: [Device.alice], rotation: rotation, as: account, under: clock)
         return (emulator, device)
     }
 
@@ -63,16 +69,24 @@ import Testing
 
     @Test("a login that is under way at a stop is finished, stored and answered")
     func login() async throws {
-        let (emulator, device) = try await bench()
+        let clock = try TestClock()
+        let (emulator, device) = try await bench(under: clock)
         let running = try await device.start()
         try await running.untilReady()
+        clock.stop()
         try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         let admin = running.admin
         async let response = admin.ask("POST", "/v1/users", Self.carol)
         try await eventually("it is under way") {
             try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
         }
-        #expect(try await running.process.terminate() == .code(143))
+        running.process.signal(SIGTERM)
+        try await running.process.event("shutdown.started")
+        try await clock.settle()
+        #expect(running.process.exit == nil)
+        try await clock.pass(.seconds(2))
+        clock.run()
+        #expect(try await running.process.waitForExit() == .code(143))
         #expect(try await response.status == 201)
         #expect(!running.process.lines.contains { $0.event == "store.write_failed" }, "\(running.process.log)")
         let again = try await device.start()
@@ -83,16 +97,24 @@ import Testing
 
     @Test("a refresh that is under way at a stop is finished, stored and answered; its token is not sent again")
     func refresh() async throws {
-        let (emulator, device) = try await bench(rotation: "one_use")
+        let clock = try TestClock()
+        let (emulator, device) = try await bench(rotation: "one_use", under: clock)
         let running = try await device.start()
         try await running.untilReady()
+        clock.stop()
         try await emulator.control("POST", "/delays", #"{"route":"refresh","milliseconds":1500}"#)
         let admin = running.admin
         async let response = admin.ask("POST", "/v1/users/alice/refresh")
         try await eventually("it is under way") {
             try await emulator.control("GET", "/counts")["routes"]["refresh"]["in_flight"].int == 1
         }
-        #expect(try await running.process.terminate() == .code(143))
+        running.process.signal(SIGTERM)
+        try await running.process.event("shutdown.started")
+        try await clock.settle()
+        #expect(running.process.exit == nil)
+        try await clock.pass(.seconds(2))
+        clock.run()
+        #expect(try await running.process.waitForExit() == .code(143))
         #expect(try await response.status == 200)
         let again = try await device.start()
         try await again.untilReady()
@@ -105,11 +127,13 @@ import Testing
 
     @Test("a user that is removed while a login is under way leaves no session at the service")
     func removed() async throws {
-        let (emulator, device) = try await bench()
+        let clock = try TestClock()
+        let (emulator, device) = try await bench(under: clock)
         let running = try await device.start()
         try await running.untilReady()
+        clock.stop()
         try await running.admin.call("POST", "/v1/users", Self.carol)
-        try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":\#(800 * Sanitizer.stretch)}"#)
+        try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         let admin = running.admin
         let body = AdminClient.password("carol@example.com", "carol-secret-word")
         async let login = admin.ask("POST", "/v1/users/carol/login", body)
@@ -117,6 +141,7 @@ import Testing
             try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
         }
         #expect(try await admin.ask("DELETE", "/v1/users/carol").status == 204)
+        try await clock.pass(.seconds(2))
         #expect(try await login.status == 404)
         try await eventually("the late session is revoked") {
             try await emulator.control("GET", "/ledger")["total"]["revocations"].int == 2

@@ -11,10 +11,13 @@ import Testing
         let running: DeviceProcess
 
         /// Alice is configured with her password; carol was logged in by an operator, once.
-        static func start(rotation: String = "none", refreshTokens: String = "60d") async throws -> Bench {
+        static func start(
+            rotation: String = "none", refreshTokens: String = "60d", under clock: TestClock? = nil
+        ) async throws -> Bench {
             let emulator = try await EmulatorProcess.start(
-                tokens: "30m", arguments: ["--rotation", rotation, "--refresh-token-lifetime", refreshTokens])
-            let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation)
+                tokens: "30m", under: clock,
+                arguments: ["--rotation", rotation, "--refresh-token-lifetime", refreshTokens])
+            let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, under: clock)
             let running = try await device.start()
             try await running.untilReady()
             try await emulator.add("carol@example.com", password: "carol-secret-word")
@@ -56,7 +59,14 @@ import Testing
         "the end of a refresh token is told 7 days, a day and an hour before, as a warning if an operator must log in then",
         arguments: [(7 * 86_400, "7_days"), (86_400, "1_day"), (3600, "1_hour")])
     func expiring(_ before: Int, _ reason: String) async throws {
-        let bench = try await Bench.start(refreshTokens: "\(before + 4)s")
+        let clock = try TestClock()
+        let bench = try await Bench.start(refreshTokens: "\(before + 60)s", under: clock)
+        clock.stop()
+        let isExpiring = { bench.running.process.lines.contains { $0.event == "session.refresh_token.expiring" } }
+        // The processes have started in time that passed.
+        try await clock.pass(.seconds(40))
+        #expect(!isExpiring())
+        try await clock.pass(.seconds(25))
         for (name, level) in [("alice", "info"), ("carol", "warning")] {
             let line = try await bench.running.process.event("session.refresh_token.expiring") {
                 $0["user"].string == name
@@ -65,10 +75,11 @@ import Testing
             #expect(line["remedy"].string?.contains(name == "alice" ? "automatically" : "an operator") == true)
             let end = try #require(
                 try await bench.running.metric("lanyard_refresh_token_expiry_timestamp_seconds", ["user": name]))
-            #expect(abs(end - Timestamps.now - Double(before)) < 15)
+            #expect(abs(end - clock.now - Double(before)) < 15)
             let shown = try await bench.user(name)["refresh_token_expires_at"]
             #expect(abs((Timestamps.seconds(shown) ?? 0) - end) < 1)
         }
+        clock.run()
         #expect(try await bench.running.process.terminate() == .code(143))
     }
 
