@@ -132,8 +132,8 @@ import Testing
     @Test(
         "a login whose file changes while it is under way and is then refused is followed by one with the new content")
     func changesMeanwhile() async throws {
-        // Longer than the watch needs to find and confirm a change.
-        let service = try LoginService(pause: .seconds(5)) { login in
+        let (clock, isReleased) = (try TestClock(), Milestone())
+        let service = try LoginService(after: isReleased) { login in
             (login.body.contains("b2xk") || login.body.contains("old") ? .refused : .granted, account: login.provider)
         }
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
@@ -146,10 +146,16 @@ import Testing
                 [
                     ("alice", "jwt: {token_file: \(folder.file("jwt"))}"),
                     ("bob", "function: {payload_file: \(folder.file("payload"))}"),
-                ], upstream: upstream.endpoint))
+                ], upstream: upstream.endpoint), under: clock)
+        clock.watch(service.server.threads)
         try await eventually("both logins are under way; \(lanyard.process.log)") { service.logins.count == 2 }
+        clock.stop()
         try folder.write("jwt", jwts[1])
         try folder.write("payload", payloads[1])
+        // Longer than the watch needs to find and confirm a change.
+        try await clock.pass(.seconds(6))
+        isReleased.set()
+        clock.run()
         try await lanyard.untilReady()
         for provider in ["custom-token", "custom-function"] {
             let bodies = service.logins.filter { $0.provider == provider }.map(\.body)
@@ -163,7 +169,8 @@ import Testing
         "many requests wait for one login, whatever its kind",
         arguments: ["jwt: {token_file: FILE}", "function: {payload_file: FILE}"])
     func singleFlight(_ login: String) async throws {
-        let service = try LoginService(pause: .seconds(2))
+        let isReleased = Milestone()
+        let service = try LoginService(after: isReleased)
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
         let content = login.hasPrefix("jwt") ? LoginService.jwt("alice") : #"{"user":"alice"}"#
         let path = try folder.write("secret", content)
@@ -171,6 +178,8 @@ import Testing
             try service.configuration([("alice", login.replacing("FILE", with: path))], upstream: upstream.endpoint))
         let served = try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<30 { group.addTask { try await lanyard.get("/").status } }
+            try await eventually("all wait") { try await lanyard.metric("lanyard_parked_requests") == 30 }
+            isReleased.set()
             return try await group.reduce(into: [Int]()) { $0.append($1) }
         }
         #expect(served == [Int](repeating: 200, count: 30))
@@ -287,42 +296,5 @@ import Testing
         }
         #expect(service.logins.map(\.provider) == [flag == "jwt" ? "custom-token" : "custom-function"])
         #expect(try await process.terminate() == .code(143))
-    }
-}
-
-/// Processes that are killed at moments by a seed.
-@Suite struct LongLoginKindTests {
-    @Test("killed at any moment while files change, it ends up logged in, and never with content older than the file's")
-    func crashes() async throws {
-        let service = try LoginService(pause: .milliseconds(20))
-        let (folder, upstream) = (try TemporaryFolder(), try RawServer())
-        func write(_ number: Int) throws {
-            try folder.write("payload.new", #"{"number":\#(number)}"#)
-            rename(folder.file("payload.new"), folder.file("payload"))
-        }
-        try write(0)
-        let yaml = try service.configuration(
-            [("alice", "function: {payload_file: \(folder.file("payload"))}")], upstream: upstream.endpoint,
-            store: folder, rest: "login: {offline: never}\n")
-        var random = SeededGenerator(20)
-        for round in 1...6 {
-            let lanyard = try await LanyardProcess.start(yaml)
-            try await Task.sleep(for: .milliseconds(Int.random(in: 0...400, using: &random)))
-            try write(round)
-            try await Task.sleep(for: .milliseconds(Int.random(in: 0...400, using: &random)))
-            lanyard.process.signal(SIGKILL)
-            try await lanyard.process.waitForExit()
-            service.endSessions()
-        }
-        let last = try await LanyardProcess.start(yaml)
-        try await last.untilReady()
-        #expect(try await last.get("/").status == 200)
-        let numbers = service.logins.compactMap { Self.number(in: $0.body) }
-        #expect(numbers == numbers.sorted(), "\(numbers)")
-        #expect(try await last.process.terminate() == .code(143))
-    }
-
-    private static func number(in body: String) -> Int? {
-        (try? JSON(Array(body.utf8)))?["number"].int
     }
 }

@@ -11,7 +11,9 @@ import Testing
     @Test(
         "a login sends the file as it was; nothing of a half-written file is sent, and the next login sends the whole")
     func rewritten() async throws {
-        let service = try LoginService(pause: .seconds(2))
+        let (clock, isReleased) = (try TestClock(), Milestone())
+        let service = try LoginService(after: isReleased)
+        clock.watch(service.server.threads)
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
         let socket = folder.file("admin.sock")
         let contents = [
@@ -24,12 +26,13 @@ import Testing
                 [
                     ("jwt", "jwt: {token_file: \(folder.file("jwt"))}"),
                     ("payload", "function: {payload_file: \(folder.file("payload"))}"),
-                ], upstream: upstream.endpoint), admin: "{address: \"unix:\(socket)\"}")
+                ], upstream: upstream.endpoint), admin: "{address: \"unix:\(socket)\"}", under: clock)
         let admin = AdminClient(endpoint: .unix(socket))
         try await eventually("both logins are under way; \(lanyard.process.log)") { service.logins.count == 2 }
         for (file, _, content) in contents {
             try Self.overwrite(folder.file(file), with: String(content[1].prefix(content[1].count / 2)))
         }
+        isReleased.set()
         try await lanyard.untilReady()
 
         service.endSessions()
@@ -40,7 +43,9 @@ import Testing
         #expect(service.logins.count == 2)
 
         for (file, _, content) in contents { try Self.overwrite(folder.file(file), with: content[1]) }
-        try await lanyard.untilReady()
+        try await clock.pass(until: "the files are read", atMost: .seconds(20), grain: .milliseconds(500)) {
+            try await lanyard.readiness().status == 200
+        }
         for (user, provider, content) in contents {
             let bodies = service.logins.filter { $0.provider == provider }.map(\.body)
             #expect(bodies.count == 2, "\(user): \(bodies)")
