@@ -23,6 +23,9 @@ final class HealthServer: Sendable {
         }
 
         private let made = Counter()
+        /// How long a page takes, by the time that measures it.
+        let cost = Guarded(Duration.milliseconds(250))
+        private let time = Guarded(Instant.now)
         private let hold = Guarded<Hold?>(nil)
         /// A value that each page shows.
         let requests = Guarded(3.0)
@@ -44,8 +47,12 @@ final class HealthServer: Sendable {
             ended?.end.signal()
         }
 
+        fileprivate func now() -> Instant { time.withLock { $0 } }
+
         fileprivate func samples() -> [MetricSample] {
             made.add()
+            let cost = cost.withLock { $0 }
+            time.withLock { $0 = $0 + cost }
             if let hold = hold.withLock({ $0 }) {
                 hold.isBegun.set()
                 hold.end.wait()
@@ -117,7 +124,7 @@ final class HealthServer: Sendable {
         if timeStands { [loop, controlPlane.loop].freezeTime() }
         listener = HealthListener(
             socket, loop: loop, pages: pages, limits: limits,
-            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, time: { [metrics] in metrics.now() })
         self.facts = facts
         listener.start()
     }

@@ -17,7 +17,7 @@ import Testing
         try ExpositionReader(response.body, openMetrics: openMetrics)["lanyard_requests_total", ["route": "a"]]
     }
 
-    @Test("a page is made at most once in a second, and all who wait for it get the same")
+    @Test("a page that takes a quarter of a second is made once in a second, and all who wait for it get the same")
     func onceInASecond() throws {
         let (server, folder) = try Self.server()
         let clients = try (0..<4).map { _ in try RawClient(server.endpoint) }
@@ -37,6 +37,22 @@ import Testing
         try clients[0].send(Self.request)
         server.pass(.zero)
         #expect(server.metrics.pagesMade == 3 && clients[0].hasInput)
+        _ = folder
+    }
+
+    @Test(
+        "pages are made in a quarter of the time at most, and one that takes longer still once in a second",
+        arguments: [(Duration.milliseconds(10), Duration.milliseconds(40)), (.seconds(2), .seconds(1))])
+    func share(_ cost: Duration, _ interval: Duration) throws {
+        let (server, folder) = try Self.server()
+        server.metrics.cost.withLock { $0 = cost }
+        let client = try RawClient(server.endpoint)
+        try client.send(Self.request + Self.request)
+        server.pass(interval - .nanoseconds(1))
+        #expect(server.metrics.pagesMade == 1)
+        server.pass(.nanoseconds(1))
+        #expect(server.metrics.pagesMade == 2)
+        for _ in 0..<2 { _ = try client.response() }
         _ = folder
     }
 

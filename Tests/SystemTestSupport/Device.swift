@@ -169,7 +169,7 @@ final class DeviceProcess: Sendable {
 
     /// All samples of `/metrics`.
     func metrics() async throws -> [ExpositionReader.Sample] {
-        try ExpositionReader(try await process.metrics(at: health).body, openMetrics: false).samples
+        try ExpositionReader(try await RawClient.ask(health, "GET", "/metrics").body, openMetrics: false).samples
     }
 
     /// The value of one sample that has these labels; nil: there is none.

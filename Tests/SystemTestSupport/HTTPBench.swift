@@ -264,7 +264,7 @@ final class HTTPBench: Sendable {
 
     /// Values of a counter or gauge by one of its labels; without labels under the empty name.
     func values(of metric: String, by label: String? = nil) async throws -> [String: Int] {
-        let page = try await lanyard.process.metrics(at: lanyard.health)
+        let page = try await RawClient.ask(lanyard.health, "GET", "/metrics")
         var values: [String: Int] = [:]
         for line in page.bodyLines(beginning: metric) {
             let rest = line.dropFirst(metric.utf8.count)

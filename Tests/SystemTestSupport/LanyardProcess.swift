@@ -107,7 +107,7 @@ final class LanyardProcess: Sendable {
 
     /// The value of a metric without labels.
     func metric(_ name: String) async throws -> Int {
-        let page = try await process.metrics(at: health).body
+        let page = try await RawClient.ask(health, "GET", "/metrics").body
         let samples = try ExpositionReader(page, openMetrics: false).samples
         return Int(try #require(samples.first { $0.name == name && $0.labels.isEmpty }?.value, "\(name)"))
     }

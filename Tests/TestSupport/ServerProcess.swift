@@ -142,18 +142,6 @@ package final class ServerProcess: Sendable {
         }
     }
 
-    /// The page of `/metrics`. A clock that stands passes up to a second, because Lanyard makes a page at most once a second.
-    ///
-    /// - Parameter endpoint: its health listener, by TCP.
-    package func metrics(at endpoint: RawEndpoint, fields: [(String, String)] = []) async throws -> RawMessage {
-        let client = try RawClient(endpoint)
-        defer { client.close() }
-        let lines = fields.map { "\($0): \($1)\r\n" }.joined()
-        try client.send("GET /metrics HTTP/1.1\r\nHost: \(endpoint)\r\n\(lines)\r\n")
-        try await clock?.passMetricsDelay { client.hasInput }
-        return try client.response()
-    }
-
     /// Waits until what it had begun is done and read (`settled(_:)` for several processes at once).
     package func settle() async throws { try await settled(self) }
 

@@ -59,11 +59,6 @@ package final class TestClock: Sendable {
 
     private var isRunning: Bool { clock_page_runs(page) != 0 }
 
-    /// Lanyard makes a page of `/metrics` at most once a second. If the clock stands, that time passes.
-    func passMetricsDelay(until hasResponse: () -> Bool) async throws {
-        if !isRunning { try await pass(until: "a page of /metrics", atMost: .seconds(2)) { hasResponse() } }
-    }
-
     /// Lanyard's log thread looks for lines every 2 ms while some come. If the clock stands, that time passes.
     func passLogDelay() async throws {
         if !isRunning { try await pass(.milliseconds(3)) }

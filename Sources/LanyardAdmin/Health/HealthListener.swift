@@ -17,10 +17,12 @@ package final class HealthListener: OperatorHandler {
 
     /// No thread and no event before `start`.
     ///
-    /// - Parameter loop: shared with admin; the caller starts and stops it.
+    /// - Parameters:
+    ///   - loop: shared with admin; the caller starts and stops it.
+    ///   - time: measures how long a page of `/metrics` takes, on any queue.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: OperatorLimits = .health,
-        log: Logger
+        log: Logger, time: @escaping @Sendable () -> Instant = { .now }
     ) {
         self.pages = pages
         let names = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
@@ -28,7 +30,8 @@ package final class HealthListener: OperatorHandler {
         let profile = OperatorListener.Profile(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
         let listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
         self.listener = listener
-        metrics = MetricsPages(on: loop, samples: { pages.samples() }, connections: { listener.connectionCount })
+        metrics = MetricsPages(
+            on: loop, samples: { pages.samples() }, connections: { listener.connectionCount }, time: time)
     }
 
     /// The bound address.

@@ -2,14 +2,17 @@ import Dispatch
 import LanyardFoundations
 import LanyardTelemetry
 
-/// Makes `/metrics` for all connections that wait for it: at most once in a second, and on a queue of its own. With many routes a page
-/// takes longer than a probe may wait.
+/// Makes `/metrics` for all connections that wait for it, on a queue of its own. With many routes a page takes longer than a probe may
+/// wait.
 ///
-/// A page is never older than the requests for it. A request that comes while a page is made, or less than a second after the making of
-/// the latest one began, waits for the next page. State belongs to the loop's queue.
+/// Pages are made in a quarter of the time at most. A large one (250 ms and more) is made once in a second, and two small ones can follow
+/// each other at once: who reads before and after an event does not wait. A page is never older than the requests for it. A request that
+/// comes while a page is made, or in the rest after it, waits for the next page. State belongs to the loop's queue.
 final class MetricsPages: Watcher, @unchecked Sendable {
-    /// From the beginning of one page to that of the next.
-    private static let interval = Duration.seconds(1)
+    /// From the beginning of one page to that of the next, in the time that the page took.
+    private static let share = 4
+    /// The longest time from one beginning to the next.
+    private static let intervalMax = Duration.seconds(1)
 
     private struct Waiter {
         let format: MetricsFormat
@@ -19,6 +22,7 @@ final class MetricsPages: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private let samples: @Sendable () -> [MetricSample]
     private let connections: () -> Int
+    private let time: @Sendable () -> Instant
     private let queue = DispatchQueue(label: "lanyard.metrics")
     private lazy var deadline = Deadline(of: self)
     /// By the number of the connection.
@@ -32,12 +36,15 @@ final class MetricsPages: Watcher, @unchecked Sendable {
     /// - Parameters:
     ///   - samples: all samples but that of the connections. Called on another queue than the loop's.
     ///   - connections: open connections of the health listener. Called on the loop's queue.
+    ///   - time: measures how long a page takes.
     init(
-        on loop: EventLoop, samples: @escaping @Sendable () -> [MetricSample], connections: @escaping () -> Int
+        on loop: EventLoop, samples: @escaping @Sendable () -> [MetricSample], connections: @escaping () -> Int,
+        time: @escaping @Sendable () -> Instant
     ) {
         self.loop = loop
         self.samples = samples
         self.connections = connections
+        self.time = time
         super.init()
     }
 
@@ -66,23 +73,28 @@ final class MetricsPages: Watcher, @unchecked Sendable {
     private func beginNext() {
         guard !isMaking, !waiting.isEmpty else { return }
         guard nextAt <= loop.now else { return loop.set(deadline, at: nextAt) }
-        nextAt = loop.now + Self.interval
+        let began = loop.now
         isMaking = true
         (served, waiting) = (waiting, [:])
         var formats: [MetricsFormat] = []
         for waiter in served.values where !formats.contains(waiter.format) { formats.append(waiter.format) }
         let own = MetricSample("lanyard_health_connections", value: Double(connections()))
-        var reply: @Sendable ([OperatorResponse]) -> Void = { [self] in end($0) }
+        var reply: @Sendable (([OperatorResponse], Duration)) -> Void = { [self] in
+            nextAt = began + min($0.1 * Self.share, Self.intervalMax)
+            end($0.0)
+        }
         #if DEBUG
         reply = loop.awaitedReply(reply)
         #endif
-        queue.async { [loop, samples, formats, reply] in
+        queue.async { [loop, samples, time, formats, reply] in
+            let beginning = time()
             let samples = samples() + [own]
             let pages = formats.map { format in
                 OperatorResponse(
                     status: 200, contentType: format.contentType, body: MetricsPage.write(samples, as: format))
             }
-            loop.post { reply(pages) }
+            let cost = time() - beginning
+            loop.post { reply((pages, cost)) }
         }
     }
 

@@ -66,7 +66,7 @@ import Testing
         bench.script { _ in
             RawResponse([
                 .send(Array("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n".utf8)),
-                .wait(isWhole), .send(Array("3\r\nend\r\n0\r\n\r\n".utf8)),
+                .perform { isWhole.wait(for: "the head has arrived") }, .send(Array("3\r\nend\r\n0\r\n\r\n".utf8)),
             ])
         }
         let reader = try await bench.connect()

@@ -189,7 +189,7 @@ import Testing
         )
         try await waits.send(HTTPBench.plain("/waits"))
         try await eventually("it is parked") {
-            try await lanyard.process.metrics(at: lanyard.health).bodyText.contains(
+            try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText.contains(
                 "lanyard_parked_requests 1")
         }
         lanyard.process.signal(SIGTERM)

@@ -35,7 +35,7 @@ import Testing
 
         func refused(_ reason: String) async throws -> Double {
             let fields = [("Accept", "application/openmetrics-text; version=1.0.0")]
-            let page = try await lanyard.process.metrics(at: lanyard.health, fields: fields)
+            let page = try await RawClient.ask(lanyard.health, "GET", "/metrics", fields: fields)
             let metrics = try ExpositionReader(page.body, openMetrics: true)
             return metrics["lanyard_admin_refused_total", ["reason": reason]] ?? -1
         }
