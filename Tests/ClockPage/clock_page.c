@@ -118,6 +118,8 @@ int64_t clock_page_next(struct clock_page *page) {
 struct look {
     pid_t thread;
     long long turns;
+    /// It has ended. The first thread stays so for as long as its process lives.
+    int has_ended;
 };
 
 /// Notes one thread. 0: it does not sleep.
@@ -126,15 +128,18 @@ static int look_at(int folder, const char *thread, struct look *look) {
     snprintf(name, sizeof name, "%s/status", thread);
     look->thread = atoi(thread);
     look->turns = 0;
+    look->has_ended = 0;
     if (read_file(folder, name, text, sizeof text) < 0) return 1;
     char *state = strstr(text, "\nState:\t");
     if (!state || !strchr("STtZX", state[8])) return 0;
+    look->has_ended = strchr("ZX", state[8]) != NULL;
     for (char *line = strstr(text, "voluntary_ctxt_switches:"); line; line = strstr(line + 1, "voluntary_ctxt_switches:"))
         look->turns += atoll(line + strlen("voluntary_ctxt_switches:"));
     return 1;
 }
 
-/// Notes every thread of a process. -1: one does not sleep, or there are more than `size`.
+/// Notes every thread of a process. -1: one does not sleep, or there are more than `size`, or the process has ended and its parent has not
+/// noticed: time that passes until then would look like time that the end took.
 static int look_at_process(int32_t pid, struct look *looks, int size) {
     char name[32];
     snprintf(name, sizeof name, "/proc/%d/task", pid);
@@ -147,7 +152,9 @@ static int look_at_process(int32_t pid, struct look *looks, int size) {
         count = count < size && look_at(dirfd(folder), entry->d_name, looks + count) ? count + 1 : -1;
     }
     closedir(folder);
-    return count;
+    int ended = 0;
+    for (int index = 0; index < count; index++) ended += looks[index].has_ended;
+    return count > 0 && ended == count ? -1 : count;
 }
 
 #define THREADS_MAX 4096
