@@ -40,11 +40,20 @@ extension Configuration {
             AdminSettings.likelyFolder(environment: environment, uid: uid, exists: exists)
         }
     }
+
+    /// Where the store is, for who must not harm it: the scripts of the package. Other errors in the configuration do not matter, because
+    /// a store may be there since a configuration without them.
+    package static func storePlace(arguments: [String], environment: [String: String]) -> StorePlace {
+        var loader = ConfigurationLoader()
+        return loader.storePlace(arguments: arguments, environment: environment)
+    }
 }
 
 /// Merges the sources of a configuration.
 struct ConfigurationLoader {
     private var diagnostics: [ConfigurationError] = []
+    /// The text of the file is not one strict document: a value of the tree may not be the only one that was given.
+    private var hasAmbiguousText = false
 
     mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
         guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
@@ -103,6 +112,21 @@ struct ConfigurationLoader {
         return .found(
             AdminEndpoint.Place(
                 address: address, tokenFile: admin?["token_file"]?.text, identities: identities.map(\.key)))
+    }
+
+    mutating func storePlace(arguments: [String], environment: [String: String]) -> StorePlace {
+        guard let tree = merged(arguments: arguments, environment: environment), !hasAmbiguousText else {
+            return .unknown(errors)
+        }
+        guard let store = tree["store"] else { return tree.hasUnread ? .unknown(errors) : .none }
+        guard let path = store["path"] else { return store.hasUnread ? .unknown(errors) : .none }
+        guard let text = path.text, !text.isEmpty else { return .unknown(errors) }
+        guard text.utf8.allSatisfy({ $0 >= 32 && $0 != 127 }) else {
+            let error = ConfigurationError(
+                at: path.place, "store.path: has a control character", remedy: "choose a path of one line")
+            return .unknown(errors + [error])
+        }
+        return .path(text)
     }
 
     /// The merged sources for a command that needs one address. Without a file they are the variables alone.
@@ -178,6 +202,7 @@ struct ConfigurationLoader {
     private mutating func document(_ text: [UInt8], path: String) -> ConfigurationNode? {
         let (tree, found) = ConfigurationDocument.read(text, path: path)
         diagnostics += found
+        hasAmbiguousText = !found.isEmpty
         guard let tree else { return nil }
         let known = checked(tree, folder: path.lastIndex(of: "/").map { String(path[..<$0]) })
         return known.content == .invalid ? nil : known
@@ -317,6 +342,16 @@ package enum HealthEndpoint: Equatable, Sendable {
     /// There is no health listener, or none with an address.
     case none
     /// The configuration cannot be read, for these reasons; never empty.
+    case unknown([ConfigurationError])
+}
+
+/// The store of a configuration, for who must not harm it.
+package enum StorePlace: Equatable, Sendable {
+    /// The file, whether or not it exists. A relative path starts from the folder of the configuration.
+    case path(String)
+    /// The configuration names none: sessions are in memory only.
+    case none
+    /// The configuration, or the part that may name a store, cannot be read, for these reasons; never empty.
     case unknown([ConfigurationError])
 }
 

@@ -12,12 +12,21 @@ import LanyardVault
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
-        usage: "lanyard check [--strict] [--online | --print-config] --config PATH", discussion: ConfigurationHelp.text)
+        usage: "lanyard check [--strict] [--online | --print-config | --print-store-path] --config PATH",
+        discussion: ConfigurationHelp.text)
 
     @Flag(
         name: .customLong("print-config"),
         help: "Print what was given and the defaults of the rest; secrets only as paths.")
     var printsConfiguration = false
+
+    @Flag(
+        name: .customLong("print-store-path"),
+        help: """
+            Only print the path of the store, or nothing if the configuration names none. Errors elsewhere in it do not matter: \
+            exit 78 only if it may name a store that cannot be read.
+            """)
+    var printsStorePath = false
 
     @Flag(help: "Take each warning as an error, for pipelines: exit 78 instead of 0.")
     var strict = false
@@ -33,6 +42,9 @@ struct CheckCommand: ParsableCommand {
     var flags: [String] = []
 
     func validate() throws {
+        if printsStorePath, strict || online || printsConfiguration {
+            throw ValidationError("--print-store-path checks nothing else: leave out the other flags of check")
+        }
         if online, printsConfiguration {
             throw ValidationError(
                 "--print-config prints a configuration file, and nothing beside it: leave out --online")
@@ -40,6 +52,7 @@ struct CheckCommand: ParsableCommand {
     }
 
     func run() throws {
+        if printsStorePath { return try printStorePath() }
         let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
@@ -62,6 +75,17 @@ struct CheckCommand: ParsableCommand {
         }
         if online, let configuration = loaded.configuration, let upstreamTLS, let identityTLS {
             try connect(OnlineCheck(configuration, upstreamTLS: upstreamTLS, identityTLS: identityTLS))
+        }
+    }
+
+    /// For the scripts of the package, which must not take the key of a store away.
+    private func printStorePath() throws {
+        switch Configuration.storePlace(arguments: flags, environment: ProcessEnvironment.all()) {
+        case .none: break
+        case .path(let path): Report.output(path)
+        case .unknown(let errors):
+            Report.diagnostics(errors)
+            throw ExitCode(78)
         }
     }
 

@@ -409,4 +409,64 @@ import Testing
             #expect(!diagnostics.isEmpty)
         }
     }
+
+    @Test(
+        "the store is found in each spelling that a configuration can have, even in one that is otherwise wrong",
+        arguments: [
+            "store: {path: /srv/l/store, key_file: k}\n",
+            "\"store\": {path: /srv/l/store}\n",
+            "store: {\"path\": /srv/l/store}\n",
+            "{\"log\": {}, \"store\": {\"path\": \"/srv/l/store\", \"key_file\": \"k\"}}\n",
+            "{\n  \"store\": {\n    \"path\": \"/srv/l/store\"\n  }\n}\n",
+            "store:\n  path: >-\n    /srv/l/store\n",
+            "store:\n  path:\n    /srv/l/store\n",
+            "store :\n  path : /srv/l/store # moved\n",
+            "? store\n: path: /srv/l/store\n",
+            "\"st\\x6fre\": {\"p\\u0061th\": \"\\x2fsrv/l/store\"}\n",
+            "--- {store: {path: /srv/l/store}}\n",
+            "\u{feff}store: {path: '/srv/l/store'}\n",
+            "store: {path: /srv/l/store}\nbogus: 1\nroutes: here\nusers: {a: {identity: none}}\n",
+            "store: {path: /srv/l/store, memory: true, passphrase: x}\n",
+        ])
+    func storePlace(_ text: String) throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("a.yaml", text)
+        #expect(Configuration.storePlace(arguments: ["--config", path], environment: [:]) == .path("/srv/l/store"))
+    }
+
+    @Test("a relative path of a store starts from the configuration's folder; flags and variables name one, too")
+    func storePlaceSources() throws {
+        let folder = try TemporaryFolder()
+        let relative = try folder.write("a.yaml", "store: {path: here/store}\n")
+        let none = try folder.write("b.yaml", "store: {memory: true}\n")
+        func place(_ arguments: [String], _ environment: [String: String] = [:]) -> StorePlace {
+            Configuration.storePlace(arguments: arguments, environment: environment)
+        }
+        #expect(place(["--config", relative]) == .path(folder.file("here/store")))
+        #expect(place(["--config", none]) == .none)
+        #expect(place(["--config", try folder.write("c.yaml", "")]) == .none)
+        #expect(place(["--config", none], ["LANYARD_STORE_PATH": "/srv/v"]) == .path("/srv/v"))
+        #expect(
+            place(["--config", none, "--store-path", "/srv/f"], ["LANYARD_STORE_PATH": "/srv/v"]) == .path("/srv/f"))
+    }
+
+    @Test(
+        "a store that the configuration may hide is unknown, for the reason",
+        arguments: [
+            nil, "store: {path: /srv/a\n", "store: {path: [a, b]}\n", "store: {pth: /srv/a}\n",
+            "stroe: {path: /srv/a}\n",
+            "store: /srv/a\n", "store: {path: }\n", "store: {path: /a}\nstore: {path: /b}\n",
+            "store: {path: &a /srv/a}\n", "store: {path: !!str /srv/a}\n", "store: {path: \"/srv/a\\nb\"}\n",
+            "anything: {path: /srv/a}\n", "hunter2\n", "store:\t{path: /srv/a}\n",
+        ])
+    func storeUnknown(_ text: String?) throws {
+        let folder = try TemporaryFolder()
+        let path = try text.map { try folder.write("a.yaml", $0) } ?? folder.file("none.yaml")
+        guard case .unknown(let errors) = Configuration.storePlace(arguments: ["--config", path], environment: [:])
+        else {
+            Issue.record("\(text ?? "no file")")
+            return
+        }
+        #expect(!errors.isEmpty)
+    }
 }

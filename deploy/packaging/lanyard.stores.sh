@@ -1,32 +1,36 @@
-# stores_elsewhere: the paths of stores outside of /var/lib/lanyard that the configuration or the service's settings name, one a line.
-# deploy/package puts this function into the package's scripts.
-stores_elsewhere() {
-    for file in /etc/lanyard/*.yaml /etc/default/lanyard /etc/systemd/system/lanyard.service.d/*.conf; do
-        if [ -f "$file" ] && [ -r "$file" ]; then
-            awk '
-                # The quotes stand before the value, or before the name of a variable. Without them the value goes to what `end` matches.
-                function value(start, before, end) {
-                    text = substr($0, start)
-                    sub(/^[ \t]+/, "", text)
-                    quote = substr(text, 1, 1)
-                    if (quote ~ /["\047]/) text = substr(text, 2)
-                    else quote = before
-                    if (quote ~ /["\047]/) { if (index(text, quote)) text = substr(text, 1, index(text, quote) - 1) }
-                    else if (match(text, end)) text = substr(text, 1, RSTART - 1)
-                    sub(/[ \t]+$/, "", text)
-                    if (text == "") return
-                    if (text !~ /^\//) text = "/etc/lanyard/" text
-                    if (text !~ /^\/var\/lib\/lanyard\//) print text
-                }
-                /^[ \t]*#/ { next }
-                /^[^ \t]/ { is_store = /^store:/ }
-                is_store && match($0, /[{, \t]path:[ \t]/) {
-                    value(RSTART + RLENGTH, "", /[{]/ ? "[,}]|[ \t]#" : "[ \t]#")
-                }
-                match($0, /LANYARD_STORE_PATH=/) || match($0, /--store-path[ =]/) {
-                    value(RSTART + RLENGTH, substr($0, RSTART - 1, 1), "[ \t]")
-                }
-            ' "$file"
+# named_stores: what may be a store outside of /var/lib/lanyard, one a line: `store PATH`, or `unread FILE` for a file that may name one.
+# The program reads the configurations, because only it knows what they say. What it cannot read is in doubt: the key of a store is worth
+# more than a clean folder. deploy/package puts this function into the package's scripts.
+named_stores() {
+    root=${DPKG_ROOT:-}
+    find -L "$root/etc/lanyard" -type f ! -name store.key ! -name store.paths 2>/dev/null | LC_ALL=C sort | while read -r file; do
+        if path=$(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 60 "$root/usr/bin/lanyard" check --print-store-path --config "$file" 2>/dev/null </dev/null); then
+            case $path in
+            "" | /var/lib/lanyard/*) case $path in */../*) printf 'store %s\n' "$path" ;; esac ;;
+            *) printf 'store %s\n' "$path" ;;
+            esac
+        else
+            # A password, a certificate or a note is no configuration either.
+            case $file in
+            *.yaml | *.yml | *.json) printf 'unread %s\n' "$file" ;;
+            *) if grep -qi store -- "$file"; then printf 'unread %s\n' "$file"; fi ;;
+            esac
         fi
+    done
+    # Settings of the service win over the configuration. systemd alone knows how they are read: a file that could set a variable or the
+    # command line of Lanyard is in doubt. The package's own unit is not.
+    for folder in /etc /run /usr/local/lib; do
+        find -L "$root$folder/systemd/system" -type f 2>/dev/null
+    done | LC_ALL=C sort | while read -r file; do
+        case $(realpath -- "$file") in "$root"/usr/lib/* | "$root"/lib/*) continue ;; esac
+        case $file in
+        */lanyard*.d/* | */service.d/*) names='Exec|EnvironmentFile|PassEnvironment|LANYARD_|\\' ;;
+        # Another unit, which may run Lanyard.
+        *) if grep -q lanyard -- "$file"; then names='Exec|Environment'; else continue; fi ;;
+        esac
+        if grep -Eq "$names" -- "$file"; then printf 'unread %s\n' "$file"; fi
+    done
+    for file in "$root/etc/default/lanyard" "$root"/etc/systemd/system.conf "$root"/etc/systemd/system.conf.d/*; do
+        if grep -qs LANYARD_ -- "$file"; then printf 'unread %s\n' "$file"; fi
     done
 }
