@@ -226,7 +226,7 @@ struct AccessEntry {
             switch end {
             case .ended: return nil
             case .reset, .stuck: side = nil
-            case .idle, .aged, .logout, .switched, .aborted: side = .lanyard
+            case .idle, .aged, .logout, .switched, .distrusted, .aborted: side = .lanyard
             }
         }
     }

@@ -67,8 +67,8 @@ package final class ShardRoutes: @unchecked Sendable {
 
 /// What a shard served before a reload, for the requests that began with it. Belongs to the shard's queue.
 ///
-/// It is released when no client uses it any more and no connection of a replaced upstream is open. Until then it is looked
-/// at each second.
+/// It is released when no client uses it any more and no connection of a replaced upstream is open. It is looked at in the
+/// next turn, and then each second.
 final class RetiredRoutes: Watcher, @unchecked Sendable {
     private static let interval = Duration.seconds(1)
 
@@ -82,10 +82,16 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
     func add(_ routes: ShardRoutes) {
         list.append(routes)
         // Others still refer to it in this turn.
-        loop.set(deadline, at: loop.now + Self.interval)
+        loop.post { [self] in release() }
+        if deadline.instant == .never { loop.set(deadline, at: loop.now + Self.interval) }
     }
 
     override func due(_ deadline: Deadline) {
+        release()
+        loop.set(deadline, at: list.isEmpty ? .never : loop.now + Self.interval)
+    }
+
+    private func release() {
         var left: [UpstreamPool] = []
         for index in list.indices.reversed() where isKnownUniquelyReferenced(&list[index]) {
             let pools = list[index].pools.filter(\.isRetired)
@@ -94,7 +100,6 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
             list.remove(at: index)
         }
         finish(left)
-        loop.set(deadline, at: list.isEmpty ? .never : loop.now + Self.interval)
     }
 
     /// Ends pools of released configurations. One that another configuration has, too, goes on: a client of that one may still use it.

@@ -256,6 +256,7 @@ package final class Shard: @unchecked Sendable {
         for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
         retired.add(served)
         served = routes
+        for client in clients.values { client.leaveFormerConfiguration() }
         idleConnections.setMax(idleConnectionsMax)
         spareBuffers.removeAll()
     }
@@ -269,8 +270,14 @@ package final class Shard: @unchecked Sendable {
     /// Replaces the capability of a listener.
     func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
 
-    /// Has new connections to a listener use this context. Others go on with the one that they began with.
-    func setTLS(_ tls: TLSServerContext, ofListener index: Int) { listenerTLS[index] = tls }
+    /// Has new connections to a listener use this context. Others go on with the one that they began with, unless it has admitted clients
+    /// that the new one would not admit: an authority was removed. Then they end.
+    func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
+        let former = listenerTLS[index]
+        listenerTLS[index] = tls
+        guard let former, !tls.admitsClients(of: former) else { return }
+        for client in Array(clients.values) where client.rules.tlsIndex == index { client.endAdmission() }
+    }
 
     // MARK: Resources that exchanges share
 

@@ -20,6 +20,16 @@ package final class TLSCertificates: @unchecked Sendable {
 
     package var count: Int { all.count }
 
+    /// SHA-256 of each.
+    var digests: [[UInt8]] {
+        all.map { certificate in
+            [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { room, count in
+                var length = CUnsignedInt(0)
+                count = X509_digest(certificate, EVP_sha256(), room.baseAddress, &length) == 1 ? Int(length) : 0
+            }
+        }
+    }
+
     /// When the first of them ends: the peer verifies all of a chain.
     package var expiresAt: WallTime { all.map { Self.time(X509_get0_notAfter($0)) }.min()! }
 

@@ -10,6 +10,8 @@ package final class TLSServerContext: Sendable {
     let clientNames: TLSClientNames
     let tickets: TLSTicketKeys
     let demandsCertificates: Bool
+    /// Of each certificate that is trusted to have issued a client's; nil: none is asked for.
+    let authorityDigests: Set<[UInt8]>?
     let wallClock: @Sendable () -> WallTime
     /// When the first certificate of the listener's chain ends.
     package let expiresAt: WallTime
@@ -35,6 +37,7 @@ package final class TLSServerContext: Sendable {
         self.tickets = tickets
         self.wallClock = wallClock
         demandsCertificates = clientAuthorities != nil
+        authorityDigests = clientAuthorities.map { Set($0.certificates.digests) }
         expiresAt = keyPair.chain.expiresAt
         validFrom = keyPair.chain.validFrom
         try keyPair.install(in: raw)
@@ -58,6 +61,13 @@ package final class TLSServerContext: Sendable {
     }
 
     deinit { SSL_CTX_free(raw) }
+
+    /// Whether each client that the other context has admitted would be admitted by this one: no authority is removed and no name.
+    func admitsClients(of other: TLSServerContext) -> Bool {
+        guard let authorityDigests else { return true }
+        guard let others = other.authorityDigests else { return false }
+        return others.isSubset(of: authorityDigests) && other.clientNames.fingerprint == clientNames.fingerprint
+    }
 
     /// A session that was agreed under other client authorities or names is not resumed.
     private func separateSessions(_ authorities: TLSAuthorities?) throws(TLSFileError) {

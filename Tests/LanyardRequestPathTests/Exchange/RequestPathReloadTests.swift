@@ -69,6 +69,74 @@ import Testing
         #expect(former.target == nil)
     }
 
+    @Test("reloads more often than once a second release what they replace, also under clients without a request")
+    func often() async throws {
+        let bench = try ProxyBench(plan: {
+            $0.shards = 2
+            $0.timeStands = true
+        })
+        let idle = try (0..<8).map { _ in try RawClient(bench.endpoint) }
+        for client in idle { #expect(try client.exchange("GET", "/").status == 200) }
+        var replaced: [WeakTarget] = []
+        for round in 1...20 {
+            replaced.append(WeakTarget(bench.path.targets[0]))
+            var settings = bench.settings
+            settings.routes[0].upstream.timeouts.connect = .seconds(round)
+            bench.path.apply(settings)
+            bench.pass(.milliseconds(100))
+        }
+        // The upstream that the clients have used has an idle connection, which each review of a second looks at.
+        #expect(replaced.dropFirst().allSatisfy { $0.target == nil })
+        bench.pass(.seconds(1))
+        #expect(replaced.allSatisfy { $0.target == nil })
+        for client in idle { #expect(try client.exchange("GET", "/").status == 200) }
+    }
+
+    @Test("clients that a changed context would not admit end, at once or behind their request; others stay")
+    func admission() async throws {
+        let gate = Milestone()
+        let bench = try ProxyBench { request in
+            if request.message.target == "/slow" { gate.wait(for: "the other context") }
+            return .response()
+        } plan: {
+            $0.hasTLS = true
+        }
+        let (idle, busy) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
+        #expect(try idle.exchange("GET", "/").status == 200)
+        bench.path.setTLS(try TLSBench.server(), ofListener: 0)
+        #expect(try idle.exchange("GET", "/").status == 200)
+        try busy.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try bench.awaitRequests(3)
+        bench.path.setTLS(try TLSBench.server(demanding: TLSBench.authority.pem), ofListener: 0)
+        #expect(throws: (any Error).self) { try idle.exchange("GET", "/") }
+        gate.set()
+        #expect(try busy.response().status == 200)
+        #expect(throws: (any Error).self) { try busy.exchange("GET", "/") }
+        try await eventually("no client is left") { bench.path.shards[0].load.value == 0 }
+    }
+
+    @Test(
+        "a context admits the clients of another one if it trusts its authorities and has its names",
+        arguments: [
+            (nil, [], nil, [], true), (nil, [], "a", [], false), ("a", [], nil, [], true), ("a", [], "a", [], true),
+            ("a", [], "ab", [], true), ("ab", [], "a", [], false), ("ab", [], "ba", [], true),
+            ("a", [], "b", [], false),
+            ("a", ["DNS:x"], "a", ["DNS:x"], true), ("a", [], "a", ["DNS:x"], false),
+            ("a", ["DNS:x"], "a", ["DNS:y"], false),
+        ] as [(String?, [String], String?, [String], Bool)])
+    func admitted(
+        _ former: String?, _ formerNames: [String], _ next: String?, _ nextNames: [String], _ admits: Bool
+    ) throws {
+        let authorities: [Character: String] = ["a": Self.authorities[0].pem, "b": Self.authorities[1].pem]
+        let context = { (letters: String?, names: [String]) in
+            try TLSBench.server(
+                demanding: letters.map { $0.compactMap { authorities[$0] }.joined(separator: "\n") }, names: names)
+        }
+        #expect(try context(next, nextNames).admitsClients(of: context(former, formerNames)) == admits)
+    }
+
+    private static let authorities = [TestAuthority("A"), TestAuthority("B")]
+
     @Test("a lowered limit of connections closes no client for a new one that gets no place anyway")
     func lowered() async throws {
         let bench = try ProxyBench()

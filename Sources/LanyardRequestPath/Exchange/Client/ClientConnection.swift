@@ -229,6 +229,20 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         rules = served.configuration.rules[rules.index]
     }
 
+    /// A client without a request does not keep the memory of a replaced configuration.
+    func leaveFormerConfiguration() { if phase == .waiting { adoptServedConfiguration() } }
+
+    /// The client would not be admitted any more: its connection ends, at once or behind the request in progress.
+    func endAdmission() {
+        switch phase {
+        case .handshake: if stream.isSecured { close() }
+        case .waiting, .head: close()
+        case .exchange: exchange.closeClient()
+        case .tunnel: endTunnel(.distrusted)
+        case .flushing, .lingering, .closed: break
+        }
+    }
+
     /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting

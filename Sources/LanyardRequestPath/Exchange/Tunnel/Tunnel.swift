@@ -31,6 +31,8 @@ package struct Tunnel: Equatable, Sendable {
         case logout
         /// `close_upgraded_on: [switch]`.
         case switched = "switch"
+        /// The authority that the client was admitted by was removed.
+        case distrusted
         /// Lanyard stops.
         case aborted
     }
@@ -164,7 +166,7 @@ package struct Tunnel: Equatable, Sendable {
         let direction = self[to: side]
         guard !direction.isShut else { return false }
         switch end {
-        case .reset, .stuck, .aborted: return true
+        case .reset, .stuck, .distrusted, .aborted: return true
         case .ended, .idle, .aged, .logout, .switched: return direction.waiting > 0
         }
     }
