@@ -240,8 +240,8 @@ let package = Package(
         .tests(
             "LanyardTests",
             [
-                "Lanyard", "LanyardFoundations", "LanyardRequestPath", "LanyardSettings", "LanyardTelemetry",
-                "TestSupport", logging,
+                "COpenSSL", "Lanyard", "LanyardAdmin", "LanyardConfiguration", "LanyardFoundations",
+                "LanyardRequestPath", "LanyardSettings", "LanyardTelemetry", "TestSupport", logging,
             ]),
         .tests("LanyardEmulatorTests", ["COpenSSL", "LanyardEmulator", "LanyardFoundations", "TestSupport"]),
         // The session service with the App Services client, the emulator and a store.

@@ -3,61 +3,71 @@ import LanyardRequestPath
 import LanyardSettings
 import Logging
 
+/// The capability of a listener, as its file was read.
+struct ListenerCapability: Sendable {
+    /// nil: the file cannot be used, and no caller is admitted.
+    var secret: Secret?
+    /// The file held that then or later.
+    var readAt: Instant
+}
+
 /// Keeps the capability of each listener as its file says (`capability_file`, http-rules.md 4.4).
 ///
 /// A capability that cannot be read, or that is too short or too long to be sent in a field, admits no caller. The previous one is not
-/// kept: the operator may have replaced it after a leak. All state belongs to the loop's queue.
+/// kept: the operator may have replaced it after a leak.
 final class CapabilityWatches: Sendable {
     private let path: RequestPath
+    private let publication: FilePublication
     private let files: FileReader
     private let loop: EventLoop
     private let log: Logger
     /// One for each listener; nil: it asks for none.
-    private let watches: Guarded<[FileWatch?]>
+    private let watches: Guarded<[CapabilityWatch?]>
 
     /// Reads nothing and starts nothing yet.
     ///
     /// - Parameter path: gets each capability as soon as it is read.
-    init(_ listeners: [ListenerSettings], for path: RequestPath, by files: FileReader, on loop: EventLoop, log: Logger)
-    {
-        self.path = path
-        self.files = files
-        self.loop = loop
-        self.log = log
+    init(
+        _ listeners: [ListenerSettings], for path: RequestPath, by publication: FilePublication,
+        reading files: FileReader,
+        on loop: EventLoop, log: Logger
+    ) {
+        (self.path, self.publication, self.files, self.loop, self.log) = (path, publication, files, loop, log)
         watches = Guarded([])
-        let made = listeners.enumerated().map { makeWatch($1, $0) }
+        let made = listeners.enumerated().map { makeWatch($1, $0, nil) }
         watches.withLock { $0 = made }
     }
 
-    private func makeWatch(_ listener: ListenerSettings, _ index: Int) -> FileWatch? {
-        guard let file = listener.capabilityFile else { return nil }
-        let address = "\(listener.address)"
-        return FileWatch(file, by: files, on: loop) { [path, log] outcome in
-            switch Self.check(outcome) {
-            case .success(let secret): path.setCapability(secret, ofListener: index)
-            case .failure(let error):
-                path.setCapability(nil, ofListener: index)
-                log.error(
-                    "the capability of a listener cannot be used: every request there is refused",
-                    metadata: [
-                        "event": "listener.capability.failed", "address": .string(address),
-                        "reason": .string(error.message(path: file)),
-                    ])
-            }
+    private func makeWatch(
+        _ listener: ListenerSettings, _ index: Int, _ capability: ListenerCapability?
+    ) -> CapabilityWatch? {
+        listener.capabilityFile.map {
+            CapabilityWatch(
+                $0, of: index, at: "\(listener.address)", capability, for: path, by: publication, log: log)
         }
     }
 
-    /// Watches the files of these listeners from here on. A new watch reports the present content first.
+    /// What was read of listeners that have another file than before, with what their files' watches have found later.
+    func renewed(_ changed: [Int: ListenerCapability?], _ listeners: [ListenerSettings]) -> [Int: ListenerCapability?] {
+        let watches = watches.withLock { $0 }
+        return Dictionary(
+            uniqueKeysWithValues: changed.map { index, read in
+                let file = listeners[index].capabilityFile
+                let found = watches.compactMap { $0?.file == file ? $0?.inUse : nil }
+                return (index, read.map { read in found.reduce(read) { $1.readAt > $0.readAt ? $1 : $0 } })
+            })
+    }
+
+    /// Watches the files of these listeners from here on. A new watch reports the present content first. In the turn of the publication
+    /// that hands the capabilities over.
     ///
-    /// - Parameter changed: the capabilities of listeners that have another file than before. They are in use already.
-    func apply(_ listeners: [ListenerSettings], _ changed: [Int: Secret?]) {
+    /// - Parameter changed: the capabilities of listeners that have another file than before.
+    func follow(_ listeners: [ListenerSettings], _ changed: [Int: ListenerCapability?]) {
         var watches = watches.withLock { $0 }
-        for (index, secret) in changed {
-            watches[index]?.stop()
-            // The former watch may have had a change to report before it was stopped.
-            loop.post { [path] in path.setCapability(secret, ofListener: index) }
-            watches[index] = makeWatch(listeners[index], index)
-            watches[index]?.start()
+        for (index, capability) in changed {
+            watches[index]?.end()
+            watches[index] = makeWatch(listeners[index], index, capability)
+            watches[index]?.start(by: files, on: loop)
         }
         self.watches.withLock { [watches] in $0 = watches }
     }
@@ -67,8 +77,8 @@ final class CapabilityWatches: Sendable {
     /// - Throws: a file that cannot be used, with the remedy.
     static func read(
         _ listeners: [ListenerSettings], changedFrom former: [ListenerSettings]
-    ) throws(RequestPathFiles.ReadError) -> [Int: Secret?] {
-        var changed: [Int: Secret?] = [:]
+    ) throws(RequestPathFiles.ReadError) -> [Int: ListenerCapability?] {
+        var changed: [Int: ListenerCapability?] = [:]
         for (index, listener) in listeners.enumerated() {
             let formerFile = index < former.count ? former[index].capabilityFile : nil
             guard listener.capabilityFile != formerFile else { continue }
@@ -77,7 +87,9 @@ final class CapabilityWatches: Sendable {
                 continue
             }
             do throws(SecretFile.ReadError) {
-                changed.updateValue(try check(.success(SecretFile.read(file))).get(), forKey: index)
+                let content = try SecretFile.read(file)
+                let secret = try CapabilityWatch.check(.success(content)).get()
+                changed.updateValue(ListenerCapability(secret: secret, readAt: content.readAt), forKey: index)
             } catch {
                 throw .init(message: "listeners[\(index)].capability_file: \(error.message(path: file))")
             }
@@ -91,15 +103,88 @@ final class CapabilityWatches: Sendable {
         listeners.map { listener in
             guard let path = listener.capabilityFile else { return nil }
             let outcome = Result { () throws(SecretFile.ReadError) in try SecretFile.read(path) }
-            return try? check(outcome).get()
+            return try? CapabilityWatch.check(outcome).get()
         }
     }
 
-    func start() { for watch in watches.withLock({ $0 }) { watch?.start() } }
+    func start() { for watch in watches.withLock({ $0 }) { watch?.start(by: files, on: loop) } }
 
     func stop() { for watch in watches.withLock({ $0 }) { watch?.stop() } }
+}
 
-    private static func check(_ outcome: FileWatch.Outcome) -> Result<Secret, SecretFile.ReadError> {
+/// The capability file of one listener in one configuration, until a reload ends it.
+private final class CapabilityWatch: Sendable {
+    private struct Published {
+        /// What is in use; nil: nothing was read here yet.
+        var capability: ListenerCapability?
+        /// Another watch, or none, has its place. Changed in a turn of the publication.
+        var isEnded = false
+    }
+
+    let file: String
+    private let index: Int
+    private let address: String
+    private let path: RequestPath
+    private let publication: FilePublication
+    private let log: Logger
+    private let published: Guarded<Published>
+    private let watch = Guarded<FileWatch?>(nil)
+
+    /// - Parameter capability: as it was read before. It is in use; nil: it was not read here.
+    init(
+        _ file: String, of index: Int, at address: String, _ capability: ListenerCapability?, for path: RequestPath,
+        by publication: FilePublication, log: Logger
+    ) {
+        (self.file, self.index, self.address) = (file, index, address)
+        (self.path, self.publication, self.log) = (path, publication, log)
+        published = Guarded(Published(capability: capability))
+    }
+
+    /// What is in use, with the time when the file held it. From any thread.
+    var inUse: ListenerCapability? { published.withLock(\.capability) }
+
+    /// Begins to watch. Call once.
+    func start(by files: FileReader, on loop: EventLoop) {
+        let watch = FileWatch(
+            file, by: files, on: loop,
+            confirm: { [weak self] instant in
+                self?.published.withLock { published in
+                    if let known = published.capability?.readAt { published.capability?.readAt = max(known, instant) }
+                }
+            }
+        ) { [weak self] in self?.publish($0) }
+        self.watch.withLock { $0 = watch }
+        watch.start()
+    }
+
+    func stop() { watch.withLock { $0 }?.stop() }
+
+    /// Publishes nothing from here on. In a turn of the publication.
+    func end() {
+        published.withLock { $0.isEnded = true }
+        stop()
+    }
+
+    private func publish(_ outcome: FileWatch.Outcome) {
+        publication.turn {
+            guard !published.withLock(\.isEnded) else { return }
+            let checked = Self.check(outcome)
+            let secret = try? checked.get()
+            // The time of the read is confirmed after this.
+            let readAt = (try? outcome.get())?.readAt ?? .past
+            published.withLock { $0.capability = ListenerCapability(secret: secret, readAt: readAt) }
+            path.setCapability(secret, ofListener: index)
+            guard case .failure(let error) = checked else { return }
+            log.error(
+                "the capability of a listener cannot be used: every request there is refused",
+                metadata: [
+                    "event": "listener.capability.failed", "address": .string(address),
+                    "reason": .string(error.message(path: file)),
+                ])
+        }
+    }
+
+    static func check(_ outcome: FileWatch.Outcome) -> Result<Secret, SecretFile.ReadError> {
         outcome.flatMap { content in
             switch content.secret.count {
             case ..<ListenerSettings.capabilityLengthMin:

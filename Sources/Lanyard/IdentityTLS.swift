@@ -33,6 +33,19 @@ package struct IdentityTLS: Sendable {
         }
     }
 
+    /// With what others have found in the same files later.
+    fileprivate func renewed(from others: [TLSFileContents]) -> IdentityTLS {
+        var renewed = self
+        for (name, entry) in entries {
+            var read = entry.read
+            guard !read.renew(from: others).isEmpty, let contents = try? entry.files.contents(from: read) else {
+                continue
+            }
+            renewed.entries[name] = Entry(files: entry.files, read: read, contents: contents)
+        }
+        return renewed
+    }
+
     /// Empty for an identity without TLS files.
     func contents(of identity: IdentitySettings) -> IdentityTLSContents {
         entries[identity.name]?.contents ?? IdentityTLSContents()
@@ -86,10 +99,13 @@ final class IdentityTLSWatches: Sendable {
 
     private let state = Guarded(State())
     private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
+    private let publication: FilePublication
     private let loop: EventLoop
     private let log: Logger
 
-    init(on loop: EventLoop, log: Logger) { (self.loop, self.log) = (loop, log) }
+    init(by publication: FilePublication, on loop: EventLoop, log: Logger) {
+        (self.publication, self.loop, self.log) = (publication, loop, log)
+    }
 
     func start() {
         let watches = state.withLock { state in
@@ -99,25 +115,31 @@ final class IdentityTLSWatches: Sendable {
         for watch in watches.values { watch.start(by: files) }
     }
 
+    /// With what the watches have found in the same files later.
+    func renewed(_ tls: IdentityTLS) -> IdentityTLS {
+        tls.renewed(from: state.withLock(\.watches).values.map(\.contentsInUse))
+    }
+
     /// Follows these identities' files from here on. A service whose files hold something else than before gets it.
     func follow(_ tls: IdentityTLS, of services: [String: AppServicesIdentity]) {
-        let former = state.withLock { $0 }
-        var watches: [String: IdentityTLSWatch] = [:]
-        for (name, service) in services {
-            guard let entry = tls.entries[name] else { continue }
-            if let watch = former.watches[name], watch.isCurrent(entry, service) {
-                watches[name] = watch
-            } else {
-                watches[name] = IdentityTLSWatch(name, entry, of: service, on: loop, log: log)
+        publication.turn {
+            let (former, tls) = (state.withLock { $0 }, renewed(tls))
+            var watches: [String: IdentityTLSWatch] = [:]
+            for (name, service) in services {
+                guard let entry = tls.entries[name] else { continue }
+                if let watch = former.watches[name], watch.isCurrent(entry, service) {
+                    watches[name] = watch
+                } else {
+                    watches[name] = IdentityTLSWatch(name, entry, of: service, by: publication, on: loop, log: log)
+                }
             }
-        }
-        state.withLock { $0.watches = watches }
-        guard former.isStarted else { return }
-        for (name, watch) in former.watches where watches[name] !== watch { watch.stop() }
-        for (name, watch) in watches where former.watches[name] !== watch {
-            // After the former watch, which may have had a change to report before it was stopped.
-            watch.apply()
-            watch.start(by: files)
+            state.withLock { [watches] in $0.watches = watches }
+            guard former.isStarted else { return }
+            for (name, watch) in former.watches where watches[name] !== watch { watch.end() }
+            for (name, watch) in watches where former.watches[name] !== watch {
+                watch.apply()
+                watch.start(by: files)
+            }
         }
     }
 
@@ -141,36 +163,42 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     private let entry: IdentityTLS.Entry
     private let service: AppServicesIdentity
     private let log: Logger
-    /// What the service's present contents were made of, and when the client's chain ends.
-    private let inUse: Guarded<(read: TLSFileContents, certificateExpiresAt: WallTime?)>
+    /// When the client's chain in use ends; nil: there is none.
+    private let certificateEnd: Guarded<WallTime?>
 
-    init(_ name: String, _ entry: IdentityTLS.Entry, of service: AppServicesIdentity, on loop: EventLoop, log: Logger) {
+    init(
+        _ name: String, _ entry: IdentityTLS.Entry, of service: AppServicesIdentity, by publication: FilePublication,
+        on loop: EventLoop, log: Logger
+    ) {
         self.name = name
         self.entry = entry
         self.service = service
         self.log = log
-        inUse = Guarded((entry.read, entry.files.certificateExpiresAt(in: entry.read)))
-        super.init(entry.files.paths, entry.read, on: loop)
+        certificateEnd = Guarded(entry.files.certificateExpiresAt(in: entry.read))
+        super.init(entry.files.paths, entry.read, by: publication, on: loop)
     }
 
     /// Whether the same service uses what was read now. From any thread.
     func isCurrent(_ entry: IdentityTLS.Entry, _ service: AppServicesIdentity) -> Bool {
-        self.service === service && inUse.withLock(\.read.byPath) == entry.read.byPath
+        self.service === service && contentsInUse.byPath == entry.read.byPath
     }
 
     /// When the client's chain in use ends; nil: there is none. From any thread.
-    var certificateExpiresAt: WallTime? { inUse.withLock(\.certificateExpiresAt) }
+    var certificateExpiresAt: WallTime? { certificateEnd.withLock { $0 } }
 
-    /// The service uses what the files held when this began.
+    /// The service uses what the files held when this began. In a turn of the publication.
     func apply() { service.replaceTLS(entry.contents) }
 
-    override func use(_ contents: TLSFileContents) throws(TLSFileContents.FileError) {
+    override func use(
+        _ contents: TLSFileContents, changed: Set<String>
+    ) throws(TLSFileContents.FileError) -> [String] {
         service.replaceTLS(try entry.files.contents(from: contents))
         let end = entry.files.certificateExpiresAt(in: contents)
-        inUse.withLock { $0 = (contents, end) }
+        certificateEnd.withLock { $0 = end }
         log.notice(
             "an identity uses its changed TLS files from now on",
             metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])
+        return entry.files.paths
     }
 
     override func logFailure(_ reason: String) {

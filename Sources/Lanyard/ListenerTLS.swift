@@ -7,9 +7,9 @@ import Logging
 package struct ListenerTLS: Sendable {
     /// One for each listener; nil: its clients speak plain HTTP.
     let files: [ListenerTLSFiles?]
-    let contexts: [TLSServerContext?]
+    private(set) var contexts: [TLSServerContext?]
     /// Of each listener with TLS.
-    let contents: [TLSFileContents?]
+    private(set) var contents: [TLSFileContents?]
     /// Certificates that clients will refuse. An expired one does not prevent the start: after a reboot other listeners and the clients
     /// that do not verify would be cut off, too.
     package let warnings: [String]
@@ -40,13 +40,24 @@ package struct ListenerTLS: Sendable {
         }
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)
     }
+
+    /// With what others have found in the same files later.
+    func renewed(from others: [TLSFileContents]) -> ListenerTLS {
+        var renewed = self
+        for (index, own) in files.enumerated() {
+            guard let own, var contents = contents[index], !contents.renew(from: others).isEmpty,
+                let context = try? own.context(from: contents)
+            else { continue }
+            (renewed.contents[index], renewed.contexts[index]) = (contents, context)
+        }
+        return renewed
+    }
 }
 
 /// Has listeners show the certificates, and trust the authorities, that their files hold now.
 ///
 /// A certificate and its key are two files that change one after the other. So a change is used when no file has changed for a moment.
-/// Files that cannot be used together are logged once, and the previous context goes on until they fit. All state belongs to the loop's
-/// queue.
+/// Files that cannot be used together are logged once, and the previous context goes on until they fit.
 final class ListenerTLSWatches: Sendable {
     private struct State {
         var listeners: [ListenerSettings]
@@ -56,28 +67,29 @@ final class ListenerTLSWatches: Sendable {
 
     private let state: Guarded<State>
     private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
-    private let path: RequestPath
-    private let loop: EventLoop
-    private let log: Logger
+    private let makeWatch: @Sendable (ListenerTLS, [ListenerSettings], Int) -> ListenerTLSWatch?
 
     /// - Parameter path: gets the new contexts.
-    init(_ tls: ListenerTLS, _ listeners: [ListenerSettings], for path: RequestPath, on loop: EventLoop, log: Logger) {
-        (self.path, self.loop, self.log) = (path, loop, log)
-        let watches = listeners.indices.map { Self.watch(tls, listeners, $0, path, loop, log) }
-        state = Guarded(State(listeners: listeners, watches: watches))
-    }
-
-    private static func watch(
-        _ tls: ListenerTLS, _ listeners: [ListenerSettings], _ index: Int, _ path: RequestPath, _ loop: EventLoop,
-        _ log: Logger
-    ) -> ListenerTLSWatch? {
-        guard let files = tls.files[index], let contents = tls.contents[index] else { return nil }
-        return ListenerTLSWatch(index, "\(listeners[index].address)", files, contents, for: path, on: loop, log: log)
+    init(
+        _ tls: ListenerTLS, _ listeners: [ListenerSettings], for path: RequestPath, by publication: FilePublication,
+        on loop: EventLoop, log: Logger
+    ) {
+        makeWatch = { tls, listeners, index in
+            guard let files = tls.files[index], let contents = tls.contents[index] else { return nil }
+            return ListenerTLSWatch(
+                index, "\(listeners[index].address)", files, contents, for: path, by: publication, on: loop, log: log)
+        }
+        state = Guarded(State(listeners: listeners, watches: []))
+        let watches = listeners.indices.map { makeWatch(tls, listeners, $0) }
+        state.withLock { $0.watches = watches }
     }
 
     func start() { for watch in state.withLock(\.watches) { watch?.start(by: files) } }
 
-    /// The contexts of listeners whose `tls` or whose files differ from before, by listener.
+    /// What the listeners use. From any thread.
+    var contentsInUse: [TLSFileContents] { state.withLock(\.watches).compactMap { $0?.contentsInUse } }
+
+    /// The contexts of listeners whose `tls` or whose files differ from what is in use, by listener.
     func changes(_ tls: ListenerTLS, _ listeners: [ListenerSettings]) -> [Int: TLSServerContext] {
         let former = state.withLock { $0 }
         var changed: [Int: TLSServerContext] = [:]
@@ -91,19 +103,17 @@ final class ListenerTLSWatches: Sendable {
         return changed
     }
 
-    /// Follows the files of a new configuration from here on.
+    /// Follows the files of a new configuration from here on. In the turn of the publication that hands the contexts over.
     ///
-    /// - Parameter changed: the listeners that have other files than before. Their contexts are in use already.
-    func apply(_ tls: ListenerTLS, _ listeners: [ListenerSettings], _ changed: [Int: TLSServerContext]) {
+    /// - Parameter changed: the listeners that have other files than before.
+    func follow(_ tls: ListenerTLS, _ listeners: [ListenerSettings], _ changed: [Int: TLSServerContext]) {
         var watches = state.withLock(\.watches)
-        for (index, context) in changed {
-            watches[index]?.stop()
-            watches[index] = Self.watch(tls, listeners, index, path, loop, log)
-            // The former watch may have had a change to report before it was stopped.
-            loop.post { [path] in path.setTLS(context, ofListener: index) }
+        for index in changed.keys {
+            watches[index]?.end()
+            watches[index] = makeWatch(tls, listeners, index)
             watches[index]?.start(by: files)
         }
-        state.withLock { $0 = State(listeners: listeners, watches: watches) }
+        state.withLock { [watches] in $0 = State(listeners: listeners, watches: watches) }
     }
 
     func stop() {
@@ -119,33 +129,29 @@ private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     private let files: ListenerTLSFiles
     private let path: RequestPath
     private let log: Logger
-    /// What the listener's present context was made of.
-    private let inUse: Guarded<TLSFileContents>
 
     init(
         _ index: Int, _ address: String, _ files: ListenerTLSFiles, _ contents: TLSFileContents, for path: RequestPath,
-        on loop: EventLoop, log: Logger
+        by publication: FilePublication, on loop: EventLoop, log: Logger
     ) {
         self.index = index
         self.address = address
         self.files = files
-        inUse = Guarded(contents)
         self.path = path
         self.log = log
-        super.init(files.paths, contents, on: loop)
+        super.init(files.paths, contents, by: publication, on: loop)
     }
 
-    /// What the listener's present context was made of. From any thread.
-    var contentsInUse: TLSFileContents { inUse.withLock { $0 } }
-
-    override func use(_ contents: TLSFileContents) throws(TLSFileContents.FileError) {
+    override func use(
+        _ contents: TLSFileContents, changed: Set<String>
+    ) throws(TLSFileContents.FileError) -> [String] {
         let context = try files.context(from: contents)
         path.setTLS(context, ofListener: index)
-        inUse.withLock { $0 = contents }
         log.notice(
             "a listener uses its changed TLS files from now on",
             metadata: ["event": "listener.tls.reloaded", "address": .string(address)])
         if let warning = files.warning(about: context) { Self.log(warning, address, by: log) }
+        return files.paths
     }
 
     override func logFailure(_ reason: String) {

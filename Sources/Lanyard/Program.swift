@@ -65,14 +65,16 @@ final class Program: Sendable {
             names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(configuration.log.logsAccess), log: log)
         fileLoop = try EventLoop(label: "lanyard.files")
+        let publication = FilePublication()
         capabilities = CapabilityWatches(
-            configuration.listeners, for: path, by: capabilityFiles, on: fileLoop, log: log)
-        self.upstreamTLS = UpstreamTLSWatches(upstreamTLS, of: path.targets, on: fileLoop, log: log)
+            configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
+        self.upstreamTLS = UpstreamTLSWatches(
+            upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
         self.listenerTLS = ListenerTLSWatches(
-            listenerTLS, configuration.listeners, for: path, on: fileLoop, log: log)
+            listenerTLS, configuration.listeners, for: path, by: publication, on: fileLoop, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: fileLoop)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        self.identityTLS = IdentityTLSWatches(on: fileLoop, log: log)
+        self.identityTLS = IdentityTLSWatches(by: publication, on: fileLoop, log: log)
         let sources = SessionSources(by: files, on: fileLoop, warning, self.identityTLS)
         self.sources = sources
         let made = try sources.make(configuration, identityTLS)
@@ -104,13 +106,14 @@ final class Program: Sendable {
         self.reports = reports
         stop.onBegin = { reports?.stopping() }
         stop.onHangUp = { reloads.reload() }
+        reloads.reportDelays(on: operatorLoop)
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
         reloads.applySessions = { [sessions] in sources.reload($0, $1, apply: sessions.reload) }
         reloads.retireRemovedUsers = { [sessions] in sessions.retireRemovedUsers() }
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
-            path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, log: log)
+            path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, by: publication, log: log)
         reloads.apply = { configuration, files, keys in
             // Before the shards get their access log, which has the format of the pipe.
             pipe.setFormat(configuration.log.format)

@@ -10,7 +10,7 @@ struct RequestPathFiles: Sendable {
     let upstreamTLS: UpstreamTLS
     let listenerTLS: ListenerTLS
     /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
-    let capabilities: [Int: Secret?]
+    let capabilities: [Int: ListenerCapability?]
 
     /// Why they cannot be used, with the remedy. A type of its own, because a reload reports it as an error of `check`, and a start
     /// ends with each of its causes differently.
@@ -43,12 +43,14 @@ final class RequestPathReload: Sendable {
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
     private let accessLog: AccessLogSwitch
+    private let publication: FilePublication
     private let log: Logger
 
     init(
         _ path: RequestPath, _ capabilities: CapabilityWatches, _ upstreamTLS: UpstreamTLSWatches,
-        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, log: Logger
+        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, by publication: FilePublication, log: Logger
     ) {
+        self.publication = publication
         self.path = path
         self.capabilities = capabilities
         self.upstreamTLS = upstreamTLS
@@ -59,18 +61,28 @@ final class RequestPathReload: Sendable {
 
     func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
         let fitted = configuration.fittedToDescriptorLimit(log)
-        let changedListeners = listenerTLS.changes(files.listenerTLS, configuration.listeners)
+        publication.turn { serve(fitted, files) }
+        path.waitForShards()
         for warning in files.listenerTLS.warnings {
             log.warning("\(warning)", metadata: ["event": "listener.tls.warning"])
         }
         UpstreamTLSWatches.log(files.upstreamTLS.warnings, by: log)
+    }
+
+    /// In a turn of the publication. The files were read before it: what is in use and was found in the same file later is kept.
+    private func serve(_ configuration: Configuration, _ files: RequestPathFiles) {
+        let listeners = configuration.listeners
+        let listenerContents = files.listenerTLS.renewed(from: listenerTLS.contentsInUse)
+        let upstreamContents = files.upstreamTLS.renewed(from: [upstreamTLS.contentsInUse])
+        let capabilityContents = capabilities.renewed(files.capabilities, listeners)
+        let changedListeners = listenerTLS.changes(listenerContents, listeners)
         let targets = path.apply(
-            RequestPath.Settings(fitted, files.upstreamTLS),
-            capabilities: files.capabilities, listenerTLS: changedListeners,
+            RequestPath.Settings(configuration, upstreamContents),
+            capabilities: capabilityContents.mapValues { $0?.secret }, listenerTLS: changedListeners,
             accessLines: accessLog.lines(configuration.log.logsAccess))
-        capabilities.apply(configuration.listeners, files.capabilities)
-        listenerTLS.apply(files.listenerTLS, configuration.listeners, changedListeners)
-        upstreamTLS.apply(files.upstreamTLS, of: targets)
+        capabilities.follow(listeners, capabilityContents)
+        listenerTLS.follow(listenerContents, listeners, changedListeners)
+        upstreamTLS.follow(upstreamContents, of: targets)
     }
 }
 

@@ -67,7 +67,7 @@ final class SessionSources: Sendable {
     ) -> [String] {
         let made: Made
         do throws(SystemError) {
-            made = try make(configuration, tls)
+            made = try make(configuration, tlsWatches.renewed(tls))
         } catch {
             return ["\(error); raise the limit of open files (LimitNOFILE)"]
         }

@@ -10,9 +10,9 @@ package struct UpstreamTLS: Sendable {
     let files: [UpstreamTLSFiles?]
     /// Names of the routes.
     let names: [String]
-    let contexts: [TLSClientContext?]
+    private(set) var contexts: [TLSClientContext?]
     /// Of all files.
-    let contents: TLSFileContents
+    private(set) var contents: TLSFileContents
     /// Client certificates that upstreams will refuse. An expired one does not prevent the start: other routes go on.
     package let warnings: [String]
 
@@ -40,118 +40,70 @@ package struct UpstreamTLS: Sendable {
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)
         names = configuration.routes.map(\.route.name)
     }
+
+    /// With what others have found in the same files later.
+    func renewed(from others: [TLSFileContents]) -> UpstreamTLS {
+        var renewed = self
+        let changed = renewed.contents.renew(from: others)
+        guard !changed.isEmpty else { return renewed }
+        var authorities: [String: TLSAuthorities] = [:]
+        for (index, own) in files.enumerated() {
+            guard let own, !changed.isDisjoint(with: own.paths),
+                let context = try? own.context(from: renewed.contents, sharing: &authorities)
+            else { continue }
+            renewed.contexts[index] = context
+        }
+        return renewed
+    }
 }
 
 /// Has upstreams verified, and client certificates shown, as their files say now.
 ///
 /// A certificate and its key are two files. So a change is used when no file has changed for a moment. A file that cannot be used is
-/// logged, and the previous one goes on. All state belongs to the loop's queue.
-final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
-    private struct Route {
-        /// nil: its upstream does not speak TLS.
-        let files: UpstreamTLSFiles?
-        let name: String
-        let target: UpstreamTarget
-    }
-
-    private var routes: [Route]
+/// logged, and the previous one goes on.
+final class UpstreamTLSWatches: Sendable {
+    private let current: Guarded<UpstreamTLSWatch>
     private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)
-    private let loop: EventLoop
-    private let log: Logger
-    private var contents: TLSFileContents
-    private var changed: Set<String> = []
-    /// By path.
-    private var watches: [String: FileWatch] = [:]
-    private lazy var deadline = Deadline(of: self)
+    private let makeWatch: @Sendable (UpstreamTLS, [UpstreamTarget]) -> UpstreamTLSWatch
 
     /// - Parameter targets: get the new contexts, one for each route.
-    init(_ tls: UpstreamTLS, of targets: [UpstreamTarget], on loop: EventLoop, log: Logger) {
-        routes = Self.routes(tls, targets)
-        self.loop = loop
-        self.log = log
-        contents = tls.contents
-        super.init()
+    init(
+        _ tls: UpstreamTLS, of targets: [UpstreamTarget], by publication: FilePublication, on loop: EventLoop,
+        log: Logger
+    ) {
+        makeWatch = { UpstreamTLSWatch($0, of: $1, by: publication, on: loop, log: log) }
+        current = Guarded(makeWatch(tls, targets))
     }
 
-    /// Without the contexts, which hold private keys and the sessions of the start.
-    private static func routes(_ tls: UpstreamTLS, _ targets: [UpstreamTarget]) -> [Route] {
-        zip(zip(tls.files, tls.names), targets).map { Route(files: $0.0, name: $0.1, target: $1) }
-    }
+    func start() { watch.start(by: files) }
 
-    func start() {
-        loop.post { [self] in startWatches() }
-    }
+    private var watch: UpstreamTLSWatch { current.withLock { $0 } }
 
-    private func startWatches() {
-        for path in contents.byPath.keys.sorted() where watches[path] == nil {
-            let watch = FileWatch(path, by: files, on: loop) { [weak self] in self?.receive($0, of: path) }
-            watches[path] = watch
-            watch.start()
-        }
-    }
+    /// What the upstreams' contexts were made of. From any thread.
+    var contentsInUse: TLSFileContents { watch.contentsInUse }
 
-    /// Follows the files of a new configuration from here on.
+    /// Follows the files of a new configuration from here on. In the turn of the publication that hands the routes over.
     ///
     /// - Parameters:
     ///   - tls: of its routes.
     ///   - targets: of its routes. A target that was followed before gets its context only if a file has changed.
-    func apply(_ tls: UpstreamTLS, of targets: [UpstreamTarget]) {
-        loop.post { [self] in
-            let (former, formerRoutes) = (contents.byPath, routes)
-            (routes, contents) = (Self.routes(tls, targets), tls.contents)
-            // A new watch reports the present content first, so that a change since the read is not lost.
-            for (path, watch) in watches where contents.byPath[path] != former[path] {
-                watch.stop()
-                watches[path] = nil
-            }
-            startWatches()
-            for (index, target) in targets.enumerated() where formerRoutes.contains(where: { $0.target === target }) {
-                guard let context = tls.contexts[index], let paths = tls.files[index]?.paths,
-                    paths.contains(where: { former[$0] != contents.byPath[$0] })
-                else { continue }
-                target.replaceTLS(context)
-            }
+    func follow(_ tls: UpstreamTLS, of targets: [UpstreamTarget]) {
+        let (former, next) = (watch, makeWatch(tls, targets))
+        former.end()
+        let inUse = former.contentsInUse
+        for (index, target) in targets.enumerated() where former.follows(target) {
+            guard let context = tls.contexts[index], let paths = tls.files[index]?.paths,
+                paths.contains(where: { inUse.byPath[$0] != tls.contents.byPath[$0] })
+            else { continue }
+            target.replaceTLS(context)
         }
+        current.withLock { $0 = next }
+        next.start(by: files)
     }
 
     func stop() {
         files.stop()
-        loop.post { [self] in
-            for watch in watches.values { watch.stop() }
-            watches = [:]
-            loop.drop(deadline)
-        }
-    }
-
-    private func receive(_ outcome: FileWatch.Outcome, of path: String) {
-        switch outcome {
-        case .success(let content):
-            guard contents.replace(path, by: content.secret) else { return }
-            changed.insert(path)
-            loop.set(deadline, at: loop.now + TLSFileContents.changeDelay)
-        case .failure(let error): logFailure(error.message(path: path))
-        }
-    }
-
-    override func due(_ deadline: Deadline) {
-        let paths = changed
-        changed = []
-        var authorities: [String: TLSAuthorities] = [:]
-        for route in routes {
-            guard let files = route.files, !paths.isDisjoint(with: files.paths) else { continue }
-            do throws(TLSFileContents.FileError) {
-                let context = try files.context(from: contents, sharing: &authorities)
-                route.target.replaceTLS(context)
-                log.notice(
-                    "the TLS of an upstream uses changed files",
-                    metadata: ["event": "upstream.tls.reloaded", "route": .string(route.name)])
-                if let warning = files.warning(about: context) {
-                    Self.log(["route \(route.name): \(warning)"], by: log)
-                }
-            } catch {
-                logFailure("route \(route.name): \(error.message)")
-            }
-        }
+        watch.stop()
     }
 
     /// Logs warnings about client certificates.
@@ -162,8 +114,55 @@ final class UpstreamTLSWatches: Watcher, @unchecked Sendable {
                 metadata: ["event": "upstream.tls.warning", "reason": .string(warning)])
         }
     }
+}
 
-    private func logFailure(_ reason: String) {
+/// The files of all upstreams of one configuration.
+private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
+    private struct Route {
+        /// nil: its upstream does not speak TLS.
+        let files: UpstreamTLSFiles?
+        let name: String
+        let target: UpstreamTarget
+    }
+
+    private let routes: [Route]
+    private let log: Logger
+
+    init(
+        _ tls: UpstreamTLS, of targets: [UpstreamTarget], by publication: FilePublication, on loop: EventLoop,
+        log: Logger
+    ) {
+        // Without the contexts, which hold private keys and the sessions of the start.
+        routes = zip(zip(tls.files, tls.names), targets).map { Route(files: $0.0, name: $0.1, target: $1) }
+        self.log = log
+        super.init(Array(tls.contents.byPath.keys), tls.contents, by: publication, on: loop)
+    }
+
+    func follows(_ target: UpstreamTarget) -> Bool { routes.contains { $0.target === target } }
+
+    override func use(_ contents: TLSFileContents, changed: Set<String>) -> [String] {
+        var used: [String] = []
+        var authorities: [String: TLSAuthorities] = [:]
+        for route in routes {
+            guard let files = route.files, !changed.isDisjoint(with: files.paths) else { continue }
+            do throws(TLSFileContents.FileError) {
+                let context = try files.context(from: contents, sharing: &authorities)
+                route.target.replaceTLS(context)
+                used += files.paths
+                log.notice(
+                    "the TLS of an upstream uses changed files",
+                    metadata: ["event": "upstream.tls.reloaded", "route": .string(route.name)])
+                if let warning = files.warning(about: context) {
+                    UpstreamTLSWatches.log(["route \(route.name): \(warning)"], by: log)
+                }
+            } catch {
+                logFailure("route \(route.name): \(error.message)")
+            }
+        }
+        return used
+    }
+
+    override func logFailure(_ reason: String) {
         log.error(
             "a changed file of an upstream's TLS cannot be used: the previous one goes on",
             metadata: ["event": "upstream.tls.reload_failed", "reason": .string(reason)])

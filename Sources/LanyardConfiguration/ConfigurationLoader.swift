@@ -7,9 +7,13 @@ extension Configuration {
     /// A flag overrides a variable, a variable overrides the file, and the file overrides the default. It reads files, opens no socket and
     /// starts no thread.
     ///
-    /// - Parameter arguments: the flags after `run` or `check`.
-    package static func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
-        var loader = ConfigurationLoader()
+    /// - Parameters:
+    ///   - arguments: the flags after `run` or `check`.
+    ///   - isReload: the file is read again. A pipe, which brings its content once, is refused.
+    package static func load(
+        arguments: [String], environment: [String: String], isReload: Bool = false
+    ) -> LoadedConfiguration {
+        var loader = ConfigurationLoader(isReload: isReload)
         return loader.load(arguments: arguments, environment: environment)
     }
 
@@ -52,8 +56,11 @@ extension Configuration {
 /// Merges the sources of a configuration.
 struct ConfigurationLoader {
     private var diagnostics: [ConfigurationError] = []
+    private let isReload: Bool
     /// The text of the file is not one strict document: a value of the tree may not be the only one that was given.
     private var hasAmbiguousText = false
+
+    init(isReload: Bool = false) { self.isReload = isReload }
 
     mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
         guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
@@ -191,7 +198,7 @@ struct ConfigurationLoader {
 
     private mutating func file(_ given: ConfigurationFlagValues.Value) -> ConfigurationNode? {
         do throws(ConfigurationValue.ValueError) {
-            return document(try ConfigurationFile.read(given.text), path: given.text)
+            return document(try ConfigurationFile.read(given.text, waitsForPipe: !isReload), path: given.text)
         } catch {
             diagnostics.append(
                 ConfigurationError(at: .wholeFile(path: given.text), error.message, remedy: error.remedy))

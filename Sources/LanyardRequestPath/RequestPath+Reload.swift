@@ -10,8 +10,7 @@ extension RequestPath {
     /// A route that keeps its name and its upstream keeps the connections to it. Those of other upstreams are closed when
     /// they become idle.
     ///
-    /// Returns when all shards have begun, or after 5 s if one is that slow: it begins later. Not from two threads at once,
-    /// and not on a shard's queue.
+    /// It does not wait. Not from two threads at once.
     ///
     /// - Parameters:
     ///   - capabilities: by listener, those of another file; nil: it asks for none, or its file cannot be used.
@@ -35,18 +34,25 @@ extension RequestPath {
         let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1) }
         served.withLock { $0 = made }
         for (index, tls) in listenerTLS { setTLS(tls, ofListener: index) }
-        let begun = DispatchGroup()
         for (shard, routes) in zip(shards, made) {
-            begun.enter()
             shard.loop.post {
                 for (index, capability) in capabilities { shard.setCapability(capability, ofListener: index) }
                 shard.serve(routes)
                 shard.setAccessLines(accessLines?[shard.index])
-                begun.leave()
             }
         }
-        _ = begun.wait(timeout: .now() + 5)
         return configuration.targets
+    }
+
+    /// Waits until all shards have done what was posted to them, at most 5 s: a shard that is that slow does it later. Blocks
+    /// the calling thread, which owns no queue.
+    package func waitForShards() {
+        let done = DispatchGroup()
+        for shard in shards {
+            done.enter()
+            shard.loop.post { done.leave() }
+        }
+        _ = done.wait(timeout: .now() + 5)
     }
 
     /// The upstreams that requests are sent to now, one for each route.

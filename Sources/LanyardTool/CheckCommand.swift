@@ -82,7 +82,7 @@ struct CheckCommand: ParsableCommand {
     private func printStorePath() throws {
         switch Configuration.storePlace(arguments: flags, environment: ProcessEnvironment.all()) {
         case .none: break
-        case .path(let path): Report.output(path)
+        case .path(let path): Report.output("\(path)")
         case .unknown(let errors):
             Report.diagnostics(errors)
             throw ExitCode(78)

@@ -22,7 +22,7 @@ struct RunCommand: ParsableCommand {
         let environment = ProcessEnvironment.all()
         let (configuration, loaded) = try Report.usable(flags, environment)
         let load: @Sendable () -> LoadedConfiguration = { [flags] in
-            Configuration.load(arguments: flags, environment: environment)
+            Configuration.load(arguments: flags, environment: environment, isReload: true)
         }
         throw ExitCode(
             Lanyard.run(configuration, of: loaded, reload: load, commit: BuildCommit.text))

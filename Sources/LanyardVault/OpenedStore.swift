@@ -61,6 +61,7 @@ package struct OpenedStore: Sendable {
         do throws(StoreError) {
             let sealing = AESSealing(try StoreSecret.read(keyFile))
             path = try storePath(text)
+            FileProgress.note(text)
             disk = try Self.disk(path, makesFolder: false)
             try StoreFile(path, on: disk, sealing: sealing, fingerprintKey: try randomKey()).inspect()
         } catch {

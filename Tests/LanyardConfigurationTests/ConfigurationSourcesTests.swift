@@ -1,3 +1,5 @@
+import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -468,5 +470,27 @@ import Testing
             return
         }
         #expect(!errors.isEmpty)
+    }
+
+    @Test("a reload refuses a configuration that is a pipe or a device; a start takes what the pipe brings")
+    func pipe() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("pipe")
+        #expect(mkfifo(path, 0o600) == 0)
+        for file in [path, "/dev/zero"] {
+            let loaded = Configuration.load(arguments: ["--config", file], environment: [:], isReload: true)
+            #expect(loaded.configuration == nil && loaded.exitCode == 78)
+            #expect(loaded.diagnostics.count == 1 && loaded.diagnostics[0].description.contains("not a regular file"))
+        }
+        Thread.detachNewThread {
+            // Waits for the reader.
+            let writer = open(path, O_WRONLY | O_CLOEXEC)
+            let text = Array(ConfigurationFile.smallest.utf8)
+            _ = text.withUnsafeBytes { write(writer, $0.baseAddress, 100) }
+            _ = text.withUnsafeBytes { write(writer, $0.baseAddress! + 100, $0.count - 100) }
+            close(writer)
+        }
+        let loaded = Configuration.load(arguments: ["--config", path], environment: [:])
+        #expect(loaded.configuration != nil, "\(loaded.diagnostics)")
     }
 }

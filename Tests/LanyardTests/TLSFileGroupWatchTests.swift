@@ -11,7 +11,10 @@ import Testing
     private final class Group: TLSFileGroupWatch, @unchecked Sendable {
         let contents = Guarded<[TLSFileContents]>([])
 
-        override func use(_ contents: TLSFileContents) { self.contents.withLock { $0.append(contents) } }
+        override func use(_ contents: TLSFileContents, changed: Set<String>) -> [String] {
+            self.contents.withLock { $0.append(contents) }
+            return Array(changed)
+        }
     }
 
     @Test("a change of any file of the group is followed", arguments: ["cert.pem", "key.pem", "clients.pem"])
@@ -21,7 +24,7 @@ import Testing
         let paths = try names.map { try folder.write($0, "first") }
         let loop = try EventLoop(label: "test.group")
         let reader = FileReader()
-        let group = Group(paths, try TLSFileContents(reading: paths), on: loop)
+        let group = Group(paths, try TLSFileContents(reading: paths), by: FilePublication(), on: loop)
         loop.start()
         group.start(by: reader)
         defer {

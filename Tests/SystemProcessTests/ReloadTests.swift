@@ -147,15 +147,29 @@ import Testing
         #expect(try await lanyard.level() == #"{"level":"notice","configured":"notice"}"#)
     }
 
-    @Test("a reload that hangs in a file delays neither requests nor the end")
-    func hanging() async throws {
+    @Test("a configuration that has become a pipe is refused at once")
+    func pipe() async throws {
         try FileManager.default.removeItem(atPath: lanyard.path)
-        let fifo = try Fifo(in: lanyard.process.folder)
+        _ = try Fifo(in: lanyard.process.folder)
+        let response = try await lanyard.reload()
+        #expect(response.status == 422 && response.bodyText.contains("not a regular file"), "\(response.bodyText)")
+        try await lanyard.isUnchanged()
+    }
+
+    @Test(
+        "a reload that hangs in a file delays neither requests nor the end", .enabled(if: !Sanitizer.isOn),
+        arguments: ["lanyard.yaml", "token"])
+    func hanging(_ name: String) async throws {
+        let lanyard = try await ReloadedLanyard(launcher: HangingFiles.launcher())
+        try HangingFiles.hang(lanyard.process.folder.file(name))
         lanyard.process.process.signal(SIGHUP)
-        let writer = try await fifo.opened()
+        try await eventually("the reload is in progress") {
+            let page = try await RawClient.ask(lanyard.process.health, "GET", "/metrics").bodyText
+            return page.contains("lanyard_config_reload_running_seconds ")
+                && !page.contains("lanyard_config_reload_running_seconds 0\n")
+        }
         #expect(try await lanyard.process.get("/").status == 200)
         #expect(try await lanyard.process.process.terminate() == .code(143))
-        try writer.close()
     }
 
     @Test("the log level at run time: by command, back by SIGUSR1, not by a reload with the same level")
@@ -187,14 +201,18 @@ struct ReloadedLanyard: Sendable {
     let upstream: RawServer
     private let sockets: TemporaryFolder
 
-    /// - Parameter script: of the upstream.
-    init(_ script: @escaping RawServer.Script = { _ in .response() }) async throws {
+    /// - Parameters:
+    ///   - script: of the upstream.
+    ///   - launcher: starts the program.
+    init(
+        _ script: @escaping RawServer.Script = { _ in .response() }, launcher: [String] = []
+    ) async throws {
         sockets = try TemporaryFolder()
         upstream = try RawServer(requestsKeptMax: 0, script: script)
         admin = .unix(sockets.file("admin.sock"))
         process = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]\nlog: {access: false}\n", token: "t",
-            admin: "{address: \"\(admin)\"}")
+            admin: "{address: \"\(admin)\"}", launcher: launcher)
         try await process.untilReady()
     }
 

@@ -19,6 +19,7 @@ enum ConfigurationFile {
 
     /// The state of the file at `path`, as this process sees it now.
     static func state(of path: String) -> State {
+        FileProgress.note(path)
         var status = stat()
         guard stat(path, &status) == 0 else {
             return errno == ENOENT || errno == ENOTDIR ? .missing : .unreadable(errno)
@@ -31,16 +32,34 @@ enum ConfigurationFile {
 
     /// The bytes of a configuration file.
     ///
+    /// - Parameter waitsForPipe: waits for what a pipe, a terminal or a device brings, which can be read once. Else it is refused.
     /// - Throws: message and remedy if it cannot be read or is too large.
-    static func read(_ path: String) throws(ConfigurationValue.ValueError) -> [UInt8] {
-        let raw = open(path, O_RDONLY | O_CLOEXEC)
+    static func read(_ path: String, waitsForPipe: Bool) throws(ConfigurationValue.ValueError) -> [UInt8] {
+        FileProgress.note(path)
+        // Without O_NONBLOCK, opening a pipe would wait for its writer.
+        let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw readError(errno) }
         let file = OwnedDescriptor(taking: raw)
+        var status = stat()
+        guard fstat(file.raw, &status) == 0 else { throw readError(errno) }
+        if status.st_mode & S_IFMT != S_IFREG, status.st_mode & S_IFMT != S_IFDIR {
+            guard waitsForPipe else {
+                throw .init("not a regular file, and could not be read again", remedy: "name a configuration file")
+            }
+            try waitForInput(of: file.raw)
+        }
         let bytes = try file.read(upTo: ConfigurationDocument.bytesMax + 1, failure: readError)
         guard bytes.count > ConfigurationDocument.bytesMax else { return bytes }
         throw .init(
             "larger than \(ConfigurationText.formatted(bytes: Int64(ConfigurationDocument.bytesMax)))",
             remedy: "name a configuration file")
+    }
+
+    /// Waits for the first byte, and has reads wait for further ones.
+    private static func waitForInput(of raw: CInt) throws(ConfigurationValue.ValueError) {
+        var wanted = pollfd(fd: raw, events: Int16(POLLIN), revents: 0)
+        while poll(&wanted, 1, -1) < 0 { guard errno == EINTR else { throw readError(errno) } }
+        guard fcntl(raw, F_SETFL, 0) == 0 else { throw readError(errno) }
     }
 
     private static func readError(_ code: CInt) -> ConfigurationValue.ValueError {

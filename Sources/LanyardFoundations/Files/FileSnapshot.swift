@@ -40,10 +40,13 @@ package struct FileSnapshot: Sendable {
     package var stamp: Stamp?
     /// nil: the file was not read, because its stamp is the known one.
     package var outcome: Outcome?
+    /// When the read began: the outcome is from then or later.
+    package var readAt: Instant
 
-    package init(stamp: Stamp?, outcome: Outcome?) {
+    package init(stamp: Stamp?, outcome: Outcome?, readAt: Instant = .now) {
         self.stamp = stamp
         self.outcome = outcome
+        self.readAt = readAt
     }
 
     /// The file has not changed for a while, or it holds a secret that no process was writing.
@@ -60,15 +63,16 @@ package struct FileSnapshot: Sendable {
     static func read(
         _ path: String, known: Stamp?, textUpTo textBytesMax: Int = SecretFile.bytesMax, wholeUpTo bytesMax: Int? = nil
     ) -> FileSnapshot {
-        if let known, known == stamp(of: path) { return FileSnapshot(stamp: known, outcome: nil) }
+        let readAt = Instant.now
+        if let known, known == stamp(of: path) { return FileSnapshot(stamp: known, outcome: nil, readAt: readAt) }
         do {
             let read = try SecretFile.readStamped(path, isText: bytesMax == nil, bytesMax: bytesMax ?? textBytesMax)
-            return FileSnapshot(stamp: read.stamp, outcome: .success(read.content))
+            return FileSnapshot(stamp: read.stamp, outcome: .success(read.content), readAt: readAt)
         } catch .system(let code) {
             // A stamp from now may be that of another file, which has come since.
-            return FileSnapshot(stamp: nil, outcome: .failure(.system(code)))
+            return FileSnapshot(stamp: nil, outcome: .failure(.system(code)), readAt: readAt)
         } catch {
-            return FileSnapshot(stamp: stamp(of: path), outcome: .failure(error))
+            return FileSnapshot(stamp: stamp(of: path), outcome: .failure(error), readAt: readAt)
         }
     }
 

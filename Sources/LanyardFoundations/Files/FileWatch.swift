@@ -24,6 +24,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private let reportsInitialContent: Bool
     private let report: @Sendable (Outcome) -> Void
+    private let confirm: (@Sendable (Instant) -> Void)?
     private let log = Logger(label: "lanyard.files")
     /// The stamp that need not be read again.
     private var seen: FileSnapshot.Stamp?
@@ -41,16 +42,19 @@ package final class FileWatch: Watcher, @unchecked Sendable {
 
     /// Does nothing yet. `report` is called on the loop's queue.
     ///
-    /// - Parameter reportsInitialContent: false: only a content that differs from the first read's is reported.
+    /// - Parameters:
+    ///   - reportsInitialContent: false: only a content that differs from the first read's is reported.
+    ///   - confirm: called after each read that has found what was reported last, with the time when the read began; also behind `report`.
     package init(
         _ path: String, by files: FileReader = FileReader(), on loop: EventLoop, reportsInitialContent: Bool = true,
-        report: @escaping @Sendable (Outcome) -> Void
+        confirm: (@Sendable (Instant) -> Void)? = nil, report: @escaping @Sendable (Outcome) -> Void
     ) {
         self.path = path
         self.files = files
         self.loop = loop
         self.reportsInitialContent = reportsInitialContent
         self.report = report
+        self.confirm = confirm
     }
 
     /// Begins to read. Call once.
@@ -101,7 +105,11 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         guard let deadline, !isStopped else { return }
         isReading = false
         loop.set(deadline, at: loop.now + Self.interval)
-        guard let outcome = snapshot.outcome else { return settling.forget() }
+        guard let outcome = snapshot.outcome else {
+            settling.forget()
+            confirm?(snapshot.readAt)
+            return
+        }
         if case .failure(.stopping) = outcome { return }
         // This says nothing about the file: the reported content stays valid until a later read succeeds.
         if case .failure(let error) = outcome, error.isShortage || (error == .unsettled && !reportsInitialContent) {
@@ -115,6 +123,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         } else if finding.content == reported, !uses.hasOther(than: finding.content, after: usesReported) {
             usesReported = uses.count
             settling.forget()
+            confirm?(snapshot.readAt)
         } else if !settling.accepts(finding, isAtRest: !hasRead && snapshot.isAtRest(at: .ofMachine)) {
             hasRead = true
             loop.set(deadline, at: loop.now + FileSettling.settlingDelay)
@@ -122,6 +131,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         } else {
             usesReported = uses.count
             publish(finding.content, outcome)
+            confirm?(snapshot.readAt)
         }
         hasRead = true
         seen = snapshot.stamp.flatMap { WallTime.ofMachine.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }

@@ -73,6 +73,8 @@ package enum SecretFile {
         /// `FileSnapshot.Stamp.restingAge` ago. The kernel knows no writers of other machines, so a file of a shared file system may be
         /// believed too early, until the next read of its watch.
         package let isComplete: Bool
+        /// The read began then: the file held this at that time or later.
+        package let readAt: Instant
     }
 
     /// The secret of a text file: its content without one final newline. Blocks as long as the disk does.
@@ -91,6 +93,8 @@ package enum SecretFile {
     static func readStamped(
         _ path: String, isText: Bool, bytesMax: Int
     ) throws(ReadError) -> (content: Content, stamp: FileSnapshot.Stamp) {
+        FileProgress.note(path)
+        let readAt = Instant.now
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw .system(errno) }
@@ -117,7 +121,7 @@ package enum SecretFile {
         // Frees the room for the largest secret, because this one is kept for as long as a session lives.
         let content = Content(
             secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0,
-            isComplete: isComplete)
+            isComplete: isComplete, readAt: readAt)
         return (content, stamp)
     }
 

@@ -21,6 +21,8 @@ package struct TLSFileContents: Sendable {
     package static let changeDelay = FileWatch.interval + .milliseconds(700)
 
     package private(set) var byPath: [String: Secret] = [:]
+    /// When the read began that has found the content last.
+    private var readAt: [String: Instant] = [:]
 
     /// Of no file.
     package init() {}
@@ -32,7 +34,8 @@ package struct TLSFileContents: Sendable {
     package mutating func read(_ paths: [String]) throws(FileError) {
         for path in paths where byPath[path] == nil {
             do {
-                byPath[path] = try SecretFile.readWhole(path, bytesMax: Self.bytesMax).secret
+                let content = try SecretFile.readWhole(path, bytesMax: Self.bytesMax)
+                (byPath[path], readAt[path]) = (content.secret, content.readAt)
             } catch {
                 throw FileError(error.message(path: path))
             }
@@ -40,10 +43,40 @@ package struct TLSFileContents: Sendable {
     }
 
     /// Replaces the content of a file. False if it was the same.
-    package mutating func replace(_ path: String, by content: Secret) -> Bool {
-        guard byPath[path] != content else { return false }
-        byPath[path] = content
+    package mutating func replace(_ path: String, by content: SecretFile.Content) -> Bool {
+        guard byPath[path] != content.secret else { return false }
+        (byPath[path], readAt[path]) = (content.secret, content.readAt)
         return true
+    }
+
+    /// A read that began then has found the same content.
+    package mutating func confirm(_ path: String, at instant: Instant) {
+        if let known = readAt[path] { readAt[path] = max(known, instant) }
+    }
+
+    /// Takes the time of a file that holds the same content there.
+    package mutating func confirm(_ path: String, as other: TLSFileContents) {
+        if byPath[path] == other.byPath[path], let instant = other.readAt[path] { confirm(path, at: instant) }
+    }
+
+    /// Takes these files from other contents.
+    package mutating func adopt(_ paths: [String], from other: TLSFileContents) {
+        for path in paths { (byPath[path], readAt[path]) = (other.byPath[path], other.readAt[path]) }
+    }
+
+    /// Takes over what others have found later.
+    ///
+    /// - Returns: the paths whose contents differ from before.
+    package mutating func renew(from others: [TLSFileContents]) -> Set<String> {
+        var changed: Set<String> = []
+        for other in others {
+            for (path, instant) in other.readAt {
+                guard let own = readAt[path], instant > own else { continue }
+                if byPath[path] != other.byPath[path] { changed.insert(path) }
+                adopt([path], from: other)
+            }
+        }
+        return changed
     }
 
     /// Checks the files of a client's side that is not of the request path. Its findings are those of listeners and upstreams.

@@ -1,0 +1,239 @@
+import COpenSSL
+import Foundation
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardSettings
+import LanyardTelemetry
+import Logging
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import Lanyard
+@testable import LanyardRequestPath
+
+/// A reload and the watches of files: what is applied is never older than what is in use, and each thing has one writer.
+@Suite struct FilePublicationTests {
+    /// The request path of one listener, with the watches of its files. Time passes because a test says so.
+    private final class Bench: Sendable {
+        static let authority = TestAuthority("Clients")
+        static let other = TestAuthority("Other clients")
+
+        let folder: TemporaryFolder
+        let path: RequestPath
+        let loop: EventLoop
+        let reload: RequestPathReload
+        let running: Configuration
+        let capabilities: CapabilityWatches
+        let publication = FilePublication()
+        let upstreamTLS: UpstreamTLSWatches
+        let listenerTLS: ListenerTLSWatches
+        private let capabilityFiles = FileReader()
+
+        init() throws {
+            folder = try TemporaryFolder()
+            let issued = TestAuthority("Server").issue("DNS:localhost")
+            try folder.write("cert.pem", issued.certificate)
+            try folder.write("key.pem", issued.key)
+            try folder.write("clients.pem", Self.authority.pem + Self.other.pem)
+            try folder.write("upstreams.pem", Self.authority.pem + Self.other.pem)
+            try folder.write("a.capability", Self.capability("a"))
+            try folder.write("b.capability", Self.capability("b"))
+            let configuration = try Self.load(in: folder)
+            let log = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let (upstream, listener) = (try UpstreamTLS(configuration), try ListenerTLS(configuration.listeners))
+            path = try RequestPath(
+                RequestPath.Settings(configuration, upstream),
+                sockets: try configuration.listeners.map { try ListeningSocket($0) },
+                capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listener.contexts,
+                names: UserNames(["alice"]), shardCount: 1, source: SessionTokenSource(), log: log)
+            let loop = try EventLoop(label: "test.files")
+            capabilities = CapabilityWatches(
+                configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: loop, log: log)
+            upstreamTLS = UpstreamTLSWatches(upstream, of: path.targets, by: publication, on: loop, log: log)
+            listenerTLS = ListenerTLSWatches(
+                listener, configuration.listeners, for: path, by: publication, on: loop, log: log)
+            let pipe = LogPipe()
+            reload = RequestPathReload(
+                path, capabilities, upstreamTLS, listenerTLS, AccessLogSwitch(pipe, shardCount: 1), by: publication,
+                log: log)
+            (running, self.loop) = (configuration, loop)
+            path.start()
+            loop.start()
+            loop.freezeTime()
+            capabilities.start()
+            upstreamTLS.start()
+            listenerTLS.start()
+            loop.pass(.seconds(5))
+        }
+
+        deinit {
+            capabilities.stop()
+            upstreamTLS.stop()
+            listenerTLS.stop()
+            capabilityFiles.stop()
+            loop.stop()
+            path.abort()
+        }
+
+        static func capability(_ letter: String) -> String { String(repeating: letter, count: 40) }
+
+        static func load(
+            in folder: TemporaryFolder, capabilities: [String] = ["a", "b"], names: String = "", connect: String = "5s"
+        ) throws -> Configuration {
+            let listeners = capabilities.map { name in
+                """
+                - address: 127.0.0.1:0
+                  capability_file: \(name).capability
+                  tls: {certificate_file: cert.pem, key_file: key.pem, client_ca_file: clients.pem\(names)}
+                """
+            }
+            let text = """
+                listeners:
+                \(listeners.joined(separator: "\n"))
+                identities: {demo: {static: {token_file: /nowhere/token}}}
+                users: {alice: {identity: demo}}
+                routes:
+                - upstream: https://localhost:9
+                  tls: {ca_file: upstreams.pem}
+                  timeouts: {connect: \(connect)}
+                """
+            let loaded = Configuration.load(text: Array(text.utf8), path: folder.file("lanyard.yaml"))
+            return try #require(loaded.configuration, "\(loaded.diagnostics)")
+        }
+
+        var shard: Shard { path.shards[0] }
+
+        /// On the shard's queue.
+        func onShard<Value: Sendable>(_ read: @escaping @Sendable (Shard) -> Value) -> Value {
+            let shard = shard
+            return shard.loop.perform { read(shard) }
+        }
+
+        func capability(_ index: Int) -> String? {
+            onShard { $0.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
+        }
+
+        /// Whether clients of the authority that is removed would be admitted.
+        var trustsBoth: Bool { onShard { $0.listenerTLS[0]?.authorityDigests?.count } == 2 }
+
+        /// The authorities that the upstream's certificate may be of.
+        var upstreamAuthorities: CInt {
+            guard let context = path.targets[0].trust?.context().0 else { return -1 }
+            return OPENSSL_sk_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(context.raw)))
+        }
+
+        func replace(_ name: String, by text: String) throws {
+            try folder.write(name + ".new", text)
+            guard rename(folder.file(name + ".new"), folder.file(name)) == 0 else { throw TestFailure("\(name)") }
+        }
+    }
+
+    @Test("an authority that was removed while the reload waited stays removed")
+    func removedAuthority() throws {
+        let bench = try Bench()
+        #expect(bench.trustsBoth)
+        let next = try Bench.load(in: bench.folder, names: ", client_names: [\"DNS:any\"]")
+        for configuration in [bench.running, next] {
+            try bench.replace("clients.pem", by: Bench.authority.pem + Bench.other.pem)
+            bench.loop.pass(.seconds(10))
+            #expect(bench.trustsBoth)
+            // Read early …
+            let files = try RequestPathFiles(configuration, running: bench.running)
+            try bench.replace("clients.pem", by: Bench.authority.pem)
+            bench.loop.pass(.seconds(10))
+            #expect(!bench.trustsBoth)
+            // … and applied late.
+            bench.reload.apply(configuration, files)
+            #expect(!bench.trustsBoth)
+            bench.loop.pass(.seconds(10))
+            #expect(!bench.trustsBoth)
+            if configuration.listeners != bench.running.listeners { return }
+        }
+    }
+
+    @Test("an authority that came and went while the reload waited is not in use afterwards")
+    func cameAndWent() throws {
+        let bench = try Bench()
+        try bench.replace("clients.pem", by: Bench.authority.pem)
+        bench.loop.pass(.seconds(10))
+        try bench.replace("clients.pem", by: Bench.authority.pem + Bench.other.pem)
+        let files = try RequestPathFiles(bench.running, running: bench.running)
+        try bench.replace("clients.pem", by: Bench.authority.pem)
+        // The watch has never seen the other one, and has read the file later than the reload.
+        bench.loop.pass(.seconds(10))
+        bench.reload.apply(bench.running, files)
+        #expect(!bench.trustsBoth)
+    }
+
+    @Test("an upstream's authority that was removed while the reload waited stays removed, for kept and new upstreams")
+    func upstream() throws {
+        let bench = try Bench()
+        for connect in ["5s", "6s"] {
+            try bench.replace("upstreams.pem", by: Bench.authority.pem + Bench.other.pem)
+            bench.loop.pass(.seconds(10))
+            let configuration = try Bench.load(in: bench.folder, connect: connect)
+            let files = try RequestPathFiles(configuration, running: bench.running)
+            try bench.replace("upstreams.pem", by: Bench.authority.pem)
+            bench.loop.pass(.seconds(10))
+            let before = bench.path.targets[0]
+            let epoch = before.trust?.epoch.load(ordering: .relaxed)
+            bench.reload.apply(configuration, files)
+            let target = bench.path.targets[0]
+            if target === before { #expect(target.trust?.epoch.load(ordering: .relaxed) == epoch) }
+            #expect((target === before) == (connect == "5s"))
+            #expect(bench.upstreamAuthorities == 1)
+            bench.loop.pass(.seconds(10))
+            #expect(bench.upstreamAuthorities == 1)
+        }
+    }
+
+    @Test(
+        "listeners that exchange their capability files get what the files hold now, also if one cannot be used any more"
+    )
+    func exchanged() throws {
+        let bench = try Bench()
+        let next = try Bench.load(in: bench.folder, capabilities: ["b", "a"])
+        let files = try RequestPathFiles(next, running: bench.running)
+        try bench.replace("a.capability", by: "short")
+        try bench.replace("b.capability", by: Bench.capability("c"))
+        bench.loop.pass(.seconds(10))
+        #expect(bench.capability(0) == nil && bench.capability(1) == Bench.capability("c"))
+        bench.reload.apply(next, files)
+        #expect(bench.capability(0) == Bench.capability("c") && bench.capability(1) == nil)
+    }
+
+    @Test("the watches of a replaced configuration publish nothing, also while a shard is slow")
+    func oneWriter() throws {
+        let bench = try Bench()
+        let next = try Bench.load(
+            in: bench.folder, capabilities: ["b", "b"], names: ", client_names: [\"DNS:any\"]", connect: "6s")
+        let files = try RequestPathFiles(next, running: bench.running)
+        let gate = Milestone()
+        bench.shard.loop.post { gate.wait(for: "the end of the shard's stop") }
+        let (former, done) = (bench.path.targets[0], Milestone())
+        Thread.detachNewThread {
+            bench.reload.apply(next, files)
+            done.set()
+        }
+        try blockUntil("the reload hands over its routes") { bench.path.targets[0] !== former }
+        // It has done so when its turn has ended.
+        bench.publication.turn {}
+        // The files of the former configuration change, and another authority is trusted by its watch, if there still is one.
+        try bench.replace("a.capability", by: Bench.capability("c"))
+        try bench.replace("clients.pem", by: Bench.other.pem)
+        let seen = Guarded<(String?, Bool)?>(nil)
+        bench.loop.pass(FileWatch.interval + FileSettling.settlingDelay)
+        bench.shard.loop.post { [shard = bench.shard] in
+            let capability = shard.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
+            seen.withLock { $0 = (capability, shard.listenerTLS[0]?.clientNames.isEmpty ?? true) }
+        }
+        gate.set()
+        try blockUntil("the reload has ended") { done.isSet && seen.withLock { $0 } != nil }
+        #expect(seen.withLock { $0?.0 } == Bench.capability("b"))
+        #expect(seen.withLock { $0?.1 } == false)
+        bench.loop.pass(.seconds(10))
+        #expect(bench.capability(0) == Bench.capability("b"))
+        #expect(bench.onShard { $0.listenerTLS[0]?.clientNames.isEmpty } == false)
+    }
+}
