@@ -128,9 +128,9 @@ struct ConfigurationLoader {
         guard let store = tree["store"] else { return tree.hasUnread ? .unknown(errors) : .none }
         guard let path = store["path"] else { return store.hasUnread ? .unknown(errors) : .none }
         guard let text = path.text, !text.isEmpty else { return .unknown(errors) }
-        guard text.utf8.allSatisfy({ $0 >= 32 && $0 != 127 }) else {
+        guard text.unicodeScalars.allSatisfy(ConfigurationText.isPrintable) else {
             let error = ConfigurationError(
-                at: path.place, "store.path: has a control character", remedy: "choose a path of one line")
+                at: path.place, "store.path: has a character that cannot be shown", remedy: "choose another path")
             return .unknown(errors + [error])
         }
         return .path(text)
