@@ -42,6 +42,33 @@ void lanyard_tls_keep_sessions(SSL_CTX *context) {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 }
 
+static int verify_chain(X509_STORE_CTX *verification, void *unused) {
+    (void)unused;
+    SSL *ssl = X509_STORE_CTX_get_ex_data(verification, SSL_get_ex_data_X509_STORE_CTX_idx());
+    lanyard_tls_socket *socket = BIO_get_data(SSL_get_rbio(ssl));
+    if (socket->wall_time) X509_STORE_CTX_set_time(verification, 0, (time_t)socket->wall_time);
+    int result = X509_verify_cert(verification) > 0;
+    STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(verification);
+    lanyard_tls_verification found = {result, INT64_MIN, INT64_MAX, 0};
+    for (int place = 0; place < sk_X509_num(chain); place++) {
+        long long from = lanyard_x509_time(X509_get0_notBefore(sk_X509_value(chain, place)));
+        long long until = lanyard_x509_time(X509_get0_notAfter(sk_X509_value(chain, place)));
+        if (from > found.valid_from) found.valid_from = from;
+        if (until < found.valid_until) found.valid_until = until;
+    }
+    socket->verification = found;
+    /* The connection would keep the verified chain and its session the chain that was sent: up to 130 KiB that nothing reads again. The
+       first certificate is the peer's own. */
+    X509_STORE_CTX_set0_verified_chain(verification, NULL);
+    STACK_OF(X509) *sent = X509_STORE_CTX_get0_untrusted(verification);
+    while (sk_X509_num(sent) > 1) X509_free(sk_X509_pop(sent));
+    return result;
+}
+
+void lanyard_tls_verify_chains(SSL_CTX *context) { SSL_CTX_set_cert_verify_callback(context, verify_chain, NULL); }
+
+int lanyard_tls_named_authorities(SSL *ssl) { return sk_X509_NAME_num(SSL_get0_peer_CA_list(ssl)); }
+
 static int select_http(
     SSL *ssl, const unsigned char **selected, unsigned char *length, const unsigned char *offered, unsigned int size,
     void *context) {
@@ -97,7 +124,8 @@ int lanyard_x509_has_name(X509 *certificate, int kinds, const void *bytes, size_
 long long lanyard_x509_time(const ASN1_TIME *time) {
     struct tm parts;
     if (!time || ASN1_TIME_to_tm(time, &parts) != 1) return INT64_MIN;
-    return (long long)timegm(&parts);
+    long long seconds = (long long)timegm(&parts);
+    return seconds < LANYARD_X509_TIME_MAX ? seconds : LANYARD_X509_TIME_MAX;
 }
 
 /* PEM */

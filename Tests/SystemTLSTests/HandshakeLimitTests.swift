@@ -57,6 +57,28 @@ struct HandshakeLimitTests {
         }
     }
 
+    @Test("parts of records count as buffers: near the limit their connections are closed, and others are served")
+    func partialRecords() async throws {
+        let bench = try await ListenerTLSBench.start(rest: "shards: 1\nlimits: {buffer_bytes_max: 1MiB}\n")
+        let output = try await bench.python(
+            Self.steps + """
+                made, clients, poll = context(), [], select.poll()
+                for _ in range(220):
+                    client = Client(made)
+                    client.raw.sendall(client.hello)
+                    assert client.complete()
+                    # The header of a record of 16 KiB.
+                    client.raw.sendall(bytes([23, 3, 3, 64, 0]))
+                    poll.register(client.raw.fileno(), select.POLLRDHUP)
+                    clients.append(client)
+                ask("/", made)
+                print(ask("/", made)[0], len(poll.poll(0)) >= 100)
+                """)
+        #expect(output == "200 True\n")
+        let held = try await bench.lanyard.metric("lanyard_buffer_bytes")
+        #expect(held <= 1 << 20)
+    }
+
     @Test("20.5 A shard has 512 handshakes in progress: for one more the oldest is closed, and the others complete")
     func number() async throws {
         let bench = try await ListenerTLSBench.start(rest: "shards: 1\nlimits: {header_timeout: 60s}\n")

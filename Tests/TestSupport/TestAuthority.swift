@@ -28,14 +28,18 @@ package final class TestAuthority: @unchecked Sendable {
     /// - Parameters:
     ///   - parent: signs it; nil: it signs itself.
     ///   - isAuthority: false: a certificate that may sign nothing, and signs all the same.
-    package init(_ name: String = "Test authority", under parent: TestAuthority? = nil, isAuthority: Bool = true) {
+    ///   - from, to: seconds from now.
+    package init(
+        _ name: String = "Test authority", under parent: TestAuthority? = nil, isAuthority: Bool = true,
+        from: Int = -3600, to: Int = 86_400
+    ) {
         key = Self.makeKey(.p256)
         let extensions: [(CInt, String)] = [
             (NID_basic_constraints, isAuthority ? "critical,CA:TRUE" : "critical,CA:FALSE"),
             (NID_subject_key_identifier, "hash"),
         ]
         let certificate = Self.make(
-            name, key, extensions, from: -3600, to: 86_400, issuer: parent.map { ($0.certificate, $0.key) })
+            name, key, extensions, from: from, to: to, issuer: parent.map { ($0.certificate, $0.key) })
         self.certificate = certificate
         pem = Self.write { PEM_write_bio_X509($0, certificate) }
     }

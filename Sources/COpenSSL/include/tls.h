@@ -2,6 +2,8 @@
 #ifndef LANYARD_TLS_H
 #define LANYARD_TLS_H
 
+#include <stdint.h>
+
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
@@ -33,6 +35,17 @@ typedef struct {
     unsigned record_rest, message_rest;
 } lanyard_tls_hello;
 
+/* What the full handshake of a session has verified. It goes with the session: in the application data of a listener's ticket, and beside a
+   session that a client keeps. */
+typedef struct {
+    /* The peer's chain was verified. */
+    _Bool has_chain;
+    /* In seconds since 1970: from when on all certificates of the chain are valid, and when the first of them ends. */
+    long long valid_from, valid_until;
+    /* When the handshake was made, in the nanoseconds of an Instant. */
+    long long verified_at;
+} lanyard_tls_verification;
+
 /* What the BIO knows of one socket. OpenSSL reads from the socket into its own buffer. What it writes is collected in `output`. */
 typedef struct {
     /* Shared by all sockets of a queue: empty before and after each call into OpenSSL. */
@@ -58,6 +71,10 @@ typedef struct {
     unsigned char first_count;
     unsigned char first[8];
     lanyard_tls_hello hello;
+    /* The time at which certificates are verified, in seconds since 1970; 0: the machine's. */
+    long long wall_time;
+    /* Of this connection's handshake; without a chain if it has verified none. */
+    lanyard_tls_verification verification;
 } lanyard_tls_socket;
 
 /* A context with everything that both sides have in common: TLS 1.2 at least, no renegotiation, no compression, read-ahead. NULL: no
@@ -78,6 +95,16 @@ int lanyard_tls_shutdown(SSL *ssl);
 int lanyard_tls_set_server_name(SSL *ssl, const char *name);
 int lanyard_tls_add_chain(SSL_CTX *context, X509 *certificate);
 void lanyard_tls_keep_sessions(SSL_CTX *context);
+
+/* Bytes of a peer's chain of certificates, and of the message in which an upstream asks for a certificate. OpenSSL accepts 100 KiB, and
+   allocates as many as the message claims. */
+enum { LANYARD_CHAIN_BYTES_MAX = 32 << 10 };
+
+/* Has the context verify at the socket's time, note what it has verified in the socket, and keep no certificate of the peer but its own. */
+void lanyard_tls_verify_chains(SSL_CTX *context);
+
+/* Authorities that the peer has named when it asked for a certificate. The connection keeps their names. */
+int lanyard_tls_named_authorities(SSL *ssl);
 
 /* Accepts `http/1.1` of the protocols that a client offers (RFC 7301), and refuses a client that offers others only. */
 void lanyard_tls_select_http(SSL_CTX *context);
@@ -112,7 +139,10 @@ enum { LANYARD_SAN_DNS = 1, LANYARD_SAN_URI = 2, LANYARD_SAN_EMAIL = 4, LANYARD_
 /* Whether one of the certificate's alternative names of these kinds has exactly these bytes; DNS names are compared without case. */
 int lanyard_x509_has_name(X509 *certificate, int kinds, const void *bytes, size_t length);
 
-/* Seconds since 1970 of one of a certificate's two times; INT64_MIN: not readable. */
+/* The latest second whose nanoseconds since 1970 have 63 bits, in 2262. Certificates without an end name the year 9999 (RFC 5280 4.1.2.5). */
+#define LANYARD_X509_TIME_MAX (INT64_MAX / 1000000000)
+
+/* Seconds since 1970 of one of a certificate's two times, at most LANYARD_X509_TIME_MAX; INT64_MIN: not readable. */
 long long lanyard_x509_time(const ASN1_TIME *time);
 
 /* What one block of a PEM file is. */

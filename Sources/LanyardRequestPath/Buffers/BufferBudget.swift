@@ -24,6 +24,7 @@ package final class BufferBudget: Sendable {
     private let limit: Atomic<Int>
     private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
     private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
+    private let freedHandlers = Guarded<[@Sendable () -> Void]>([])
 
     /// - Parameter bytesMax: in bytes. Data that was already read may exceed it, by one read of each shard.
     package init(_ bytesMax: Int) {
@@ -90,6 +91,14 @@ package final class BufferBudget: Sendable {
 
     /// The same for seven eighths: `work` closes connections that wait for the rest of a head.
     package func whenCrowded(_ work: @escaping @Sendable () -> Void) { crowdedHandlers.withLock { $0.append(work) } }
+
+    /// Has `work` called, on any thread, when much memory that is not counted here has been freed: it may be returned to the kernel.
+    package func whenUncountedFreed(_ work: @escaping @Sendable () -> Void) {
+        freedHandlers.withLock { $0.append(work) }
+    }
+
+    /// Much memory that is not counted here has been freed.
+    func noteUncountedFreed() { Self.call(freedHandlers) }
 
     private static func call(_ works: borrowing Guarded<[@Sendable () -> Void]>) {
         for work in works.withLock({ $0 }) { work() }

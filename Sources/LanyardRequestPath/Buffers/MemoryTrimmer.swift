@@ -1,8 +1,8 @@
 import CLinux
 import LanyardFoundations
 
-/// Returns the allocator's free memory to the kernel while the buffers' memory is scarce. Buffers of many sizes leave holes, and the
-/// process would grow beyond `limits.buffer_bytes_max` by those.
+/// Returns the allocator's free memory to the kernel while the buffers' memory is scarce, and when many TLS sessions have ended. Buffers of
+/// many sizes leave holes, and the process would grow beyond `limits.buffer_bytes_max` by those.
 ///
 /// Belongs to the queue of its loop, which is not a shard's: a trim takes milliseconds. Lives as long as that loop.
 package final class MemoryTrimmer: Watcher, @unchecked Sendable {
@@ -13,15 +13,17 @@ package final class MemoryTrimmer: Watcher, @unchecked Sendable {
     private let budget: BufferBudget
     private lazy var deadline = Deadline(of: self)
 
-    /// Does nothing before the budget is tight for the first time.
+    /// Does nothing before the budget is tight, or many sessions have ended, for the first time.
     package init(of budget: BufferBudget, on loop: EventLoop) {
         self.budget = budget
         self.loop = loop
         super.init()
-        budget.whenTight { [weak self] in
+        let begin: @Sendable () -> Void = { [weak self] in
             guard let self else { return }
             self.loop.post { [weak self] in self?.begin() }
         }
+        budget.whenTight(begin)
+        budget.whenUncountedFreed(begin)
     }
 
     private func begin() {

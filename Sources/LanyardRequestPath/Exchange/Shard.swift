@@ -86,7 +86,7 @@ package final class Shard: @unchecked Sendable {
         retired = RetiredRoutes(loop: loop)
         tokens = TokenCache(source: source)
         idleConnections = IdleConnections()
-        tls = TLSWorkspace()
+        tls = TLSWorkspace(budget: context.buffers)
         served = ShardRoutes(configuration, pools: [], counters: [])
         counters = ShardCounters(countsHandshakes: listenerTLS.contains { $0 != nil })
         paused = PausedReaders(loop: loop, budget: context.buffers)

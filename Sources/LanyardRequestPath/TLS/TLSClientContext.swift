@@ -16,13 +16,16 @@ package final class TLSClientContext: Sendable {
     let verifiesCertificates: Bool
     let sessions: TLSSessionCache
 
+    /// Authorities that an upstream may name when it asks for a certificate. The connection keeps their names. Systems trust 150.
+    private static let namedAuthoritiesMax: CInt = 512
+
     /// - Parameters:
     ///   - name: the name that the upstream's certificate must have.
     ///   - authorities: nil: no certificate is trusted, unless `skipsVerification`.
     ///   - keyPair: the client certificate.
     ///   - skipsVerification: every certificate is accepted (`unsafe_skip_verify`).
     ///   - clock: gives the age of sessions.
-    ///   - wallClock: says when a certificate of a resumed session has ended.
+    ///   - wallClock: the time at which certificates are verified, and at which those of a resumed session must be valid.
     package init(
         verifying name: TLSServerName, authorities: TLSAuthorities?, keyPair: TLSKeyPair? = nil,
         skipsVerification: Bool = false, clock: @escaping @Sendable () -> Instant = { .now },
@@ -33,11 +36,13 @@ package final class TLSClientContext: Sendable {
         hasKeyPair = keyPair != nil
         validity = keyPair.map { ($0.chain.validFrom, $0.chain.expiresAt) }
         verifiesCertificates = !skipsVerification
-        sessions = TLSSessionCache(refusesEndedCertificates: !skipsVerification, clock: clock, wallClock: wallClock)
+        sessions = TLSSessionCache(verifiesCertificates: !skipsVerification, clock: clock, wallClock: wallClock)
         sentName = if case .dns(let text) = name { text } else { nil }
         try name.install(in: raw)
         if let authorities { SSL_CTX_set1_cert_store(raw, authorities.store) }
         SSL_CTX_set_verify(raw, skipsVerification ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nil)
+        lanyard_tls_verify_chains(raw)
+        SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, Int(LANYARD_CHAIN_BYTES_MAX), nil)
         try keyPair?.install(in: raw)
         let protocols = [UInt8(8)] + Array("http/1.1".utf8)
         guard SSL_CTX_set_alpn_protos(raw, protocols, CUnsignedInt(protocols.count)) == 0 else { throw .noMemory }
@@ -50,8 +55,9 @@ package final class TLSClientContext: Sendable {
         SSL_CTX_set_cert_cb(
             raw,
             { ssl, _ in
-                if let ssl, let owner = TLSSession.owner(of: ssl) { owner.noteCertificateRequest() }
-                return 1
+                guard let ssl, let owner = TLSSession.owner(of: ssl) else { return 0 }
+                owner.noteCertificateRequest()
+                return lanyard_tls_named_authorities(ssl) <= TLSClientContext.namedAuthoritiesMax ? 1 : 0
             }, nil)
     }
 
@@ -61,45 +67,36 @@ package final class TLSClientContext: Sendable {
 /// A session that a later connection resumes. Corresponds to an `SSL_SESSION *`, with one reference. OpenSSL guards what it changes in it.
 final class TLSResumption: @unchecked Sendable {
     let raw: OpaquePointer
-    /// When the upstream was last verified in a full handshake. A session that came over a resumed connection has the instant of the
-    /// session that was resumed.
-    let verifiedAt: Instant
+    /// Of the full handshake that the session goes back to.
+    let verification: TLSVerification
 
     /// Takes over the caller's reference.
-    init(taking raw: OpaquePointer, verifiedAt: Instant) {
+    init(taking raw: OpaquePointer, _ verification: TLSVerification) {
         self.raw = raw
-        self.verifiedAt = verifiedAt
+        self.verification = verification
     }
 
     deinit { SSL_SESSION_free(raw) }
 
     /// Sessions of TLS 1.3 are used once (RFC 8446 C.4).
     var isUsedOnce: Bool { SSL_SESSION_get_protocol_version(raw) >= TLS1_3_VERSION }
-
-    /// The upstream's certificate has ended since.
-    func hasEndedCertificate(at time: WallTime) -> Bool {
-        SSL_SESSION_get0_peer(raw).map { TLSCertificates.hasEnded($0, at: time) } ?? false
-    }
 }
 
 /// Sessions of one upstream, of all shards. The lock is taken when a connection begins and when a ticket arrives, not for a request.
 final class TLSSessionCache: Sendable {
     /// More than that many connections seldom begin at once.
     static let sessionsMax = 32
-    /// A resumed session is not verified again. So a certificate that is replaced or no longer trusted is noticed within this time of
-    /// the last full handshake. Each resumed connection of TLS 1.3 brings new sessions, so the time of their arrival has no end.
-    private static let ageMax = Duration.seconds(3600)
 
     private let sessions = Guarded<[TLSResumption]>([])
-    private let refusesEndedCertificates: Bool
+    private let verifiesCertificates: Bool
     let clock: @Sendable () -> Instant
     let wallClock: @Sendable () -> WallTime
 
     init(
-        refusesEndedCertificates: Bool, clock: @escaping @Sendable () -> Instant,
+        verifiesCertificates: Bool, clock: @escaping @Sendable () -> Instant,
         wallClock: @escaping @Sendable () -> WallTime
     ) {
-        self.refusesEndedCertificates = refusesEndedCertificates
+        self.verifiesCertificates = verifiesCertificates
         self.clock = clock
         self.wallClock = wallClock
     }
@@ -113,15 +110,15 @@ final class TLSSessionCache: Sendable {
         }
     }
 
-    /// The newest session that may be resumed. A session whose certificate has ended is not offered: the upstream may have a new
-    /// certificate, which only a full handshake shows.
+    /// The newest session that may be resumed. A session of whose chain a certificate has ended is not offered: the upstream may have a new
+    /// one, which only a full handshake shows.
     func newestUsable() -> TLSResumption? {
         let (now, wallTime) = (clock(), wallClock())
         return sessions.withLock { sessions in
             while let newest = sessions.last {
                 let isUsable =
-                    newest.verifiedAt + Self.ageMax > now
-                    && !(refusesEndedCertificates && newest.hasEndedCertificate(at: wallTime))
+                    newest.verification.isRecent(at: now)
+                    && !(verifiesCertificates && newest.verification.objection(at: wallTime) != nil)
                 if newest.isUsedOnce || !isUsable { sessions.removeLast() }
                 if isUsable { return newest }
             }

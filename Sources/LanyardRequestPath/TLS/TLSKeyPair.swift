@@ -36,10 +36,6 @@ package final class TLSCertificates: @unchecked Sendable {
     /// From when on all of them are valid.
     package var validFrom: WallTime { all.map { Self.time(X509_get0_notBefore($0)) }.max()! }
 
-    static func hasEnded(_ certificate: OpaquePointer, at time: WallTime) -> Bool {
-        Self.time(X509_get0_notAfter(certificate)) <= time
-    }
-
     /// A time that cannot be read counts as past.
     private static func time(_ time: UnsafePointer<ASN1_TIME>?) -> WallTime {
         let seconds = lanyard_x509_time(time)

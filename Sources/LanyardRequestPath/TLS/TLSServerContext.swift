@@ -12,29 +12,30 @@ package final class TLSServerContext: Sendable {
     let demandsCertificates: Bool
     /// Of each certificate that is trusted to have issued a client's; nil: none is asked for.
     let authorityDigests: Set<[UInt8]>?
+    let clock: @Sendable () -> Instant
     let wallClock: @Sendable () -> WallTime
     /// When the first certificate of the listener's chain ends.
     package let expiresAt: WallTime
     /// From when on all of them are valid.
     package let validFrom: WallTime
 
-    /// Bytes of a client's chain of certificates. OpenSSL accepts 100 KiB, and allocates as many as the message claims.
-    private static let clientChainBytesMax = 32 << 10
-
     /// - Parameters:
     ///   - clientAuthorities: clients must have a certificate of one of them; nil: none is asked for.
     ///   - clientNames: the names of the clients that may call; empty: all of them. The handshake with another client succeeds, so that its
     ///     requests can be refused with a reason.
     ///   - tickets: the keys of session tickets, which outlive a context.
-    ///   - wallClock: says when a certificate of a resumed session has ended.
+    ///   - clock: gives the age of sessions.
+    ///   - wallClock: the time at which certificates are verified, and at which those of a resumed session must be valid.
     package init(
         _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
-        tickets: TLSTicketKeys, wallClock: @escaping @Sendable () -> WallTime = { .now }
+        tickets: TLSTicketKeys, clock: @escaping @Sendable () -> Instant = { .now },
+        wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(1) else { throw .noMemory }
         self.raw = raw
         self.clientNames = clientNames ?? TLSClientNames([])!
         self.tickets = tickets
+        self.clock = clock
         self.wallClock = wallClock
         demandsCertificates = clientAuthorities != nil
         authorityDigests = clientAuthorities.map { Set($0.certificates.digests) }
@@ -43,11 +44,12 @@ package final class TLSServerContext: Sendable {
         try keyPair.install(in: raw)
         lanyard_tls_select_http(raw)
         // A client that was not asked for certificates sends none.
-        let chainBytesMax = clientAuthorities == nil ? 0 : Self.clientChainBytesMax
+        let chainBytesMax = clientAuthorities == nil ? 0 : Int(LANYARD_CHAIN_BYTES_MAX)
         SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, chainBytesMax, nil)
         if let clientAuthorities {
             SSL_CTX_set1_cert_store(raw, clientAuthorities.store)
             SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+            lanyard_tls_verify_chains(raw)
             for certificate in clientAuthorities.certificates.all { SSL_CTX_add_client_CA(raw, certificate) }
         }
         try separateSessions(clientAuthorities)
@@ -58,6 +60,20 @@ package final class TLSServerContext: Sendable {
             // A ticket of TLS 1.3 is used once: the client needs another one (RFC 8446 C.4).
             return encrypts == 0 && result == 1 && SSL_version(ssl) >= TLS1_3_VERSION ? 2 : result
         }
+        // It tells the client how long a ticket may be used.
+        SSL_CTX_set_timeout(raw, Int(TLSVerification.ageMax.nanoseconds / 1_000_000_000))
+        SSL_CTX_set_session_ticket_cb(
+            raw,
+            { ssl, _ in
+                guard let ssl, let owner = TLSSession.owner(of: ssl) else { return 0 }
+                return owner.recordVerificationInTicket() ? 1 : 0
+            },
+            { ssl, session, _, _, status, _ in
+                guard status == SSL_TICKET_SUCCESS || status == SSL_TICKET_SUCCESS_RENEW, let ssl, let session,
+                    let owner = TLSSession.owner(of: ssl), owner.mayResume(session)
+                else { return SSL_TICKET_RETURN_IGNORE_RENEW }
+                return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW
+            }, nil)
     }
 
     deinit { SSL_CTX_free(raw) }

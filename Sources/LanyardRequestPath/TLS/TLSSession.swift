@@ -53,8 +53,8 @@ package final class TLSSession {
     private(set) var wasAskedForCertificate = false
     /// Of a client's end: when this handshake began. It verifies the upstream, unless it resumes a session.
     private var beganAt = Instant.never
-    /// Of a client's end: when the upstream was verified for the session that this handshake offers; nil: it offers none.
-    private var offeredVerifiedAt: Instant?
+    /// Of a client's end: of the session that this handshake offers; nil: it offers none.
+    private var offeredVerification: TLSVerification?
     /// The end of the peer's direction, or the error that ended the session.
     private var ending: Received?
 
@@ -62,6 +62,8 @@ package final class TLSSession {
     unowned(unsafe) var newer: TLSSession?
     unowned(unsafe) var older: TLSSession?
     var hasBuffers = false
+    /// The workspace has counted this session's buffers in the budget.
+    var countsBuffers = false
 
     /// The client's end of a connection to an upstream. A session that the context has kept is resumed.
     ///
@@ -75,7 +77,7 @@ package final class TLSSession {
         if let name = context.sentName { _ = lanyard_tls_set_server_name(ssl, name) }
         beganAt = context.sessions.clock()
         if let session = context.sessions.newestUsable() {
-            offeredVerifiedAt = session.verifiedAt
+            offeredVerification = session.verification
             SSL_set_session(ssl, session.raw)
         }
     }
@@ -106,10 +108,11 @@ package final class TLSSession {
         self.workspace = workspace
         self.role = role
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
+        workspace.add()
     }
 
     deinit {
-        workspace.remove(self)
+        workspace.end(self)
         // Without this a connection that ends without a close_notify would take its session along, although it can be resumed.
         if isEstablished, failure == nil { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
         SSL_free(ssl)
@@ -160,6 +163,7 @@ package final class TLSSession {
         if let failure { return .failed(failure) }
         if isEstablished { return .done }
         workspace.noteUse(of: self)
+        socket.pointee.wall_time = wallTime.seconds
         var outcome: CInt
         repeat {
             socket.pointee.is_starved = false
@@ -183,8 +187,9 @@ package final class TLSSession {
     private func objection() -> TLSError? {
         switch role {
         case .client(let context):
-            if context.verifiesCertificates, isResumed,
-                let error = objectionToResumedPeer(at: context.sessions.wallClock())
+            // OpenSSL does not verify the peer of a resumed session again.
+            if context.verifiesCertificates, isResumed, let verification = offeredVerification,
+                let error = verification.objection(at: wallTime)
             {
                 return error
             }
@@ -193,17 +198,16 @@ package final class TLSSession {
             SSL_get0_alpn_selected(ssl, &name, &length)
             let selected = UnsafeBufferPointer(start: name, count: Int(length))
             return selected.isEmpty || selected.elementsEqual("http/1.1".utf8) ? nil : .noSharedProtocol
-        case .server(let context):
-            guard context.demandsCertificates, isResumed else { return nil }
-            return objectionToResumedPeer(at: context.wallClock())
+        // A ticket that may not be resumed leads to a full handshake.
+        case .server: return nil
         }
     }
 
-    /// OpenSSL does not verify the peer of a resumed session again.
-    private func objectionToResumedPeer(at time: WallTime) -> TLSError? {
-        guard let certificate = SSL_get1_peer_certificate(ssl) else { return .certificateMissing }
-        defer { X509_free(certificate) }
-        return TLSCertificates.hasEnded(certificate, at: time) ? .expired : nil
+    private var wallTime: WallTime {
+        switch role {
+        case .client(let context): context.sessions.wallClock()
+        case .server(let context): context.wallClock()
+        }
     }
 
     private func fail(_ error: TLSError) -> Progress {
@@ -404,9 +408,22 @@ package final class TLSSession {
 
     /// The upstream has given a session that can be resumed. Takes over the reference.
     func keep(_ session: OpaquePointer) {
-        let verifiedAt = isResumed ? offeredVerifiedAt ?? .past : beganAt
-        let session = TLSResumption(taking: session, verifiedAt: verifiedAt)
+        let own = TLSVerification(socket.pointee.verification, at: beganAt)
+        let session = TLSResumption(taking: session, isResumed ? offeredVerification ?? own : own)
         if case .client(let context) = role { context.sessions.add(session) }
+    }
+
+    /// A ticket is about to be made. The session of a resumed connection has what the session before it had. False: there is no memory.
+    func recordVerificationInTicket() -> Bool {
+        guard case .server(let context) = role, let session = SSL_get_session(ssl) else { return false }
+        return isResumed || TLSVerification(socket.pointee.verification, at: context.clock()).write(into: session)
+    }
+
+    /// Whether a listener resumes the session of a ticket. If not, the handshake is a full one.
+    func mayResume(_ session: OpaquePointer) -> Bool {
+        guard case .server(let context) = role, let verification = TLSVerification(in: session) else { return false }
+        return verification.isRecent(at: context.clock())
+            && !(context.demandsCertificates && verification.objection(at: context.wallClock()) != nil)
     }
 
     /// The peer asks for a certificate.
@@ -415,8 +432,9 @@ package final class TLSSession {
     /// The keys of the listener's tickets; nil: this is the client's end.
     var ticketKeys: TLSTicketKeys? { if case .server(let context) = role { context.tickets } else { nil } }
 
-    /// Frees OpenSSL's buffers, unless bytes wait in them. Called by the workspace.
-    func freeBuffers() {
-        if SSL_has_pending(ssl) == 0 { SSL_free_buffers(ssl) }
-    }
+    /// Frees OpenSSL's buffers. False: bytes wait in them, such as a part of a record. Called by the workspace.
+    func freeBuffers() -> Bool { SSL_has_pending(ssl) == 0 && SSL_free_buffers(ssl) == 1 }
+
+    /// Bytes that the session holds for a record whose rest has not come, if the workspace has counted them.
+    var partialRecordBytes: Int { countsBuffers ? TLSWorkspace.bufferBytes : 0 }
 }

@@ -13,16 +13,27 @@ package final class TLSWorkspace {
     /// Ciphertext of the call that is being made. Empty between calls.
     let output = UnsafeMutablePointer<lanyard_tls_bytes>.allocate(capacity: 1)
 
+    /// OpenSSL's two buffers of one session.
+    static let bufferBytes = 34 << 10
+    /// Fewer sessions than that are not worth a trim of the allocator's memory.
+    private static let freedSessionsMin = 64
+
     private let buffersMax: Int
+    private let budget: BufferBudget?
     private var buffers = 0
+    /// Sessions now, and the most of them since the latest `noteUncountedFreed`.
+    private var sessions = (count: 0, peak: 0)
     private unowned(unsafe) var newest: TLSSession?
     private unowned(unsafe) var oldest: TLSSession?
 
-    /// - Parameter buffersMax: sessions that keep their buffers, 34 KiB each. With 64, a shard whose 64 clients had a TLS upstream
-    ///   freed and wiped two of them for each request.
-    package init(buffersMax: Int = 160) {
+    /// - Parameters:
+    ///   - buffersMax: sessions that keep their buffers, 34 KiB each. With 64, a shard whose 64 clients had a TLS upstream
+    ///     freed and wiped two of them for each request.
+    ///   - budget: counts the buffers beyond those, which sessions cannot give up: they hold the beginning of a record.
+    package init(buffersMax: Int = 160, budget: BufferBudget? = nil) {
         precondition(buffersMax > 0)
         self.buffersMax = buffersMax
+        self.budget = budget
         output.initialize(to: lanyard_tls_bytes())
     }
 
@@ -56,6 +67,7 @@ package final class TLSWorkspace {
 
     private func moveToFront(_ session: TLSSession) {
         remove(session)
+        uncount(session)
         session.older = newest
         newest?.newer = session
         newest = session
@@ -72,11 +84,37 @@ package final class TLSWorkspace {
 
     private func release(_ session: TLSSession) {
         remove(session)
-        session.freeBuffers()
+        guard !session.freeBuffers(), let budget else { return }
+        session.countsBuffers = true
+        budget.add(Self.bufferBytes)
     }
 
-    /// The session ends, or has no buffers any more.
-    func remove(_ session: TLSSession) {
+    private func uncount(_ session: TLSSession) {
+        guard session.countsBuffers else { return }
+        session.countsBuffers = false
+        budget?.release(Self.bufferBytes)
+    }
+
+    // MARK: The number of sessions
+
+    /// A session begins.
+    func add() {
+        sessions.count += 1
+        sessions.peak = max(sessions.peak, sessions.count)
+    }
+
+    /// The session ends. When half of them have ended the allocator has memory to give back, which their buffers took for a while.
+    func end(_ session: TLSSession) {
+        remove(session)
+        uncount(session)
+        sessions.count -= 1
+        guard sessions.peak >= Self.freedSessionsMin, sessions.count <= sessions.peak / 2 else { return }
+        sessions.peak = sessions.count
+        budget?.noteUncountedFreed()
+    }
+
+    /// The session is not one of those that keep their buffers any more.
+    private func remove(_ session: TLSSession) {
         guard session.hasBuffers else { return }
         session.hasBuffers = false
         buffers -= 1

@@ -45,12 +45,13 @@ enum TLSBench {
     static func server(
         _ issued: TestAuthority.Issued = authority.issue(), demanding clients: String? = nil, names: [String] = [],
         tickets: TLSTicketKeys = TLSTicketKeys(), version: CInt = 0,
+        clock: @escaping @Sendable () -> Instant = { .now },
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws -> TLSServerContext {
         let context = try TLSServerContext(
             keyPair(issued), clientAuthorities: clients.map { try authorities($0) },
             clientNames: TLSClientNames(names),
-            tickets: tickets, wallClock: wallClock)
+            tickets: tickets, clock: clock, wallClock: wallClock)
         limit(context.raw, to: version)
         return context
     }

@@ -235,15 +235,23 @@ extension ClientConnection {
 
     // MARK: Incomplete heads
 
-    /// Buffered bytes of an incomplete request head, response head or trailer section.
+    /// Buffered bytes of an incomplete request head, response head or trailer section. A part of a TLS record counts as one of a head.
     var partialBytes: Int {
         switch phase {
-        case .head: intake.buffer?.count ?? 0
+        case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
+        case .head: (intake.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
         case .exchange: relay.partialBytes
         default: 0
         }
     }
 
     /// Gives up the incomplete head or trailer section, because memory is crowded and `partialBytes` is not 0.
-    func giveUpPartialHead() { phase == .head ? refuse(.buffersFull) : perform(exchange.outOfMemory()) }
+    func giveUpPartialHead() {
+        switch phase {
+        // Nothing of the request can be read yet.
+        case .waiting: close()
+        case .head: refuse(.buffersFull)
+        default: perform(exchange.outOfMemory())
+        }
+    }
 }
