@@ -249,7 +249,8 @@ let package = Package(
             "SessionPathTests",
             [
                 "IdentityTestSupport", "LanyardAdmin", "LanyardEmulator", "LanyardFoundations", "LanyardIdentity",
-                "LanyardSessionInterface", "LanyardSessions", "LanyardSettings", "LanyardVault", "TestSupport",
+                "LanyardRequestPath", "LanyardSessionInterface", "LanyardSessions", "LanyardSettings", "LanyardVault",
+                "TestSupport",
             ]),
         // The source, its comments and the pages, as texts.
         .tests(

@@ -109,19 +109,25 @@ final class Program: Sendable {
         reloads.reportDelays(on: operatorLoop)
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
-        reloads.applySessions = { [sessions] in sources.reload($0, $1, apply: sessions.reload) }
-        reloads.retireRemovedUsers = { [sessions] in sessions.retireRemovedUsers() }
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, by: publication, log: log)
-        reloads.apply = { configuration, files, keys in
-            // Before the shards get their access log, which has the format of the pipe.
-            pipe.setFormat(configuration.log.format)
-            requests.apply(configuration, files)
+        reloads.apply = { [sessions] configuration, files, keys in
+            let prepared = requests.prepare(configuration, files.requestPath)
+            let obstacles = sources.reload(configuration, files.identityTLS) { users in
+                sessions.reload(users) { active in
+                    // Before the shards get their access log, which has the format of the pipe.
+                    pipe.setFormat(configuration.log.format)
+                    requests.serve(prepared, active: active)
+                }
+            }
+            guard obstacles.isEmpty else { return obstacles }
+            requests.finish(prepared)
             unverified.withLock { $0 = configuration.unverifiedRoutes }
             stop.apply(configuration.shutdown)
             // A level that was set at run time stays if the configured one is the same.
             if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
+            return []
         }
         health = bindings.health.map { socket in
             let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)

@@ -17,6 +17,12 @@ import Logging
 final class ReloadCoordinator: Sendable {
     typealias Reply = @Sendable (ReloadOutcome) -> Void
 
+    /// What the files of a new configuration hold.
+    struct Files: Sendable {
+        let requestPath: RequestPathFiles
+        let identityTLS: IdentityTLS
+    }
+
     private struct State {
         /// The configuration that the program runs with.
         var running: LoadedConfiguration
@@ -42,8 +48,8 @@ final class ReloadCoordinator: Sendable {
     /// What a thread has read.
     private struct Reading: Sendable {
         let loaded: LoadedConfiguration
-        let files: RequestPathFiles?
-        let identityTLS: IdentityTLS?
+        /// nil: there are errors.
+        let files: Files?
         let errors: [String]
     }
 
@@ -72,15 +78,10 @@ final class ReloadCoordinator: Sendable {
     private let log: Logger
     /// Writes the outcome of a reload whatever the level of the log is, which the reload can change.
     private let auditLog: Logger
-    /// Applies the users and identities of a new configuration. Returns why it cannot, each with the remedy; then
-    /// nothing has changed. On the queue, before `apply`. Set before the first request.
-    nonisolated(unsafe) var applySessions: @Sendable (Configuration, IdentityTLS) -> [String] = { _, _ in [] }
-    /// Takes the removed users away. On the queue, after `apply`: no route names them any more. Set before the first
-    /// request.
-    nonisolated(unsafe) var retireRemovedUsers: @Sendable () -> Void = {}
-    /// Applies a new configuration, of which these live keys differ. On the queue. Set before the first request.
-    nonisolated(unsafe) var apply: @Sendable (Configuration, RequestPathFiles, _ keys: [String]) -> Void = { _, _, _ in
-    }
+    /// Applies a new configuration, of which these live keys differ: users and routes in one turn of the sessions' queue,
+    /// then the rest. Returns why it cannot, each with the remedy; then nothing has changed. On the queue. Set before the
+    /// first request.
+    nonisolated(unsafe) var apply: @Sendable (Configuration, Files, _ keys: [String]) -> [String] = { _, _, _ in [] }
     /// A reload begins. On the queue. Set before the first request.
     nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
     /// A reload has ended. On the queue. Set before the first request.
@@ -226,18 +227,19 @@ final class ReloadCoordinator: Sendable {
         while true {
             let startedAt = Instant.now
             let loaded = load()
-            let (files, identityTLS, errors) = read(loaded)
+            let (files, errors) = read(loaded)
             readings += 1
             if Instant.now - startedAt <= Self.readingAgeMax || readings == Self.readingsMax {
-                return Reading(loaded: loaded, files: files, identityTLS: identityTLS, errors: errors)
+                return Reading(loaded: loaded, files: files, errors: errors)
             }
         }
     }
 
     private func apply(_ reading: Reading) -> ReloadOutcome {
         let loaded = reading.loaded
-        guard let files = reading.files, let identityTLS = reading.identityTLS, let configuration = loaded.configuration
-        else { return failed(reading.errors) }
+        guard let files = reading.files, let configuration = loaded.configuration else {
+            return failed(reading.errors)
+        }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
             auditLog.error(
@@ -247,13 +249,11 @@ final class ReloadCoordinator: Sendable {
                 ])
             return .restartNeeded(changes.restartOnly)
         }
-        let obstacles = applySessions(configuration, identityTLS)
+        let obstacles = apply(configuration, files, changes.live)
         guard obstacles.isEmpty else { return failed(obstacles) }
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
-        apply(configuration, files, changes.live)
-        retireRemovedUsers()
         state.withLock { $0.running = loaded }
         auditLog.notice(
             changes.live.isEmpty
@@ -272,14 +272,14 @@ final class ReloadCoordinator: Sendable {
     }
 
     /// The files of this configuration, or the errors that `lanyard check` would print for it.
-    private func read(_ loaded: LoadedConfiguration) -> (RequestPathFiles?, IdentityTLS?, errors: [String]) {
+    private func read(_ loaded: LoadedConfiguration) -> (Files?, errors: [String]) {
         guard let configuration = loaded.configuration else {
-            return (nil, nil, loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" })
+            return (nil, loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" })
         }
         do throws(ConfigurationError) {
             try activation.check(configuration, loaded.addresses)
         } catch {
-            return (nil, nil, ["\(error)"])
+            return (nil, ["\(error)"])
         }
         do throws(RequestPathFiles.ReadError) {
             let files = try RequestPathFiles(
@@ -288,14 +288,14 @@ final class ReloadCoordinator: Sendable {
             do throws(TLSFileContents.FileError) {
                 identityTLS = try IdentityTLS(configuration.identities)
             } catch {
-                return (nil, nil, [error.message])
+                return (nil, [error.message])
             }
             switch OpenedStore.inspect(at: configuration.store) {
-            case .forThisUser(let error), .forEveryUser(let error): return (nil, nil, [error.message])
-            case nil: return (files, identityTLS, [])
+            case .forThisUser(let error), .forEveryUser(let error): return (nil, [error.message])
+            case nil: return (Files(requestPath: files, identityTLS: identityTLS), [])
             }
         } catch {
-            return (nil, nil, [error.message])
+            return (nil, [error.message])
         }
     }
 }

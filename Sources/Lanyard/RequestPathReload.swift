@@ -36,7 +36,7 @@ struct RequestPathFiles: Sendable {
     }
 }
 
-/// Applies a new configuration to the request path and to the watches of its files. On the queue of the reloads.
+/// Applies a new configuration to the request path and to the watches of its files.
 final class RequestPathReload: Sendable {
     private let path: RequestPath
     private let capabilities: CapabilityWatches
@@ -59,25 +59,41 @@ final class RequestPathReload: Sendable {
         self.log = log
     }
 
-    func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
-        let fitted = configuration.fittedToDescriptorLimit(log)
-        publication.turn { serve(fitted, files) }
+    /// What the shards get, and what the watches follow from then on.
+    struct Prepared: Sendable {
+        fileprivate let configuration: Configuration
+        fileprivate let files: RequestPathFiles
+    }
+
+    /// On the queue of the reloads.
+    func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> Prepared {
+        Prepared(configuration: configuration.fittedToDescriptorLimit(log), files: files)
+    }
+
+    /// Hands the new routes to the shards, with the active user, and has the watches follow the new files. On the queue of the
+    /// sessions, in the turn in which the users change.
+    func serve(_ prepared: Prepared, active: UserIndex?) {
+        publication.turn { serve(prepared.configuration, prepared.files, active) }
+    }
+
+    /// Waits for the shards and tells of warnings. On the queue of the reloads.
+    func finish(_ prepared: Prepared) {
         path.waitForShards()
-        for warning in files.listenerTLS.warnings {
+        for warning in prepared.files.listenerTLS.warnings {
             log.warning("\(warning)", metadata: ["event": "listener.tls.warning"])
         }
-        UpstreamTLSWatches.log(files.upstreamTLS.warnings, by: log)
+        UpstreamTLSWatches.log(prepared.files.upstreamTLS.warnings, by: log)
     }
 
     /// In a turn of the publication. The files were read before it: what is in use and was found in the same file later is kept.
-    private func serve(_ configuration: Configuration, _ files: RequestPathFiles) {
+    private func serve(_ configuration: Configuration, _ files: RequestPathFiles, _ active: UserIndex?) {
         let listeners = configuration.listeners
         let listenerContents = files.listenerTLS.renewed(from: listenerTLS.contentsInUse)
         let upstreamContents = files.upstreamTLS.renewed(from: [upstreamTLS.contentsInUse])
         let capabilityContents = capabilities.renewed(files.capabilities, listeners)
         let changedListeners = listenerTLS.changes(listenerContents, listeners)
-        let targets = path.apply(
-            RequestPath.Settings(configuration, upstreamContents),
+        let targets = path.serve(
+            RequestPath.Settings(configuration, upstreamContents), active: active,
             capabilities: capabilityContents.mapValues { $0?.secret }, listenerTLS: changedListeners,
             accessLines: accessLog.lines(configuration.log.logsAccess))
         capabilities.follow(listeners, capabilityContents)

@@ -60,10 +60,10 @@ final class SessionSources: Sendable {
     ///
     /// - Parameters:
     ///   - tls: of its identities.
-    ///   - apply: see `SessionService.reload`. Not called if nothing differs.
+    ///   - apply: see `SessionService.reload`. nil: nothing differs.
     /// - Returns: why nothing was changed; empty: the configuration is in force.
     func reload(
-        _ configuration: Configuration, _ tls: IdentityTLS, apply: (SessionConfiguration) -> [String]
+        _ configuration: Configuration, _ tls: IdentityTLS, apply: (SessionConfiguration?) -> [String]
     ) -> [String] {
         let made: Made
         do throws(SystemError) {
@@ -71,10 +71,9 @@ final class SessionSources: Sendable {
         } catch {
             return ["\(error); raise the limit of open files (LimitNOFILE)"]
         }
-        if !made.isSame(as: state.withLock { $0.running }) {
-            let obstacles = apply(made.configuration)
-            guard obstacles.isEmpty else { return obstacles }
-        }
+        let isSame = made.isSame(as: state.withLock { $0.running })
+        let obstacles = apply(isSame ? nil : made.configuration)
+        guard obstacles.isEmpty else { return obstacles }
         use(made)
         return []
     }

@@ -10,17 +10,19 @@ extension RequestPath {
     /// A route that keeps its name and its upstream keeps the connections to it. Those of other upstreams are closed when
     /// they become idle.
     ///
-    /// It does not wait. Not from two threads at once.
+    /// Each shard takes all of it in one turn. Call it on the queue that publishes tokens and the active user: what is
+    /// published before reaches each shard before, and what is published after reaches it after. It does not wait.
     ///
     /// - Parameters:
+    ///   - active: the active user of the new settings.
     ///   - capabilities: by listener, those of another file; nil: it asks for none, or its file cannot be used.
     ///   - listenerTLS: the new contexts by listener; listeners that keep their files are left out.
     ///   - accessLines: where the access log goes, one for each shard; nil: none is written.
     /// - Returns: the upstreams, one for each route: the caller replaces the TLS of those that it finds changed.
     @discardableResult
-    package func apply(
-        _ settings: Settings, capabilities: [Int: Secret?] = [:], listenerTLS: [Int: TLSServerContext] = [:],
-        accessLines: [AccessLines]? = nil
+    package func serve(
+        _ settings: Settings, active: UserIndex?, capabilities: [Int: Secret?] = [:],
+        listenerTLS: [Int: TLSServerContext] = [:], accessLines: [AccessLines]? = nil
     ) -> [UpstreamTarget] {
         let former = served.withLock { $0 }
         var unknown: [UserIndex] = []
@@ -31,7 +33,7 @@ extension RequestPath {
         }
         for user in unknown { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
         context.setLimits(settings.limits)
-        let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1) }
+        let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1, active: active) }
         served.withLock { $0 = made }
         for (index, tls) in listenerTLS { setTLS(tls, ofListener: index) }
         for (shard, routes) in zip(shards, made) {

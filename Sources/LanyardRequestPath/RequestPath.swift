@@ -116,7 +116,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         for (shard, shardAcceptors) in zip(shards, acceptors) {
             shard.loop.start()
             shard.loop.post {
-                shard.tokens.activate(active)
+                shard.activate(active)
                 for acceptor in shardAcceptors { acceptor.start() }
             }
         }

@@ -147,9 +147,10 @@ extension StoreContents {
         }
         if let place, let identity, !users[place].belongs(to: identity) {
             keep(users[place].evictionRevocation(at: now))
-            let generation = users[place].generation
+            let (generation, isAdded) = (users[place].generation, users[place].isAdded)
             users[place] = StoredUser(name: name, of: identity)
-            users[place].generation = generation
+            // A user of the admin API stays one at another application: a restart finds it.
+            (users[place].generation, users[place].isAdded) = (generation, isAdded)
         }
         guard let place else { return .overtaken(by: nil) }
         body(&users[place])

@@ -47,6 +47,21 @@ import Testing
         #expect(names.reserveIndex(of: "carol") == UserIndex(2))
     }
 
+    @Test("a renewed name keeps its place and has another index from then on")
+    func renewed() {
+        let names = UserNames(["alice", "bob"])
+        let alice = names.index(of: "alice")
+        let next = names.renew("alice")
+        #expect(next != alice && next.hasName(of: alice) && names[next] == "alice" && names[alice] == "alice")
+        #expect(names.index(of: "alice") == next && names.reserveIndex(of: "alice") == next)
+        #expect(names.index(of: "bob") == UserIndex(1))
+        let carol = names.reserveIndex(of: "carol")
+        let later = names.renew("carol")
+        names.release(later)
+        #expect(later != carol && names.index(of: "carol") == later)
+        #expect(names.count == 3)
+    }
+
     @Test("names that many threads bring at once get one place each")
     func together() async {
         let names = UserNames()

@@ -129,6 +129,18 @@ struct ForeignUserTests {
         #expect(second.storedRefresh == "one" && second.revoked.isEmpty && second.disk.holder == nil)
     }
 
+    @Test("a name whose user was configured once is in use, and the refused call does not bring that user back")
+    func formerlyConfiguredUser() throws {
+        let first = CoordinatorDriver()
+        try first.logIn()
+        let stored = first.stored
+        let second = Self.other("demo", after: first, isAdded: true)
+        second.handle(.login(Self.given, ticket: 1))
+        guard case .nameInUse(isKnown: false)? = second.replies[1] else { throw SessionCoordinatorTests.Missing() }
+        #expect(second.calls.isEmpty && second.token == nil && second.revoked.isEmpty && second.coordinator.isIdle)
+        #expect(second.stored == stored && second.disk.holder == nil)
+    }
+
     // MARK: Reads of all users
 
     @Test("another process's logout ends the session here, and its login is taken over, without a call")

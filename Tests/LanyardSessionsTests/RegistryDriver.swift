@@ -130,6 +130,7 @@ struct RegistryDriver {
             case .adopt(_, let user): "give \(names[user])"
             case .activate(let choice, let user):
                 "activate \(choice.user ?? "none") \(user.map { names[$0] } ?? "none") of \(choice.configured ?? "none")"
+            case .follow(let user): "follow \(user.map { names[$0] } ?? "none")"
             case .refresh(_, let user): "refresh \(names[user])"
             case .callAccount(_, let user): "call \(names[user])"
             case .manageAccount(_, let identity): "manage at \(identity)"

@@ -120,6 +120,7 @@ final class SessionSimulation: @unchecked Sendable {
             parked.append(since)
         case .refuse:
             counts.refused[driver.reason, default: 0] += 1
+        case .replaced: Issue.record("there was no reload")
         }
     }
 

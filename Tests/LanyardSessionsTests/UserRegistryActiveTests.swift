@@ -1,6 +1,7 @@
 import LanyardSessionInterface
-import LanyardSessions
 import Testing
+
+@testable import LanyardSessions
 
 /// The active user, its logout, and what is remembered (architecture.md 5.6).
 @Suite struct UserRegistryActiveTests {
@@ -46,6 +47,18 @@ import Testing
         #expect(driver.ask(.activate("carol")) == ["activate carol carol of alice", "user carol"])
         #expect(driver.ask(.activate("carol")) == ["user carol"])
         #expect(driver.active == "carol")
+    }
+
+    @Test(
+        "a user that active_user names is active once it has come, as after a restart, and nothing is remembered of that"
+    )
+    func configuredUserComes() {
+        var driver = RegistryDriver(active: "ghost")
+        let started = driver.ask(
+            .add(name: "ghost", identity: RegistryDriver.service, RegistryDriver.email(), activates: false))
+        #expect(driver.active == nil && !started.contains("follow ghost"))
+        #expect(driver.succeed(driver.latest, "ghost", "account-ghost").first == "follow ghost")
+        #expect(driver.active == "ghost" && driver.registry.remembered == nil)
     }
 
     @Test("only a user with a session can be made active; a failed attempt leaves the active one alone")

@@ -107,6 +107,23 @@ import Testing
         #expect(registry.active == names.index(of: "carol"))
     }
 
+    @Test("an identity that comes back brings no second user of a name that has been added elsewhere meanwhile")
+    func oneUserOfOneName() throws {
+        var registry = registry([user("alice"), user("bob", isConfigured: false)])
+        let gone = reload(
+            [("alice", origin())], from: registry, stored: [stored("bob", isAdded: true)], hasIdentity: false)
+        #expect(words(registry.apply(gone)) == ["retire bob"] && registry.unknownStoredUsers == ["bob"])
+        registry.identities["demo"] = false
+        let request = UserRegistry.OperatorRequestID(1)
+        _ = registry.handle(
+            .requested(.add(name: "bob", identity: "demo", RegistryDriver.email(), activates: false), request))
+        _ = registry.handle(.loggedIn(request))
+        #expect(registry.unknownStoredUsers.isEmpty)
+        var back = reload([("alice", origin())], from: registry, stored: [stored("bob", isAdded: true)])
+        back.identities["other"] = back.identities["demo"]
+        #expect(registry.apply(back).isEmpty && registry.users.map(\.name) == ["alice", "bob"])
+    }
+
     @Test("a removed user is unknown, and stays in the store; without a record nothing is left of it")
     func removed() {
         for stored in [[stored("bob")], []] {

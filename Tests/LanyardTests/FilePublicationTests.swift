@@ -114,6 +114,13 @@ import Testing
             onShard { $0.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
         }
 
+        /// What a reload does with files that were read before.
+        func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
+            let prepared = reload.prepare(configuration, files)
+            reload.serve(prepared, active: nil)
+            reload.finish(prepared)
+        }
+
         /// Whether clients of the authority that is removed would be admitted.
         var trustsBoth: Bool { onShard { $0.listenerTLS[0]?.authorityDigests?.count } == 2 }
 
@@ -144,7 +151,7 @@ import Testing
             bench.loop.pass(.seconds(10))
             #expect(!bench.trustsBoth)
             // … and applied late.
-            bench.reload.apply(configuration, files)
+            bench.apply(configuration, files)
             #expect(!bench.trustsBoth)
             bench.loop.pass(.seconds(10))
             #expect(!bench.trustsBoth)
@@ -162,7 +169,7 @@ import Testing
         try bench.replace("clients.pem", by: Bench.authority.pem)
         // The watch has never seen the other one, and has read the file later than the reload.
         bench.loop.pass(.seconds(10))
-        bench.reload.apply(bench.running, files)
+        bench.apply(bench.running, files)
         #expect(!bench.trustsBoth)
     }
 
@@ -178,7 +185,7 @@ import Testing
             bench.loop.pass(.seconds(10))
             let before = bench.path.targets[0]
             let epoch = before.trust?.epoch.load(ordering: .relaxed)
-            bench.reload.apply(configuration, files)
+            bench.apply(configuration, files)
             let target = bench.path.targets[0]
             if target === before { #expect(target.trust?.epoch.load(ordering: .relaxed) == epoch) }
             #expect((target === before) == (connect == "5s"))
@@ -199,7 +206,7 @@ import Testing
         try bench.replace("b.capability", by: Bench.capability("c"))
         bench.loop.pass(.seconds(10))
         #expect(bench.capability(0) == nil && bench.capability(1) == Bench.capability("c"))
-        bench.reload.apply(next, files)
+        bench.apply(next, files)
         #expect(bench.capability(0) == Bench.capability("c") && bench.capability(1) == nil)
     }
 
@@ -213,7 +220,7 @@ import Testing
         bench.shard.loop.post { gate.wait(for: "the end of the shard's stop") }
         let (former, done) = (bench.path.targets[0], Milestone())
         Thread.detachNewThread {
-            bench.reload.apply(next, files)
+            bench.apply(next, files)
             done.set()
         }
         try blockUntil("the reload hands over its routes") { bench.path.targets[0] !== former }

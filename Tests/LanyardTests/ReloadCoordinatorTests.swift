@@ -64,6 +64,7 @@ import Testing
                 log: log.logger)
             coordinator.apply = { [weak self] configuration, _, _ in
                 self?.appliedNumbers.withLock { $0.append(configuration.limits.connectionsMax) }
+                return []
             }
             coordinator.reportDelays(on: loop)
             loop.start()

@@ -63,7 +63,7 @@ import Testing
             }
         let configuration = SessionConfiguration(
             users: users, identities: [ConfiguredIdentity("demo", kind)], settings: SessionSettings(refresh: refresh))
-        return life.service.reload(configuration)
+        return life.service.reload(configuration) { life.published.activate($0) }
     }
 
     /// A refresh of alice's session reaches the emulator and gets no response for a while.
@@ -97,7 +97,7 @@ import Testing
         let grant = try await bench.foreignSession()
         try await beginHangingRefresh(life)
         #expect(try await reload(life, .service(moved)) == [])
-        life.service.adopt(grant, for: UserIndex(0))
+        life.service.adopt(grant, for: life.service.report.users[0].index)
         life.service.drain()
         #expect(try await bench.calls("logout") == 1)
         await end(life)

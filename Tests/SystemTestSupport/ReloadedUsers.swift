@@ -76,6 +76,22 @@ final class ReloadedUsers: Sendable {
         return try await DeviceProcess(process, AdminClient(endpoint: .unix(folder.file("admin.sock"))))
     }
 
+    /// What a restart with the present configuration makes of a copy of the store. The running process is not touched.
+    func viewAfterRestart() async throws -> [String] {
+        let copy = folder.file("copy")
+        try? FileManager.default.removeItem(atPath: copy)
+        try FileManager.default.copyItem(atPath: folder.file("state"), toPath: copy)
+        let configuration = try String(contentsOfFile: folder.file("lanyard.yaml"), encoding: .utf8)
+            .replacing(folder.file("state"), with: copy).replacing("admin.sock", with: "copy.sock")
+        try folder.write("copy.yaml", configuration)
+        let process = try ServerProcess(try Products.path("lanyard"), ["run", "--config", folder.file("copy.yaml")])
+        let restarted = try await DeviceProcess(process, AdminClient(endpoint: .unix(folder.file("copy.sock"))))
+        try await Self.settle(restarted)
+        let view = try await Self.view(restarted)
+        try await restarted.kill()
+        return view
+    }
+
     /// What an operator sees of each user that a restart must show as well.
     static func view(_ lanyard: DeviceProcess) async throws -> [String] {
         let status = try await lanyard.admin.call("GET", "/v1/status")

@@ -90,6 +90,6 @@ package protocol TokenSource: AnyObject, Sendable {
 package protocol TokenPublisher: AnyObject, Sendable {
     /// The availability of `user`'s token from now on.
     func publish(_ availability: AccessToken.Availability, for user: UserIndex)
-    /// The user that routes without a user of their own follow from now on.
+    /// The user that routes without a user of their own follow from now on. A reload gives it with the new routes.
     func activate(_ user: UserIndex?)
 }

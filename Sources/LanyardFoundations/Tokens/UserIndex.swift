@@ -1,13 +1,27 @@
 import Synchronization
 
 /// A user's index in the table of users. The request path carries it instead of a name.
+///
+/// It stands for the user in one account space: a reload that moves the user to another identity, or takes it away, gives
+/// its name the next epoch. Routes and tokens are matched by the whole index, so a route of one configuration never gets
+/// a token of another configuration's account (architecture.md 7.9).
 package struct UserIndex: Hashable, Sendable {
-    /// The place in the table, from 0.
+    /// The place in the table, from 0. The name keeps it.
     package let number: Int
+    /// How often a reload has given the name another account space.
+    package let epoch: UInt32
 
-    @inlinable package init(_ number: Int) { self.number = number }
+    @inlinable package init(_ number: Int, epoch: UInt32 = 0) {
+        self.number = number
+        self.epoch = epoch
+    }
 
-    @inlinable package static func == (left: UserIndex, right: UserIndex) -> Bool { left.number == right.number }
+    @inlinable package static func == (left: UserIndex, right: UserIndex) -> Bool {
+        left.number == right.number && left.epoch == right.epoch
+    }
+
+    /// Both have the same name, whatever their account spaces.
+    @inlinable package func hasName(of other: UserIndex) -> Bool { number == other.number }
 }
 
 /// Distinguishes the accounts that the users of this process have had (threats.md T18).
@@ -31,7 +45,7 @@ package struct AccountNumber: Hashable, Sendable {
     package static func next() -> AccountNumber { AccountNumber(latest.add(1, ordering: .relaxed).newValue) }
 }
 
-/// The names of all users that this process has known, each with its index. A user that has had a session keeps its index permanently, so a
+/// The names of all users that this process has known, each with its index. A user that has had a session keeps its place permanently, so a
 /// request under way never gets the name of a later user. A name that was only reserved for a failed login is released.
 ///
 /// From any thread. It takes a lock, so it is not for the steady path of a request. There a user is a `UserIndex`, and only problem
@@ -40,6 +54,7 @@ package final class UserNames: Sendable {
     private struct Entry {
         var name: String
         var isReserved: Bool
+        var epoch: UInt32 = 0
     }
 
     private struct Register {
@@ -48,16 +63,16 @@ package final class UserNames: Sendable {
         /// Indexes that were freed.
         var free: [Int] = []
 
-        mutating func place(of name: String, isReserved: Bool) -> Int {
+        mutating func index(of name: String, isReserved: Bool) -> UserIndex {
             if let place = places[name] {
                 entries[place].isReserved = entries[place].isReserved && isReserved
-                return place
+                return UserIndex(place, epoch: entries[place].epoch)
             }
             let place = free.popLast() ?? entries.count
             if place == entries.count { entries.append(Entry(name: "", isReserved: false)) }
-            entries[place] = Entry(name: name, isReserved: isReserved)
+            (entries[place].name, entries[place].isReserved) = (name, isReserved)
             places[name] = place
-            return place
+            return UserIndex(place, epoch: entries[place].epoch)
         }
     }
 
@@ -75,13 +90,23 @@ package final class UserNames: Sendable {
     package func add(_ name: String) -> (index: UserIndex, isNew: Bool) {
         register.withLock { register in
             let isNew = register.places[name] == nil
-            return (UserIndex(register.place(of: name, isReserved: false)), isNew)
+            return (register.index(of: name, isReserved: false), isNew)
+        }
+    }
+
+    /// The next index of this name: its user has another account space from now on, or has left. Earlier indexes of the
+    /// name get no token any more.
+    package func renew(_ name: String) -> UserIndex {
+        register.withLock { register in
+            let former = register.index(of: name, isReserved: false)
+            register.entries[former.number].epoch &+= 1
+            return register.index(of: name, isReserved: false)
         }
     }
 
     /// The index of a name that may never get a session. `index(of:)` then keeps the index, `release` frees it.
     package func reserveIndex(of name: String) -> UserIndex {
-        register.withLock { UserIndex($0.place(of: name, isReserved: true)) }
+        register.withLock { $0.index(of: name, isReserved: true) }
     }
 
     /// Frees the index of a name that was only reserved. No request has received it.
@@ -89,7 +114,7 @@ package final class UserNames: Sendable {
         register.withLock { register in
             guard register.entries[user.number].isReserved else { return }
             register.places[register.entries[user.number].name] = nil
-            register.entries[user.number] = Entry(name: "", isReserved: false)
+            (register.entries[user.number].name, register.entries[user.number].isReserved) = ("", false)
             register.free.append(user.number)
         }
     }

@@ -57,12 +57,22 @@ package final class ShardRoutes: @unchecked Sendable {
     package let pools: [UpstreamPool]
     /// By `Route.index`.
     package let counters: [RouteCounters]
+    /// The user that routes without a user of their own follow; nil: none. It changes while the shard serves this, and
+    /// stays for the requests that began with it when a reload replaces it.
+    package private(set) var active: UserIndex?
 
-    init(_ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters]) {
+    init(
+        _ configuration: ServedConfiguration, pools: [UpstreamPool], counters: [RouteCounters],
+        active: UserIndex? = nil
+    ) {
         self.configuration = configuration
         self.pools = pools
         self.counters = counters
+        self.active = active
     }
+
+    /// The active user is another one.
+    func activate(_ user: UserIndex?) { active = user }
 }
 
 /// What a shard served before a reload, for the requests that began with it. Belongs to the shard's queue.

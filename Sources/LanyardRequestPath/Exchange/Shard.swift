@@ -231,7 +231,11 @@ package final class Shard: @unchecked Sendable {
     /// A configuration with this shard's pools and counters. Those of routes that stay go on. From any thread.
     ///
     /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
-    func makeRoutes(_ configuration: ServedConfiguration, keeping former: ShardRoutes?) -> ShardRoutes {
+    ///
+    /// - Parameter active: the active user from the first request of this configuration on.
+    func makeRoutes(
+        _ configuration: ServedConfiguration, keeping former: ShardRoutes?, active: UserIndex? = nil
+    ) -> ShardRoutes {
         let counters = configuration.routeList.map { route in
             former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
         }
@@ -241,7 +245,7 @@ package final class Shard: @unchecked Sendable {
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: tls,
                     idle: idleConnections, counters: counters.connections)
         }
-        return ShardRoutes(configuration, pools: pools, counters: counters)
+        return ShardRoutes(configuration, pools: pools, counters: counters, active: active)
     }
 
     @inline(__always) var limits: LimitSettings { served.configuration.limits }
@@ -251,7 +255,8 @@ package final class Shard: @unchecked Sendable {
         max(limits.upstreamConnectionsMax / context.shardCount, 1)
     }
 
-    /// Serves new requests by another configuration. Requests under way go on with theirs.
+    /// Serves new requests by another configuration: its routes with its users and its active one, in this turn.
+    /// Requests under way go on with theirs. Those that wait for a token of a user that is replaced are refused.
     func serve(_ routes: ShardRoutes) {
         for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
         retired.add(served)
@@ -259,6 +264,8 @@ package final class Shard: @unchecked Sendable {
         for client in clients.values { client.leaveFormerConfiguration() }
         idleConnections.setMax(idleConnectionsMax)
         spareBuffers.removeAll()
+        for case let user? in routes.configuration.routeList.map(\.user) + [routes.active] { tokens.add(user) }
+        endTunnels()
     }
 
     /// Writes the lines of the access log there, in that format, from the next request on; nil: writes none.

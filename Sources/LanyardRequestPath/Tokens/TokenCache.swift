@@ -13,6 +13,8 @@ package final class TokenCache {
         /// Wait for the next publication, up to `refresh.wait_max`. Then the present token is used if it is unexpired.
         case park
         case refuse(AccessToken.Refusal)
+        /// The request began before a reload that has given its user another account space, or has taken it away.
+        case replaced
     }
 
     /// What a request can expect after an upstream refused its token.
@@ -25,13 +27,15 @@ package final class TokenCache {
         case underWay
         /// A refresh may not be forced again yet.
         case coolingDown
-        /// The token's session has ended, and another one has replaced it, possibly of another account.
+        /// The token's session has ended, or a reload has replaced its user: the next token may be of another account.
         case replaced
         /// No newer token will come, or not soon.
         case none
     }
 
     private struct Entry {
+        /// Of the user that the rest is about. Indexes of the place with an earlier epoch get nothing.
+        var epoch: UInt32
         var availability = AccessToken.Availability.pending
         /// A token was requested from the session path, which has not published since.
         var isRequested = false
@@ -45,16 +49,15 @@ package final class TokenCache {
         var accountEpoch: UInt32 = 0
     }
 
+    /// By `UserIndex.number`.
     private var entries: [Entry] = []
-    /// The active user.
-    package private(set) var active: UserIndex?
     private let source: any TokenSource
 
     package init(source: any TokenSource) { self.source = source }
 
     /// Decides what a request of `user` does now.
     package func decide(_ user: UserIndex, at now: Instant) -> Decision {
-        reserve(user)
+        guard isCurrent(user) else { return .replaced }
         switch entries[user.number].availability {
         case .token(let token) where now < token.waitsFrom && now < token.usableUntil: return .use(token)
         case .token, .pending:
@@ -69,8 +72,10 @@ package final class TokenCache {
 
     /// The token for a request that has waited long enough: any that is not yet expired.
     package func unexpiredToken(_ user: UserIndex, at now: Instant) -> AccessToken? {
-        reserve(user)
-        guard case .token(let token) = entries[user.number].availability, now < token.usableUntil else { return nil }
+        guard isCurrent(user), case .token(let token) = entries[user.number].availability, now < token.usableUntil
+        else {
+            return nil
+        }
         return token
     }
 
@@ -84,7 +89,7 @@ package final class TokenCache {
     package func refused(
         _ generation: UInt64, of user: UserIndex, accountEpoch: UInt32 = 0, at now: Instant, forces: Bool
     ) -> ReplacementOutlook {
-        reserve(user)
+        guard isCurrent(user) else { return .replaced }
         let isOver = accountEpoch != entries[user.number].accountEpoch
         switch entries[user.number].availability {
         case .token where isOver, .pending where isOver: return .replaced
@@ -112,10 +117,10 @@ package final class TokenCache {
         }
     }
 
-    /// Whether the session of `user` has ended: logged out, dead or refused. False while a login is under way or the
-    /// identity service is unreachable.
+    /// Whether the session of `user` has ended: logged out, dead, refused or replaced by a reload. False while a login is
+    /// under way or the identity service is unreachable.
     package func isSessionOver(_ user: UserIndex) -> Bool {
-        reserve(user)
+        guard isCurrent(user) else { return true }
         guard case .none(let refusal) = entries[user.number].availability else { return false }
         return switch refusal {
         case .loginRequired, .credentialRefused, .userUnknown: true
@@ -123,14 +128,15 @@ package final class TokenCache {
         }
     }
 
-    /// The account of the token that was published last. It stays when there is no token.
-    package func account(of user: UserIndex) -> AccountNumber {
-        reserve(user)
-        return entries[user.number].account
+    /// The account of the token that was published last. It stays when there is no token. nil: a reload has replaced the
+    /// user.
+    package func account(of user: UserIndex) -> AccountNumber? {
+        isCurrent(user) ? entries[user.number].account : nil
     }
 
+    /// - Parameter user: one for which a decision of this turn said to wait.
     package func park(_ waiter: any Waiter, for user: UserIndex) {
-        reserve(user)
+        guard isCurrent(user) else { return }
         entries[user.number].waiters.append(waiter)
     }
 
@@ -138,9 +144,11 @@ package final class TokenCache {
         entries[user.number].waiters.removeAll { $0 === waiter }
     }
 
-    /// Applies a publication of the session path. It replaces the earlier state, and all waiters are notified in order.
+    /// Applies a publication of the session path. It replaces the earlier state, and all waiters are notified in order. One
+    /// for a user that a reload has replaced is dropped.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
-        reserve(user)
+        add(user)
+        guard isCurrent(user) else { return }
         switch availability {
         case .token(var token):
             // A login, here or in another process, may have changed the account without a publication in between.
@@ -168,15 +176,29 @@ package final class TokenCache {
         return token.renewal == .possible(from: .past)
     }
 
-    package func activate(_ user: UserIndex?) { active = user }
-
     private func requestToken(_ user: UserIndex) {
         guard !entries[user.number].isRequested else { return }
         entries[user.number].isRequested = true
         source.tokenNeeded(by: user)
     }
 
+    /// Knows the user from now on: its requests wait for a publication. It ends the one of an earlier epoch, whose waiters
+    /// are notified and get `replaced`.
+    package func add(_ user: UserIndex) {
+        reserve(user)
+        guard user.epoch > entries[user.number].epoch else { return }
+        let waiters = entries[user.number].waiters
+        entries[user.number] = Entry(epoch: user.epoch)
+        for waiter in waiters { waiter.tokenCacheChanged() }
+    }
+
+    /// False for a user that a reload has replaced.
+    private func isCurrent(_ user: UserIndex) -> Bool {
+        reserve(user)
+        return entries[user.number].epoch == user.epoch
+    }
+
     private func reserve(_ user: UserIndex) {
-        while entries.count <= user.number { entries.append(Entry()) }
+        while entries.count <= user.number { entries.append(Entry(epoch: 0)) }
     }
 }

@@ -136,11 +136,13 @@ extension SessionCoordinator {
         finishing ? finish() : prepareCall()
     }
 
-    /// An operator adds a user whose name another process has given away. The name is in use, and its user is known
-    /// here from now on.
+    /// An operator adds a user whose name the store has given away. If another process has added the user, it is known here
+    /// from now on, as after a restart. A user that was configured once, and is not any more, stays unknown: the refused
+    /// call must not bring it back.
     private mutating func reportNameInUse(for user: StoredUser) {
         guard let operation, case .requested(let ticket) = operation.purpose else { return prepareCall() }
-        reply(ticket, .nameInUse(isKnown: true))
+        reply(ticket, .nameInUse(isKnown: user.isAdded))
+        guard user.isAdded else { return finish() }
         isProvisional = false
         wasStored = true
         rebase(on: user)

@@ -4,22 +4,31 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// Another configuration while sessions are served (architecture.md 7.9): all of it in one turn of the queue, but for
-/// the removed users.
+/// Another configuration while sessions are served (architecture.md 7.9): all of it in one turn of the queue.
 extension SessionService {
+    /// Hands the routes of the new configuration to the shards, on the queue of the service. The users of the
+    /// configuration have their indexes by then.
+    ///
+    /// - Parameter active: the active user of the new configuration.
+    package typealias ServeRoutes = @Sendable (_ active: UserIndex?) -> Void
+
     /// Takes a new configuration, or nothing of it. Users of which nothing has changed are not touched: an unchanged
-    /// `ManagedUser` has the same source object as before. A removed user serves until `retireRemovedUsers`.
+    /// `ManagedUser` has the same source object as before.
     ///
     /// Blocks the calling thread, which owns no queue, until the store has said what it holds of the users concerned.
     /// One call at a time.
     ///
+    /// - Parameters:
+    ///   - configuration: nil: nothing of users and identities differs.
+    ///   - serve: called once, in the turn in which the users change; not called if nothing is changed. All publications
+    ///     of the service come from its queue, so each shard gets routes, active user and tokens in one order.
     /// - Returns: why nothing was changed, with the remedy; empty: the configuration is in force.
-    package func reload(_ configuration: SessionConfiguration) -> [String] {
+    package func reload(_ configuration: SessionConfiguration?, serve: @escaping ServeRoutes) -> [String] {
         let done = DispatchSemaphore(value: 0)
         let outcome = Guarded<[String]>([])
         loop.post { [self] in
             whenStarted { [self] in
-                reload(configuration, stored: [:]) { obstacles in
+                reload(configuration, stored: [:], serve) { obstacles in
                     outcome.withLock { $0 = obstacles }
                     done.signal()
                 }
@@ -29,35 +38,23 @@ extension SessionService {
         return outcome.withLock { $0 }
     }
 
-    /// Takes away the users that the latest reload has removed. Call it when no route names them any more: their
-    /// requests are refused from now on.
-    ///
-    /// Blocks the calling thread, which owns no queue.
-    package func retireRemovedUsers() {
-        let done = DispatchSemaphore(value: 0)
-        loop.post { [self] in
-            let leaving = self.leaving
-            self.leaving = []
-            for runner in leaving where self.runner(at: runner.index) === runner { remove(runner) }
-            countRefreshes()
-            done.signal()
-        }
-        done.wait()
-    }
-
     /// - Parameter stored: what the store held of each user that was read; a user without a record has nil.
     private func reload(
-        _ configuration: SessionConfiguration, stored: [String: StoredUser?],
+        _ configuration: SessionConfiguration?, stored: [String: StoredUser?], _ serve: @escaping ServeRoutes,
         _ reply: @escaping @Sendable ([String]) -> Void
     ) {
         guard !isStopped, !isDraining else { return reply(["Lanyard is about to end"]) }
+        guard let configuration else {
+            serve(userService.registry.active)
+            return reply([])
+        }
         var reload = plan(configuration)
         // While the store was read, an operator may have changed the users.
         let missing = userService.registry.namesToRead(for: reload).subtracting(stored.keys)
         guard missing.isEmpty else {
             return read(missing.sorted(), stored) { [self] result in
                 switch result {
-                case .success(let stored): self.reload(configuration, stored: stored, reply)
+                case .success(let stored): self.reload(configuration, stored: stored, serve, reply)
                 case .failure(let error): reply([error.message])
                 }
             }
@@ -65,7 +62,7 @@ extension SessionService {
         reload.stored = stored.compactMapValues(\.self)
         let obstacles = userService.registry.obstacles(to: reload)
         guard obstacles.isEmpty else { return reply(obstacles) }
-        apply(configuration, reload)
+        apply(configuration, reload, serve)
         reply([])
     }
 
@@ -106,22 +103,25 @@ extension SessionService {
 
     // MARK: The turn
 
-    private func apply(_ configuration: SessionConfiguration, _ reload: UserReload) {
+    private func apply(_ configuration: SessionConfiguration, _ reload: UserReload, _ serve: ServeRoutes) {
         apply(configuration)
         let steps = userService.apply(reload)
+        // From here on the shards have the new routes, and the indexes of users that left or moved get no token.
+        serve(userService.registry.active)
         var begun: [(SessionRunner, StoredUser?)] = []
         for step in steps {
             switch step {
             case .update: break
             case .add(let user), .replace(let user):
                 if let runner = exchangeRunner(of: user) { begun.append((runner, reload.stored[user.name])) }
-            case .retire(let user): if let runner = runner(at: user.index) { leaving.append(runner) }
+            case .retire(let user): if let runner = runner(withNameOf: user.index) { remove(runner, as: user.index) }
             }
         }
         let fresh = Set(begun.map(\.0.index))
         for case let runner? in runners where !fresh.contains(runner.index) { reconfigure(runner) }
         showReloaded(userService.registry.shown, active: userService.registry.active)
         for (runner, stored) in begun { begin(runner, stored) }
+        countRefreshes()
         log(steps)
         signalIfDrained()
     }
@@ -140,23 +140,24 @@ extension SessionService {
     /// Puts a new runner in the place of the user's former one, which retires.
     private func exchangeRunner(of user: RegisteredUser) -> SessionRunner? {
         guard let managedUser = user.isConfigured ? configured[user.name] : managedUser(for: user) else { return nil }
-        let former = runner(at: user.index)
+        let former = runner(withNameOf: user.index)
         let runner = makeRunner(managedUser, user.index, after: former?.coordinator.context.generation ?? 0)
         setRunner(runner, at: user.index)
-        // Requests wait from now on, because the token at hand may belong to another account.
         publisher.publish(.pending, for: user.index)
-        let waits = former != nil || retiring.contains { $0.index == user.index }
+        let waits = former != nil || retiring.contains { $0.index.hasName(of: user.index) }
         guard waits else { return runner }
         runner.waitForPredecessor()
-        for other in retiring where other.index == user.index { other.yieldToSuccessor() }
+        for other in retiring where other.index.hasName(of: user.index) { other.yieldToSuccessor() }
         if let former { retire(former, hasSuccessor: true) }
         return runner
     }
 
     /// The user of the runner is not configured any more.
-    func remove(_ runner: SessionRunner) {
-        setRunner(nil, at: runner.index)
-        publisher.publish(.none(.userUnknown(wasRemoved: false)), for: runner.index)
+    ///
+    /// - Parameter index: what its name means from now on.
+    private func remove(_ runner: SessionRunner, as index: UserIndex) {
+        setRunner(nil, at: index)
+        publisher.publish(.none(.userUnknown(wasRemoved: false)), for: index)
         retire(runner, hasSuccessor: false)
     }
 
@@ -168,7 +169,7 @@ extension SessionService {
     /// Starts the runner with what the store holds now, after the one before it.
     private func begin(_ runner: SessionRunner, _ known: StoredUser?) {
         guard runner.isWaiting else { return start(runner, known) }
-        guard !retiring.contains(where: { $0.index == runner.index }) else { return }
+        guard !retiring.contains(where: { $0.index.hasName(of: runner.index) }) else { return }
         guard case .service = runner.managedUser.source else { return start(runner, nil) }
         store.read(runner.name) { [self] result in
             loop.post { [self] in
@@ -190,7 +191,7 @@ extension SessionService {
     func retired(_ runner: SessionRunner) {
         retiring.removeAll { $0 === runner }
         countRefreshes()
-        if let successor = self.runner(at: runner.index), successor.isWaiting {
+        if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {
             // Not in the turn that has made the successor: it is shown first.
             loop.post { [self] in
                 if self.runner(at: successor.index) === successor, successor.isWaiting { begin(successor, nil) }

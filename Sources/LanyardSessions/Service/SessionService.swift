@@ -26,8 +26,6 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private(set) var runners: [SessionRunner?] = []
     /// Runners of users that a reload has taken away or replaced, until what they have begun is over.
     var retiring: [SessionRunner] = []
-    /// Runners of users that a reload has removed, until `retireRemovedUsers`.
-    var leaving: [SessionRunner] = []
     /// What waits for the start.
     private var reloadsBeforeStart: [@Sendable () -> Void] = []
     private(set) var isStarted = false
@@ -191,7 +189,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         userService.stop()
         for case let runner? in runners { runner.stop() }
         for runner in retiring { runner.stop() }
-        (runners, retiring, leaving) = ([], [], [])
+        (runners, retiring) = ([], [])
         clockTimer.drop()
         loop.stop()
         ended.signal()
@@ -230,8 +228,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     // MARK: Users
 
-    /// The runner of a user; nil: unknown or removed. On the queue.
+    /// The runner of a user; nil: unknown, removed, or replaced by a reload. On the queue.
     package func runner(at user: UserIndex) -> SessionRunner? {
+        runner(withNameOf: user).flatMap { $0.index == user ? $0 : nil }
+    }
+
+    /// The runner of the present user of that name, if there is one. On the queue.
+    func runner(withNameOf user: UserIndex) -> SessionRunner? {
         runners.indices.contains(user.number) ? runners[user.number] : nil
     }
 
@@ -242,8 +245,6 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func addRunner(for user: RegisteredUser) {
         guard let managedUser = managedUser(for: user) else { return }
-        // A reload has just removed a user of this name.
-        if let former = runner(at: user.index) { remove(former) }
         setRunner(makeRunner(managedUser, user.index), at: user.index)
     }
 
@@ -369,7 +370,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func view(of user: UserIndex) -> UserView? {
         let report = latest.withLock { $0 }
-        return report.users.first { $0.index == user }.map { UserView(status: $0, userState: report.userState(of: $0)) }
+        return report.users.first { $0.index.hasName(of: user) }
+            .map { UserView(status: $0, userState: report.userState(of: $0)) }
     }
 
     func activate(_ user: UserIndex?) {
@@ -386,13 +388,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         revocationRunner.retryGivenUp()
     }
 
-    /// Shows exactly these users, and the active one.
+    /// Shows exactly these users, and the active one. The shards have it with the routes.
     func showReloaded(_ shown: [UserIndex], active: UserIndex?) {
         latest.withLock { report in
             report.users = shown.compactMap { runner(at: $0)?.status }
+            report.activeUser = active
             for user in shown { expectRefreshes(of: user, &report) }
         }
-        if active != latest.withLock({ $0.activeUser }) { activate(active) }
     }
 
     private func checkStartup() {

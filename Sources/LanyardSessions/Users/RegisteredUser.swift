@@ -45,6 +45,11 @@ package struct RegisteredUser: Equatable, Sendable {
         self.isProvisional = isProvisional
     }
 
+    /// The user with the next index of its name: it leaves, and nothing that is published for it counts any more.
+    func renewed(by names: UserNames) -> RegisteredUser {
+        RegisteredUser(name: name, index: names.renew(name), identity: identity, isConfigured: isConfigured)
+    }
+
     /// The account ends with its session: nothing could log in to it again (app-services.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }
 

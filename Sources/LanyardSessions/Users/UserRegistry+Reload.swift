@@ -136,8 +136,7 @@ extension UserRegistry {
         configuredActive = reload.configuredActive
         activatesNext = reload.activatesNext
         configuredNames = reload.users.map(\.name)
-        unknownStoredUsers.formUnion(plan.unknown)
-        unknownStoredUsers.subtract(users.map(\.name))
+        noteStored(plan.unknown)
         active = chosenUser
         return plan.steps
     }
@@ -147,7 +146,7 @@ extension UserRegistry {
         for (name, origin) in reload.users { addConfigured(name, origin, reload, to: &plan) }
         for user in users where !reload.isConfigured(user.name) { addOther(user, reload, to: &plan) }
         for user in hidden where !reload.isConfigured(user.name) {
-            plan.steps.append(.retire(user))
+            plan.steps.append(.retire(user.renewed(by: names)))
             if reload.stored[user.name] != nil { plan.unknown.insert(user.name) }
         }
         for name in unknownStoredUsers.sorted() where !reload.isConfigured(name) {
@@ -188,7 +187,7 @@ extension UserRegistry {
         let stored = reload.stored[user.name]
         guard let origin = origin(of: user, reload), let present = reload.present[user.index] else {
             if stored != nil { plan.unknown.insert(user.name) }
-            return plan.steps.append(.retire(user))
+            return plan.steps.append(.retire(user.renewed(by: names)))
         }
         guard present == origin || present.hasSameAccounts(as: origin) else {
             let user = registered(user.name, origin, stored)
@@ -204,11 +203,12 @@ extension UserRegistry {
         plan.added.append(user)
     }
 
-    /// A user as the start would find it. A changed identity means another account.
+    /// A user as the start would find it. A changed identity means another account: the name gets its next index, so that
+    /// nothing that is meant for one account reaches the other.
     private func registered(_ name: String, _ origin: UserOrigin, _ stored: StoredUser?) -> RegisteredUser {
         let own = stored.flatMap { $0.belongs(to: origin.identity) ? $0 : nil }
         return RegisteredUser(
-            name: name, index: names.index(of: name), identity: origin.identity.name, isConfigured: !origin.isAdded,
+            name: name, index: names.renew(name), identity: origin.identity.name, isConfigured: !origin.isAdded,
             configuredProvider: origin.login?.provider, isStatic: origin.isStatic, accountID: own?.accountID,
             provider: own?.provider, isLoggedOut: (origin.isAdded ? stored : own)?.isLoggedOut ?? false)
     }

@@ -42,7 +42,7 @@ extension UserRegistry {
         self.init(
             users, identities: kinds, configuredActive: settings.activeUser, remembered: contents.active,
             activatesNext: settings.activatesNextOnLogout, names: names)
-        unknownStoredUsers = Set(contents.users.map(\.name)).subtracting(users.map(\.name))
+        noteStored(Set(contents.users.map(\.name)).subtracting(users.map(\.name)))
         duplicateAccounts = duplicateAccounts(in: contents)
     }
 

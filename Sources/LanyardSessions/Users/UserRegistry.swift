@@ -63,6 +63,8 @@ package struct UserRegistry: Sendable {
         case adopt(OperatorRequestID, UserIndex)
         /// Routes without a user of their own follow this one from now on, and after a restart.
         case activate(StoreContents.ActiveChoice, UserIndex?)
+        /// The same without a new choice: a user has come that is active by the configuration or by the latest choice.
+        case follow(UserIndex?)
         case refresh(OperatorRequestID, UserIndex)
         /// Make the request's call about the user's account; a link or a deletion then ends with `accountChangeEnded`
         /// or `accountDeleted`.
@@ -123,8 +125,8 @@ package struct UserRegistry: Sendable {
     /// Configured anonymous users that an operator has logged out. They are forgotten with their account until the next
     /// start, or until an operator logs in one of that name.
     var hidden: [RegisteredUser] = []
-    /// The names of stored users that are not known.
-    var unknownStoredUsers: Set<String> = []
+    /// The names of users that were in the store and not known. One of them may be known again by now.
+    private var formerlyStored: Set<String> = []
     /// The unknown users that are being removed from the store.
     var storedRemovals: [OperatorRequestID: String] = [:]
     /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
@@ -153,13 +155,28 @@ package struct UserRegistry: Sendable {
         active = chosenUser
     }
 
-    /// The active user by the configuration and the latest choice.
+    /// The names of stored users that are not known. No known user is among them, so that no name has two users.
+    var unknownStoredUsers: Set<String> {
+        formerlyStored.subtracting((users + hidden).map(\.name)).subtracting(beingRemoved.map { names[$0] })
+    }
+
+    /// The store has a user of each of these names.
+    mutating func noteStored(_ names: Set<String>) { formerlyStored.formUnion(names) }
+
+    /// The store has no user of this name any more.
+    mutating func forgetStored(_ name: String) { formerlyStored.remove(name) }
+
+    /// The active user by the configuration and the latest choice. A provisional user is not known to requests yet.
     var chosenUser: UserIndex? {
-        let standard = configuredActive ?? users.first { $0.isConfigured }?.name
-        guard let remembered, remembered.configured == configuredActive else { return self[standard]?.index }
+        let known = users.filter { !$0.isProvisional }
+        let standard = configuredActive ?? known.first { $0.isConfigured }?.name
+        guard let remembered, remembered.configured == configuredActive else {
+            return known.first { $0.name == standard }?.index
+        }
         // The remembered user may be unknown now, because the configuration has changed.
-        let isKnown = remembered.user.map { name in users.contains { $0.name == name } } ?? true
-        return self[isKnown ? remembered.user : standard]?.index
+        let isKnown = remembered.user.map { name in known.contains { $0.name == name } } ?? true
+        let chosen = isKnown ? remembered.user : standard
+        return known.first { $0.name == chosen }?.index
     }
 
     /// The user of that name, provisional users included.
@@ -180,7 +197,16 @@ package struct UserRegistry: Sendable {
     package var shown: [UserIndex] { users.filter { !$0.isProvisional }.map(\.index) }
 
     /// Handles one event and returns the actions to perform, in order.
-    package mutating func handle(_ event: Event) -> [Action] {
+    package mutating func handle(_ event: Event) -> [Action] { withChosenUser(decide(event)) }
+
+    /// The active user is the one that a restart would choose: a user that has come may be it.
+    private mutating func withChosenUser(_ actions: [Action]) -> [Action] {
+        guard active != chosenUser else { return actions }
+        active = chosenUser
+        return [.follow(active)] + actions
+    }
+
+    private mutating func decide(_ event: Event) -> [Action] {
         switch event {
         case .requested(let request, let requestID): respond(request, requestID)
         case .loggedIn(let requestID): completeLogin(requestID)
@@ -212,7 +238,7 @@ package struct UserRegistry: Sendable {
             case .refresh(let name): return try refresh(try known(name), requestID)
             case .logOut(let name): return try logOut(try known(name), requestID)
             case .remove(let name):
-                if self[name] == nil, unknownStoredUsers.contains(name) {
+                if unknownStoredUsers.contains(name) {
                     storedRemovals[requestID] = name
                     return [.removeStored(requestID, name)]
                 }

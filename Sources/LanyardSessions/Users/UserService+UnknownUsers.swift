@@ -59,7 +59,7 @@ extension UserService {
     private func removedStored(
         _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<UserOutcome, UserError>
     ) {
-        registry.unknownStoredUsers.remove(name)
+        registry.forgetStored(name)
         endRemoval(requestID, result)
     }
 
@@ -88,6 +88,6 @@ extension UserService {
                 environment.store.unlock(name)
             }
         }
-        registry.unknownStoredUsers.remove(name)
+        registry.forgetStored(name)
     }
 }

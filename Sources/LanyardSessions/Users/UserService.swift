@@ -100,6 +100,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
             case .logIn(let requestID, let user): logIn(requestID, user)
             case .adopt(let requestID, let user): adopt(requestID, user)
             case .activate(let choice, let user): activate(choice, user)
+            case .follow(let user): environment.activate(user)
             case .refresh(let requestID, let user):
                 runner(of: user, for: requestID)?.refreshNow { [unowned self] in
                     handleReply(refresh: $0, of: requestID, user)

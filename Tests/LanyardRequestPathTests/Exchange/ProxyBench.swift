@@ -136,6 +136,12 @@ final class ProxyBench: Sendable {
         }
     }
 
+    /// Serves other settings, as a reload does, from here on.
+    func apply(_ settings: RequestPath.Settings, active: UserIndex? = ProxyBench.user) {
+        path.serve(settings, active: active)
+        path.waitForShards()
+    }
+
     /// Begins the drain, and blocks until every shard has: first the listeners, then the clients.
     func drain() {
         path.drain {}

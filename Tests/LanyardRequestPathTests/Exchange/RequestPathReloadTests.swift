@@ -35,7 +35,7 @@ import Testing
         for round in 1...50 {
             var settings = bench.settings
             settings.routes[0].upstream.timeouts.connect = .seconds(round)
-            bench.path.apply(settings)
+            bench.apply(settings)
             replaced.append(WeakTarget(bench.path.targets[0]))
             if round % 10 == 0 { try ask("/") }
         }
@@ -64,7 +64,7 @@ import Testing
         let former = WeakTarget(bench.path.targets[0])
         var settings = bench.settings
         settings.routes[0].upstream.connectionsMax = 7
-        bench.path.apply(settings)
+        bench.apply(settings)
         bench.pass(.seconds(2))
         #expect(former.target == nil)
     }
@@ -82,7 +82,7 @@ import Testing
             replaced.append(WeakTarget(bench.path.targets[0]))
             var settings = bench.settings
             settings.routes[0].upstream.timeouts.connect = .seconds(round)
-            bench.path.apply(settings)
+            bench.apply(settings)
             bench.pass(.milliseconds(100))
         }
         // The upstream that the clients have used has an idle connection, which each review of a second looks at.
@@ -147,7 +147,7 @@ import Testing
         for client in clients { #expect(try ask(client) == 200) }
         var settings = bench.settings
         settings.limits.connectionsMax = 2
-        bench.path.apply(settings)
+        bench.apply(settings)
         for _ in 0..<3 {
             let refused = try RawClient(bench.endpoint)
             #expect(try refused.response().status == 503)
@@ -169,7 +169,7 @@ import Testing
             settings.routes.append((RouteSettings(name: "other\(round)"), settings.routes[0].upstream))
             settings.routes[1].route.path = "/other"
             settings.routes.reverse()
-            bench.path.apply(settings)
+            bench.apply(settings)
         }
         #expect(try client.exchange("GET", "/").status == 200)
         #expect(bench.upstream.connectionCount == 1)
@@ -186,8 +186,53 @@ import Testing
         let bench = try ProxyBench()
         var settings = bench.settings
         settings.routes[0].upstream.timeouts.responseHeader = .seconds(7)
-        bench.path.apply(settings)
+        bench.apply(settings)
         #expect(bench.path.targets.map(\.settings.timeouts.responseHeader) == [.seconds(7)])
+    }
+
+    @Test("a route and its user change in one turn: a request gets its own configuration's token, or a retryable 503")
+    func users() async throws {
+        let bench = try ProxyBench(plan: {
+            ($0.route.user, $0.publishes, $0.tokenWaitMax) = ("alice", false, .seconds(3600))
+        })
+        let other = try RawServer(script: { _ in .response(body: "other") })
+        let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        async let waiting = bench.ask(get)
+        try await eventually("it is parked") { bench.count("lanyard_parked_requests") == 1 }
+        let moved = bench.names.renew("alice")
+        var settings = bench.settings
+        settings.routes[0].upstream.endpoint = .tcp(host: "127.0.0.1", port: other.endpoint.port, tls: false)
+        bench.apply(settings, active: moved)
+        bench.publish(generation: 1)
+        bench.path.publish(
+            .token(
+                AccessToken(
+                    user: moved, generation: 1, token: Tokens.secret("moved"), waitsFrom: .never,
+                    usableUntil: .now + .seconds(600))), for: moved)
+        let refused = try await waiting
+        #expect(refused.status == 503 && refused["Retry-After"] == "1")
+        #expect(try refused.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+        #expect(try refused.json["retryable"].bool == true && refused.json["user"].string == "alice")
+        #expect(try await bench.ask(get).bodyText == "other")
+        #expect(other.requests.map { $0.values("Authorization") } == [["Bearer moved"]])
+        #expect(bench.upstream.requests.isEmpty)
+    }
+
+    @Test("the active user of another configuration comes with its routes")
+    func activeUser() async throws {
+        let bench = try ProxyBench()
+        let bob = bench.names.index(of: "bob")
+        bench.path.publish(
+            .token(
+                AccessToken(
+                    user: bob, generation: 1, token: Tokens.secret("of.bob"), waitsFrom: .never,
+                    usableUntil: .now + .seconds(600))), for: bob)
+        bench.apply(bench.settings, active: bob)
+        let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        #expect(try await bench.ask(get).status == 200)
+        bench.apply(bench.settings, active: nil)
+        #expect(try await bench.ask(get).json["type"].string == "urn:lanyard:problem:no-active-user")
+        #expect(bench.upstream.requests.map { $0.values("Authorization") } == [["Bearer of.bob"]])
     }
 
     @Test("a reload reaches every shard")
@@ -195,7 +240,7 @@ import Testing
         let bench = try ProxyBench(plan: { $0.shards = 3 })
         var settings = bench.settings
         settings.limits.headerFieldsMax = 7
-        bench.path.apply(settings)
+        bench.apply(settings)
         bench.settle()
         #expect(bench.path.shards.map(\.served.configuration.limits.headerFieldsMax) == [7, 7, 7])
     }

@@ -27,6 +27,7 @@ import Testing
         case .use(let token): "use \(token.generation)"
         case .park: "park"
         case .refuse(let refusal): "refuse \(refusal)"
+        case .replaced: "replaced"
         }
     }
 
@@ -130,16 +131,6 @@ import Testing
         cache.unpark(waiters[1], for: user)
         cache.receive(.pending, for: user)
         #expect(log.told == [0, 2])
-    }
-
-    @Test("the active user is what was activated last, or none")
-    func active() {
-        let cache = cache()
-        #expect(cache.active == nil)
-        cache.activate(UserIndex(2))
-        #expect(cache.active == UserIndex(2))
-        cache.activate(nil)
-        #expect(cache.active == nil)
     }
 
     /// An outlook in a word.
@@ -282,6 +273,52 @@ import Testing
             cache.receive(.token(token(5)), for: user)
             #expect(outlook() == "replaced" && source.refused == [])
         }
+    }
+
+    // MARK: Users that a reload replaces (architecture.md 7.9)
+
+    private func moved(_ epoch: UInt32) -> UserIndex { UserIndex(user.number, epoch: epoch) }
+
+    @Test(
+        "the tokens of a user and of the one that replaces it never meet, whatever comes first",
+        arguments: [false, true])
+    func replacedUser(_ comesWithRoutes: Bool) {
+        let cache = cache()
+        cache.receive(.token(token(5)), for: user)
+        if comesWithRoutes {
+            cache.add(moved(1))
+            #expect(word(cache.decide(moved(1), at: at(1))) == "park" && source.asked == [0])
+        }
+        cache.receive(.token(token(1)), for: moved(1))
+        #expect(word(cache.decide(moved(1), at: at(1))) == "use 1")
+        #expect(word(cache.decide(user, at: at(1))) == "replaced")
+        #expect(cache.unexpiredToken(user, at: at(1)) == nil)
+        #expect(word(cache.refused(5, of: user, at: at(1), forces: true)) == "replaced" && source.refused == [])
+        #expect(cache.isSessionOver(user) && cache.account(of: user) == nil)
+        // What the former runner still says counts no more.
+        cache.receive(.token(token(6)), for: user)
+        cache.receive(.none(.loginRequired), for: user)
+        #expect(word(cache.decide(moved(1), at: at(1))) == "use 1")
+        #expect(word(cache.decide(user, at: at(1))) == "replaced")
+        #expect(word(cache.decide(moved(2), at: at(1))) == "replaced")
+    }
+
+    @Test("requests that wait for a user are told when it is replaced, and wait for no token of the next one")
+    func replacedWaiters() {
+        let cache = cache()
+        let log = WaiterLog()
+        let waiters = (0..<3).map { Waiter($0, log) }
+        cache.add(user)
+        for waiter in waiters {
+            waiter.again = { #expect(self.word(cache.decide(self.user, at: self.at(1))) == "replaced") }
+            #expect(word(cache.decide(user, at: at(1))) == "park")
+            cache.park(waiter, for: user)
+        }
+        cache.add(moved(1))
+        #expect(log.told == [0, 1, 2])
+        cache.park(waiters[0], for: user)
+        cache.receive(.token(token(1)), for: moved(1))
+        #expect(log.told == [0, 1, 2])
     }
 
     /// The token that a request gets now.

@@ -172,6 +172,63 @@ import Testing
         try await expectSameAfterRestart(lanyard)
     }
 
+    // MARK: Users of the admin API
+
+    private func add(_ lanyard: DeviceProcess, _ name: String, at identity: String, password: String? = nil)
+        async throws
+        -> RawMessage
+    {
+        try await lanyard.admin.ask(
+            "POST", "/v1/users",
+            #"{"name":"\#(name)","identity":"\#(identity)","activate":false,"credential":{"email_password":"#
+                + #"{"email":"\#(name)@example.com","password":"\#(password ?? ReloadedUsers.password(name))"}}}"#)
+    }
+
+    @Test("an identity that comes back makes no second user of a name that was added elsewhere meanwhile")
+    func oneUserOfOneName() async throws {
+        let (one, two) = (bench.identity("one", at: bench.first), bench.identity("two", at: bench.second))
+        let alice = bench.user("alice", identity: "one")
+        let lanyard = try await started([alice], identities: [one, two])
+        #expect(try await add(lanyard, "bob", at: "two").status == 201)
+        try bench.configure([alice], identities: [one])
+        #expect(try await ReloadedUsers.applied(lanyard) == ["identities.two"])
+        #expect(try await lanyard.account(at: "/as/bob") == nil)
+        #expect(try await add(lanyard, "bob", at: "one").status == 201)
+        let bob = try await lanyard.account(at: "/as/bob")
+        try bench.configure([alice], identities: [one, two])
+        #expect(try await ReloadedUsers.applied(lanyard) == ["identities.two"])
+        #expect(
+            try await ReloadedUsers.view(lanyard).map { $0.split(separator: " ")[0] } == ["alice", "bob", "active:"])
+        #expect(try await lanyard.account(at: "/as/bob") == bob)
+        let states = try await lanyard.metrics().filter {
+            $0.name == "lanyard_session_state" && $0.labels["user"] == "bob"
+        }
+        #expect(states.map(\.value).reduce(0, +) == 1)
+        try await expectSameAfterRestart(lanyard)
+    }
+
+    @Test("a login that is refused does not bring back a user that a reload has removed")
+    func refusedCallRevivesNobody() async throws {
+        let alice = bench.user("alice")
+        let lanyard = try await started([alice, bench.user("bob")])
+        try bench.configure([alice])
+        #expect(try await ReloadedUsers.applied(lanyard) == ["users.bob"])
+        let before = try await ReloadedUsers.view(lanyard)
+        for password in ["wrong", nil] {
+            let refused = try await add(lanyard, "bob", at: "demo", password: password)
+            #expect(refused.status == 409 && UsersBench.problem(refused) == "name-in-use", "\(refused.bodyText)")
+            #expect(UsersBench.problem(try await RawClient.ask(lanyard.data, "GET", "/as/bob")) == "login-required")
+        }
+        for call in ["login", "activate", "refresh", "logout"] {
+            #expect(
+                try await lanyard.admin.ask("POST", "/v1/users/bob/\(call)", call == "login" ? "{}" : nil).status == 404
+            )
+        }
+        #expect(try await ReloadedUsers.view(lanyard) == before)
+        #expect(UsersBench.problem(try await RawClient.ask(lanyard.data, "GET", "/as/bob")) == "login-required")
+        try await expectSameAfterRestart(lanyard)
+    }
+
     // MARK: Identities
 
     @Test("an identity comes and goes with its user")
@@ -475,6 +532,13 @@ import Testing
         try await eventually("carol serves") { try await lanyard.account(at: "/as/carol") != nil }
         #expect(try await bench.first.calls("login") == 3)
         try await expectSameAfterRestart(lanyard)
+    }
+
+    // MARK: Random walks
+
+    @Test("after random reloads and calls the users are those of a restart, and a refused step has changed nothing")
+    func walk() async throws {
+        try await ReloadedWalk.run(seed: 7, steps: 8, restartsEach: 8)
     }
 
     // MARK: What all users have in common

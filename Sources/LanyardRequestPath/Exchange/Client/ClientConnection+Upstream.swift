@@ -8,7 +8,7 @@ extension ClientConnection {
     /// Acquires the token of the route's user, or parks the request. A second call, after a token that expired before
     /// it was sent, keeps the user.
     func acquireToken() {
-        guard let route = intake.route, let user = upstream.user ?? route.user ?? shard.tokens.active else {
+        guard let route = intake.route, let user = upstream.user ?? route.user ?? served.active else {
             return refuse(.noActiveUser)
         }
         upstream.assign(user)
@@ -16,6 +16,7 @@ extension ClientConnection {
         case .use(let token): use(token, of: user)
         case .park: park(user)
         case .refuse(let refusal): refuse(problem(refusal, user))
+        case .replaced: refuse(.userReplaced(user: shard.context.userName(user)))
         }
     }
 
@@ -65,6 +66,9 @@ extension ClientConnection {
         case .refuse(let refusal):
             unpark()
             refuse(problem(refusal, user))
+        case .replaced:
+            unpark()
+            refuse(.userReplaced(user: shard.context.userName(user)))
         }
     }
 

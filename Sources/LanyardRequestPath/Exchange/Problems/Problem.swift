@@ -190,6 +190,14 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
+    /// The request began before a reload that has given its user another account space, or has taken it away.
+    package static func userReplaced(user: String) -> Problem {
+        var problem = identityUnreachable(user: user, retryAfter: 1)
+        problem.detail =
+            "The configuration was reloaded while the request waited, and gives this user another account: repeat the request."
+        return problem
+    }
+
     /// - Parameter retryAfter: seconds.
     package static func overloaded(_ detail: String, retryAfter: Int = 1, closes: Bool = false) -> Problem {
         Problem(

@@ -109,11 +109,12 @@ extension Shard {
 
     /// Sets the active user. On the shard's queue.
     package func activate(_ user: UserIndex?) {
-        tokens.activate(user)
+        served.activate(user)
+        if let user { tokens.add(user) }
         endTunnels()
     }
 
-    private func endTunnels() {
+    func endTunnels() {
         guard !tunnels.isEmpty else { return }
         for client in Array(tunnels.values) {
             if let end = endOfTunnel(client) { client.endTunnel(end) }
@@ -133,7 +134,7 @@ extension Shard {
         if route.closesOnLogout, isAnother || tokens.isSessionOver(user) { return .logout }
         guard route.closesOnSwitch else { return nil }
         if isAnother { return .switched }
-        if route.user == nil, let active = tokens.active, active != user { return .switched }
+        if route.user == nil, let active = served.active, active != user { return .switched }
         return nil
     }
 }
