@@ -86,7 +86,9 @@ final class ReloadedUsers: Sendable {
         try folder.write("copy.yaml", configuration)
         let process = try ServerProcess(try Products.path("lanyard"), ["run", "--config", folder.file("copy.yaml")])
         let restarted = try await DeviceProcess(process, AdminClient(endpoint: .unix(folder.file("copy.sock"))))
-        try await Self.settle(restarted)
+        try await eventually("no user is in a transition") {
+            try await restarted.admin.status().users.allSatisfy { !["logging_in", "refreshing"].contains($0.session) }
+        }
         let view = try await Self.view(restarted)
         try await restarted.kill()
         return view
