@@ -231,7 +231,7 @@ struct ListenerTLSTests {
             idle = connect()
             print(silent.recv(1), idle.recv(1))
             while hello.recv(65536): pass
-            print(0.8 < time.monotonic() - began < 5)
+            print(0.8 < time.monotonic() - began)
             """)
         #expect(output == "b'' b''\nTrue\n")
         #expect(try await bench.handshakes() == ["timed_out": 2, "completed": 1])

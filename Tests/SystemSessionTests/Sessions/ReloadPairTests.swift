@@ -38,7 +38,7 @@ import Testing
         let lanyard = try await pairs.users.start()
         try await lanyard.untilReady()
         try await pairs.service(of: 1).control(
-            "POST", "/delays", #"{"route":"login","milliseconds":400,"before":true}"#)
+            "POST", "/delays", #"{"route":"login","milliseconds":3000,"before":true}"#)
         try pairs.configure(1)
         #expect(!(try await ReloadedUsers.applied(lanyard).isEmpty))
         let clients = try (0..<4).map { _ in try RawClient(lanyard.data) }
