@@ -12,6 +12,9 @@ import Synchronization
 /// | 7/8 | new requests are refused; connections with an incomplete head are closed |
 /// | all | reading pauses |
 ///
+/// Buffers that hold a part of a TLS record count up to 13/16. Beyond, those who have them are given up like incomplete heads, and what is
+/// left of them does not count: such a buffer becomes free only when its session reads, so it must not stop reading.
+///
 /// The last eighth is for responses in progress, because their requests hold memory, too. Read sizes shrink early because a client that
 /// stops reading holds one read. In 64 MiB, 5,000 such clients stay below 7/8, which is more than the default of `limits.connections_max`.
 ///
@@ -22,6 +25,10 @@ package final class BufferBudget: Sendable {
 
     private let taken = Atomic<Int>(0)
     private let limit: Atomic<Int>
+    /// Of `taken`, the buffers of partial TLS records.
+    private let partialRecords = Atomic<Int>(0)
+    /// A buffer of a partial TLS record did not count since they last took three quarters or less.
+    private let isOverflowing = Atomic<Bool>(false)
     private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
     private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
     private let freedHandlers = Guarded<[@Sendable () -> Void]>([])
@@ -58,6 +65,26 @@ package final class BufferBudget: Sendable {
         guard now > optionalBytesMax else { return }
         if now - bytes <= optionalBytesMax { Self.call(tightHandlers) }
         if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(crowdedHandlers) }
+    }
+
+    /// Counts the buffers of a TLS session that hold a part of a record. False: there are too many, and these do not count.
+    package func addPartialRecord(_ bytes: Int) -> Bool {
+        guard partialRecords.add(bytes, ordering: .relaxed).newValue <= bytesMax / 16 * 13 else {
+            partialRecords.subtract(bytes, ordering: .relaxed)
+            // Once, because it looks at all clients.
+            if !isOverflowing.exchange(true, ordering: .relaxed) { Self.call(crowdedHandlers) }
+            return false
+        }
+        add(bytes)
+        return true
+    }
+
+    /// The same number as `addPartialRecord` has counted.
+    package func releasePartialRecord(_ bytes: Int) {
+        if partialRecords.subtract(bytes, ordering: .relaxed).newValue <= optionalBytesMax {
+            isOverflowing.store(false, ordering: .relaxed)
+        }
+        release(bytes)
     }
 
     package func release(_ bytes: Int) { taken.subtract(bytes, ordering: .relaxed) }

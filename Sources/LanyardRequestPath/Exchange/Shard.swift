@@ -331,7 +331,9 @@ package final class Shard: @unchecked Sendable {
             $0.partialBytes > $1.partialBytes
         }
         for client in largestPartialHeads {
-            guard context.buffers.isTight else { return }
+            // What does not count is given up first of all: nothing else limits it.
+            let isUncounted = client.stream.tlsSession?.partialRecord == .uncounted
+            guard isUncounted || context.buffers.isTight else { continue }
             client.giveUpPartialHead()
         }
     }

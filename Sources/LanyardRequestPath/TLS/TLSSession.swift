@@ -62,8 +62,16 @@ package final class TLSSession {
     unowned(unsafe) var newer: TLSSession?
     unowned(unsafe) var older: TLSSession?
     var hasBuffers = false
-    /// The workspace has counted this session's buffers in the budget.
-    var countsBuffers = false
+    /// What the workspace knows of a part of a record that this session's buffers hold.
+    var partialRecord = PartialRecord.none
+
+    enum PartialRecord {
+        case none
+        /// The budget has counted the buffers.
+        case counted
+        /// There were too many.
+        case uncounted
+    }
 
     /// The client's end of a connection to an upstream. A session that the context has kept is resumed.
     ///
@@ -435,6 +443,6 @@ package final class TLSSession {
     /// Frees OpenSSL's buffers. False: bytes wait in them, such as a part of a record. Called by the workspace.
     func freeBuffers() -> Bool { SSL_has_pending(ssl) == 0 && SSL_free_buffers(ssl) == 1 }
 
-    /// Bytes that the session holds for a record whose rest has not come, if the workspace has counted them.
-    var partialRecordBytes: Int { countsBuffers ? TLSWorkspace.bufferBytes : 0 }
+    /// Bytes that the session holds for a record whose rest has not come, as the workspace knows it.
+    var partialRecordBytes: Int { partialRecord == .none ? 0 : TLSWorkspace.bufferBytes }
 }

@@ -85,14 +85,14 @@ package final class TLSWorkspace {
     private func release(_ session: TLSSession) {
         remove(session)
         guard !session.freeBuffers(), let budget else { return }
-        session.countsBuffers = true
-        budget.add(Self.bufferBytes)
+        session.partialRecord = budget.addPartialRecord(Self.bufferBytes) ? .counted : .uncounted
     }
 
     private func uncount(_ session: TLSSession) {
-        guard session.countsBuffers else { return }
-        session.countsBuffers = false
-        budget?.release(Self.bufferBytes)
+        let former = session.partialRecord
+        guard former != .none else { return }
+        session.partialRecord = .none
+        if former == .counted { budget?.releasePartialRecord(Self.bufferBytes) }
     }
 
     // MARK: The number of sessions

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LanyardRequestPath
@@ -14,6 +15,22 @@ import Testing
         budget.add(held)
         #expect(budget.readSize(upTo: 65_536) == readSize)
         budget.release(held)
+        #expect(budget.count == 0)
+    }
+
+    @Test("parts of TLS records alone neither refuse requests nor stop reading; surplus ones are told of once")
+    func partialRecords() {
+        let budget = BufferBudget(1_600)
+        let told = Counter()
+        budget.whenCrowded { told.add() }
+        let counted = (0..<100).map { _ in budget.addPartialRecord(100) }
+        #expect(counted.count { $0 } == 13 && budget.count == 1_300)
+        #expect(!budget.isCrowded && budget.readSize(upTo: 65_536) == 4_000 && told.value == 1)
+        // At three quarters the next surplus is told of again.
+        budget.releasePartialRecord(100)
+        #expect(budget.addPartialRecord(100) && !budget.addPartialRecord(100))
+        #expect(told.value == 2)
+        for _ in 0..<13 { budget.releasePartialRecord(100) }
         #expect(budget.count == 0)
     }
 }
