@@ -226,7 +226,8 @@ struct FileWatchTests {
             var bytes = Array(text.utf8)
             let secret = bytes.withUnsafeMutableBytes { Secret(copying: UnsafeRawBufferPointer($0)) }
             return FileSnapshot(
-                stamp: stamp, outcome: .success(.init(secret: secret, isWorldReadable: false, isComplete: false, readAt: .now)))
+                stamp: stamp,
+                outcome: .success(.init(secret: secret, isWorldReadable: false, isComplete: false, readAt: .now)))
         }
     }
 

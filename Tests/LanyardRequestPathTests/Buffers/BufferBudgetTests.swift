@@ -1,3 +1,4 @@
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -21,15 +22,15 @@ import Testing
     @Test("parts of TLS records alone neither refuse requests nor stop reading; surplus ones are told of once")
     func partialRecords() {
         let budget = BufferBudget(1_600)
-        let told = Counter()
-        budget.whenCrowded { told.add() }
+        let told = Guarded(0)
+        budget.whenCrowded { told.withLock { $0 += 1 } }
         let counted = (0..<100).map { _ in budget.addPartialRecord(100) }
         #expect(counted.count { $0 } == 13 && budget.count == 1_300)
-        #expect(!budget.isCrowded && budget.readSize(upTo: 65_536) == 4_000 && told.value == 1)
+        #expect(!budget.isCrowded && budget.readSize(upTo: 65_536) == 4_000 && told.withLock { $0 } == 1)
         // At three quarters the next surplus is told of again.
         budget.releasePartialRecord(100)
         #expect(budget.addPartialRecord(100) && !budget.addPartialRecord(100))
-        #expect(told.value == 2)
+        #expect(told.withLock { $0 } == 2)
         for _ in 0..<13 { budget.releasePartialRecord(100) }
         #expect(budget.count == 0)
     }
