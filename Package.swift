@@ -215,7 +215,7 @@ let package = Package(
         .tests(
             "LanyardIdentityTests",
             [
-                "CLinux", "IdentityTestSupport", "LanyardEmulator", "LanyardFoundations", "LanyardIdentity",
+                "CLinux", "COpenSSL", "IdentityTestSupport", "LanyardEmulator", "LanyardFoundations", "LanyardIdentity",
                 "LanyardSessionInterface", "LanyardSettings", "TestSupport",
             ]),
         .tests(

@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <string.h>
 
 #include "COpenSSL.h"
@@ -49,10 +50,37 @@ static void count_message(
     SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
 
-void lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally) {
+lanyard_tls_tally *lanyard_tls_make_tally(void) {
+    lanyard_tls_tally *tally = OPENSSL_zalloc(sizeof *tally);
+    if (tally) tally->users = 1;
+    return tally;
+}
+
+void lanyard_tls_release_tally(lanyard_tls_tally *tally) {
+    if (tally && --tally->users == 0) OPENSSL_free(tally);
+}
+
+static void release_with_context(
+    void *context, void *tally, CRYPTO_EX_DATA *data, int index, long number, void *pointer) {
+    (void)context, (void)data, (void)index, (void)number, (void)pointer;
+    lanyard_tls_release_tally(tally);
+}
+
+static int tally_index = -1;
+static pthread_once_t tally_index_once = PTHREAD_ONCE_INIT;
+
+static void make_tally_index(void) {
+    tally_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, release_with_context);
+}
+
+int lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally) {
+    pthread_once(&tally_index_once, make_tally_index);
+    if (tally_index < 0 || SSL_CTX_set_ex_data(context, tally_index, tally) != 1) return 0;
+    tally->users++;
     /* One call handles one message and then returns. */
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_msg_callback(context, count_message);
     SSL_CTX_set_msg_callback_arg(context, tally);
     SSL_CTX_set_cert_verify_callback(context, verify, NULL);
+    return 1;
 }

@@ -57,7 +57,7 @@ package struct ListenerTLS: Sendable {
 /// Has listeners show the certificates, and trust the authorities, that their files hold now.
 ///
 /// A certificate and its key are two files that change one after the other. So a change is used when no file has changed for a moment.
-/// Files that cannot be used together are logged once, and the previous context goes on until they fit.
+/// Files that cannot be used together are logged once, and the previous context stays until they fit.
 final class ListenerTLSWatches: Sendable {
     private struct State {
         var listeners: [ListenerSettings]

@@ -60,7 +60,7 @@ package struct UpstreamTLS: Sendable {
 /// Has upstreams verified, and client certificates shown, as their files say now.
 ///
 /// A certificate and its key are two files. So a change is used when no file has changed for a moment. A file that cannot be used is
-/// logged, and the previous one goes on.
+/// logged, and the previous one stays.
 final class UpstreamTLSWatches: Sendable {
     private let current: Guarded<UpstreamTLSWatch>
     private let files = FileReader.ofWholeFiles(bytesMax: TLSFileContents.bytesMax)

@@ -190,7 +190,7 @@ final class ReloadWalk {
         let result = outcome.withLock { $0 }
         let isCarriedOut = if case .success? = result { true } else { false }
         story.append(
-            "\(call.words): \(result.map { isCarriedOut ? "done" : String("\($0)".prefix(100)) } ?? "under way")")
+            "\(call.words): \(result.map { isCarriedOut ? "done" : String("\($0)".prefix(100)) } ?? "in progress")")
         return isCarriedOut
     }
 

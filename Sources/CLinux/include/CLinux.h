@@ -37,7 +37,8 @@ static const uint32_t lanyard_EPOLLET = 1u << 31;
 /* SO_PEERCRED: 0 and the three ids, or -1. struct ucred needs _GNU_SOURCE. */
 int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *pid);
 
-/* Bytes that a TCP socket has received in order since it was made, whether read or not; 0: it is no TCP socket, or the kernel does not say. */
+/* Bytes that a TCP socket has received in order since it was made, whether read or not; 0: it is no TCP socket, or the kernel does not
+   say. */
 uint64_t lanyard_tcp_received(int socket);
 
 /* Takes a read lease (fcntl(2), F_SETLEASE) on a file that is open for reading only: 0 if no process has it open for writing. Until the

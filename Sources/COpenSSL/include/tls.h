@@ -121,17 +121,25 @@ int lanyard_tls_require_host(X509_VERIFY_PARAM *parameters, const char *name, si
    service sends a few session tickets after it. */
 enum { LANYARD_TLS_MESSAGES_MAX = 40 };
 
-/* What such a connection has received. Outlives the connection. */
+/* What such connections have received. It lives as long as its maker or a context uses it: a library may keep a connection, and read
+   from it, when the call that made it has ended. Not for two threads at once. */
 typedef struct {
+    unsigned users;
     unsigned messages;
     /* One message too many has come: the connection reads nothing more. */
     _Bool is_exceeded;
 } lanyard_tls_tally;
 
+/* NULL: no memory. */
+lanyard_tls_tally *lanyard_tls_make_tally(void);
+
+/* The maker uses it no more. */
+void lanyard_tls_release_tally(lanyard_tls_tally *tally);
+
 /* For a library that makes and uses the connections of `context` itself, as libcurl does, with the peer's name as SNI unless the peer is
    an address. Counts and limits the messages. Demands the name, and of a peer that is an address that its certificate names one: the
-   library compares it. */
-void lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally);
+   library compares it. 1, or 0: no memory. */
+int lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally);
 
 /* Kinds of subject alternative names, as bits. */
 enum { LANYARD_SAN_DNS = 1, LANYARD_SAN_URI = 2, LANYARD_SAN_EMAIL = 4, LANYARD_SAN_IP = 8 };
@@ -139,7 +147,8 @@ enum { LANYARD_SAN_DNS = 1, LANYARD_SAN_URI = 2, LANYARD_SAN_EMAIL = 4, LANYARD_
 /* Whether one of the certificate's alternative names of these kinds has exactly these bytes; DNS names are compared without case. */
 int lanyard_x509_has_name(X509 *certificate, int kinds, const void *bytes, size_t length);
 
-/* The latest second whose nanoseconds since 1970 have 63 bits, in 2262. Certificates without an end name the year 9999 (RFC 5280 4.1.2.5). */
+/* The latest second whose nanoseconds since 1970 have 63 bits, in 2262. Certificates without an end name the year 9999 (RFC 5280
+   4.1.2.5). */
 #define LANYARD_X509_TIME_MAX (INT64_MAX / 1000000000)
 
 /* Seconds since 1970 of one of a certificate's two times, at most LANYARD_X509_TIME_MAX; INT64_MIN: not readable. */

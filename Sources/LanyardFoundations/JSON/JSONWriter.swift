@@ -186,8 +186,8 @@ package struct JSONWriter: Sendable {
         }
     }
 
-    /// C1 controls (U+0080 … U+009F), the line separators U+2028/9, which some line readers treat as line ends, and bidirectional controls
-    /// (U+061C, U+200E/F, U+202A … U+202E, U+2066 … U+2069), which show a line in another order.
+    /// C1 controls (U+0080 … U+009F), the line separators U+2028/9, which some line readers treat as line ends, and
+    /// bidirectional controls (U+061C, U+200E/F, U+202A … U+202E, U+2066 … U+2069), which show a line in another order.
     private static func isLineBreakOrControl(_ value: UnsafeRawBufferPointer, at index: Int) -> Bool {
         switch (value[index], value[index + 1]) {
         case (0xc2, let next): next < 0xa0

@@ -76,21 +76,24 @@ final class CurlTransfer {
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
-        guard let easy = curl_easy_init() else { return nil }
+        guard let tally = lanyard_tls_make_tally() else { return nil }
+        guard let easy = curl_easy_init() else {
+            lanyard_tls_release_tally(tally)
+            return nil
+        }
+        self.tally = tally
         self.request = request
         self.reply = reply
         self.easy = easy
         errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        tally = .allocate(capacity: 1)
-        tally.initialize(to: lanyard_tls_tally())
     }
 
     deinit {
         curl_easy_cleanup(easy)
         curl_slist_free_all(list)
         errorBuffer.deallocate()
-        tally.deallocate()
+        lanyard_tls_release_tally(tally)
     }
 
     /// Replies with the outcome. Later calls do nothing.
@@ -358,8 +361,8 @@ final class CurlTransfer {
     }
 
     private static let onContext: lanyard_curl_context_callback = { _, context, tally in
-        lanyard_tls_guard_client(OpaquePointer(context), tally!.assumingMemoryBound(to: lanyard_tls_tally.self))
-        return CURLE_OK
+        let tally = tally!.assumingMemoryBound(to: lanyard_tls_tally.self)
+        return lanyard_tls_guard_client(OpaquePointer(context), tally) == 1 ? CURLE_OK : CURLE_OUT_OF_MEMORY
     }
 
     // MARK: Floods

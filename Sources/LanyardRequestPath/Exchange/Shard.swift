@@ -256,7 +256,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// Serves new requests by another configuration: its routes with its users and its active one, in this turn.
-    /// Requests under way go on with theirs. Those that wait for a token of a user that is replaced are refused.
+    /// Requests in progress end with theirs. Those that wait for a token of a user that is replaced are refused.
     func serve(_ routes: ShardRoutes) {
         for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
         retired.add(served)

@@ -118,7 +118,7 @@ package final class TokenCache {
     }
 
     /// Whether the session of `user` has ended: logged out, dead, refused or replaced by a reload. False while a login is
-    /// under way or the identity service is unreachable.
+    /// in progress or the identity service is unreachable.
     package func isSessionOver(_ user: UserIndex) -> Bool {
         guard isCurrent(user) else { return true }
         guard case .none(let refusal) = entries[user.number].availability else { return false }

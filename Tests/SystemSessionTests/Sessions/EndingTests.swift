@@ -67,6 +67,22 @@ import Testing
         try permit(device, 0o700)
     }
 
+    /// Stops Lanyard while the emulator holds a call of this route back. The stop waits for the call, which takes up to 2 s.
+    private func stop(
+        _ running: DeviceProcess, during route: String, at emulator: EmulatorProcess, _ clock: TestClock
+    ) async throws {
+        try await eventually("the call is in progress") {
+            try await emulator.control("GET", "/counts")["routes"][route]["in_flight"].int == 1
+        }
+        running.process.signal(SIGTERM)
+        try await running.process.event("shutdown.started")
+        try await clock.settle()
+        #expect(running.process.exit == nil)
+        try await clock.pass(.seconds(2))
+        clock.run()
+        #expect(try await running.process.waitForExit() == .code(143))
+    }
+
     @Test("a login that is under way at a stop is finished, stored and answered")
     func login() async throws {
         let clock = try TestClock()
@@ -77,16 +93,7 @@ import Testing
         try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         let admin = running.admin
         async let response = admin.ask("POST", "/v1/users", Self.carol)
-        try await eventually("it is under way") {
-            try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
-        }
-        running.process.signal(SIGTERM)
-        try await running.process.event("shutdown.started")
-        try await clock.settle()
-        #expect(running.process.exit == nil)
-        try await clock.pass(.seconds(2))
-        clock.run()
-        #expect(try await running.process.waitForExit() == .code(143))
+        try await stop(running, during: "login", at: emulator, clock)
         #expect(try await response.status == 201)
         #expect(!running.process.lines.contains { $0.event == "store.write_failed" }, "\(running.process.log)")
         let again = try await device.start()
@@ -105,16 +112,7 @@ import Testing
         try await emulator.control("POST", "/delays", #"{"route":"refresh","milliseconds":1500}"#)
         let admin = running.admin
         async let response = admin.ask("POST", "/v1/users/alice/refresh")
-        try await eventually("it is under way") {
-            try await emulator.control("GET", "/counts")["routes"]["refresh"]["in_flight"].int == 1
-        }
-        running.process.signal(SIGTERM)
-        try await running.process.event("shutdown.started")
-        try await clock.settle()
-        #expect(running.process.exit == nil)
-        try await clock.pass(.seconds(2))
-        clock.run()
-        #expect(try await running.process.waitForExit() == .code(143))
+        try await stop(running, during: "refresh", at: emulator, clock)
         #expect(try await response.status == 200)
         let again = try await device.start()
         try await again.untilReady()
@@ -137,7 +135,7 @@ import Testing
         let admin = running.admin
         let body = AdminClient.password("carol@example.com", "carol-secret-word")
         async let login = admin.ask("POST", "/v1/users/carol/login", body)
-        try await eventually("it is under way") {
+        try await eventually("the call is in progress") {
             try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
         }
         #expect(try await admin.ask("DELETE", "/v1/users/carol").status == 204)
