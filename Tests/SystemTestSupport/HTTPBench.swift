@@ -260,6 +260,13 @@ final class HTTPBench: Sendable {
         try await clock.pass(.seconds(2))
     }
 
+    /// Passes a write limit again while `hasEnded` is false, at most four times. What the kernel sent since the last look counts as
+    /// progress, and it sends late pieces as the other side's window opens.
+    func passAgain(_ limit: Duration, until hasEnded: () -> Bool) async throws {
+        guard let clock else { throw TestFailure("this bench has no clock") }
+        for _ in 0..<4 where !hasEnded() { try await clock.pass(limit) }
+    }
+
     // MARK: Counters
 
     /// Values of a counter or gauge by one of its labels; without labels under the empty name.

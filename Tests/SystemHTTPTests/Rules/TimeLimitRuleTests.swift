@@ -141,8 +141,8 @@ import Testing
         }
         try await clock.pass(Self.minute - .seconds(1))
         #expect(!hasEnded())
-        // The first look may still find that the kernel has sent bytes.
-        try await clock.pass(Self.minute + .seconds(2))
+        try await clock.pass(.seconds(2))
+        try await bench.passAgain(Self.minute) { hasEnded() }
         try await eventually("the upstream connection has ended") { hasEnded() }
         #expect(try await client.rest().text.utf8.count < size)
     }
@@ -160,8 +160,7 @@ import Testing
             return try KernelSocket.find(local: client.localPort, remote: bench.lanyard.data.port)?.sendQueue ?? 0 > 0
         }
         try await bench.pass(Self.minute, sparing: client)
-        // The first look may still find that the kernel has sent bytes.
-        try await clock.pass(Self.minute)
+        try await bench.passAgain(Self.minute) { client.hasInput }
         let response = try await client.response()
         let refusal = Refusal(status: 504, type: "upstream-timeout", error: "connection_write_timeout")
         #expect(try refusal.faults(of: response) == [])
