@@ -24,6 +24,16 @@ package struct RoutePreview: Sendable {
         package var target: String
         /// The name of the injected field.
         package var field: String
+        /// What becomes of the request's `Upgrade`; nil: it has none.
+        package var upgrade: Upgrade?
+    }
+
+    /// What becomes of an `Upgrade`.
+    package enum Upgrade: Equatable, Sendable {
+        /// The upstream is asked for this protocol.
+        case forwarded(String)
+        /// The field is dropped, for this reason.
+        case dropped(String)
     }
 
     /// Why there is no preview. A type of its own, because it is about the arguments of a command, not about a request.
@@ -39,21 +49,34 @@ package struct RoutePreview: Sendable {
     /// - Parameters:
     ///   - url: a path, which the first listener gets; or a URL, which the listener of its port gets.
     ///   - host: the `Host` field; nil: the URL's authority, or the listener's address.
+    ///   - fields: further fields, each as `NAME: VALUE`.
     /// - Throws: no request can be made of these.
-    package func outcome(method: String, url: String, host: String?) throws(PreviewError) -> Outcome {
+    package func outcome(
+        method: String, url: String, host: String?, fields: [String] = []
+    ) throws(PreviewError) -> Outcome {
         let (index, target, authority) = try request(url)
         let listener = configuration.listeners[index]
         let shownHost = host ?? authority ?? Self.defaultHost(of: listener)
         for text in [method, target, shownHost] where !text.utf8.allSatisfy({ (0x21...0x7e).contains($0) }) {
             throw .unusable("\(text.debugDescription) has a blank or another byte that no request line has; escape it")
         }
+        for field in fields { try check(field) }
         let names = UserNames(configuration.users.map(\.name))
         let routes = configuration.routes.enumerated().map { index, pair in
             Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
         }
         let table = RouteTable(routes)
-        let text = "\(method) \(target) HTTP/1.1\r\nHost: \(shownHost)\r\n\(callerFields(of: listener))\r\n"
+        let text =
+            "\(method) \(target) HTTP/1.1\r\nHost: \(shownHost)\r\n\(callerFields(of: listener))"
+            + fields.map { "\($0)\r\n" }.joined() + "\r\n"
         return Array(text.utf8).withUnsafeBufferPointer { decide($0, table, listener, index, shownHost) }
+    }
+
+    private func check(_ field: String) throws(PreviewError) {
+        guard let colon = field.firstIndex(of: ":"), colon > field.startIndex,
+            field.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7f })
+        else { throw .unusable("\(field.debugDescription) is not a field; write NAME: VALUE") }
+        guard field[..<colon].lowercased() != "host" else { throw .unusable("Host is given by --host") }
     }
 
     /// The request passes the listener's checks of callers: these are about a client and not about a route.
@@ -75,7 +98,7 @@ package struct RoutePreview: Sendable {
             let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener, for: host), index: index)
             let admission = RequestAdmission(head, in: bytes, table, routes, viaName: [])
             switch admission.decide(rules, capabilities: []) {
-            case .forward(let route, let target): return forwarding(route, target, head, bytes)
+            case .forward(let route, let target): return forwarding(route, target, head, bytes, table)
             case .respondToOptions: return .respondsItself
             case .refuse(let problem, let route): return refusal(problem, route)
             }
@@ -90,15 +113,22 @@ package struct RoutePreview: Sendable {
     }
 
     private func forwarding(
-        _ route: Route, _ target: RequestTarget, _ head: RequestHead, _ bytes: UnsafeBufferPointer<UInt8>
+        _ route: Route, _ target: RequestTarget, _ head: RequestHead, _ bytes: UnsafeBufferPointer<UInt8>,
+        _ table: FieldTable
     ) -> Outcome {
-        .forwarded(
+        let upgrade: Upgrade? =
+            switch UpgradeRequest(of: head, table, in: bytes, on: route) {
+            case .none: nil
+            case .forwarded(let name): .forwarded(String(decoding: name, as: UTF8.self))
+            case .dropped(let obstacle): .dropped(obstacle.explanation)
+            }
+        return .forwarded(
             Forwarding(
                 route: route.settings.name, user: route.settings.user ?? configuration.activeUser,
                 followsActiveUser: route.settings.user == nil,
                 upstream: configuration.routes[route.index].upstream.url,
                 target: RequestHeadWriter.target(target, bytes[run: head.target], on: route),
-                field: route.settings.injectHeader))
+                field: route.settings.injectHeader, upgrade: upgrade))
     }
 
     // MARK: The request

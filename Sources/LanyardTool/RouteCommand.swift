@@ -9,7 +9,7 @@ import LanyardFoundations
 struct RouteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "route", abstract: "Say which route a request would take, or why it would be refused.",
-        usage: "lanyard route METHOD URL [--host HOST] --config PATH",
+        usage: "lanyard route METHOD URL [--host HOST] [--header FIELD]… --config PATH",
         discussion: """
             The request path itself decides; nothing is connected. A URL goes to the listener of its port, a path to the first listener. \
             The check of capabilities, peers and client certificates is left out. Configuration flags are those of run.
@@ -23,6 +23,11 @@ struct RouteCommand: ParsableCommand {
 
     @Option(help: ArgumentHelp("The Host field, if it is not the URL's host.", valueName: "host"))
     var host: String?
+
+    @Option(
+        name: .customLong("header"),
+        help: ArgumentHelp("A further field, such as 'Upgrade: websocket'; may be repeated.", valueName: "field"))
+    var fields: [String] = []
 
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags.", valueName: "flags"))
     var flags: [String] = []
@@ -61,7 +66,7 @@ struct RouteCommand: ParsableCommand {
 
     private func outcome(_ configuration: Configuration) throws -> RoutePreview.Outcome {
         do throws(RoutePreview.PreviewError) {
-            return try RoutePreview(configuration).outcome(method: method, url: url, host: host)
+            return try RoutePreview(configuration).outcome(method: method, url: url, host: host, fields: fields)
         } catch {
             switch error {
             case .unusable(let message): Report.error("error: \(message)")
@@ -82,5 +87,10 @@ struct RouteCommand: ParsableCommand {
         Report.output("upstream: \(forwarding.upstream)")
         Report.output("target:   \(forwarding.target)")
         Report.output("field:    \(forwarding.field)")
+        switch forwarding.upgrade {
+        case .forwarded(let name): Report.output("upgrade:  \(name)")
+        case .dropped(let reason): Report.output("upgrade:  dropped: \(reason)")
+        case nil: break
+        }
     }
 }

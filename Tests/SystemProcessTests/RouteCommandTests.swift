@@ -22,6 +22,10 @@ import Testing
 
     private func route(_ arguments: String..., yaml: String = yaml) async throws -> (
         exit: ServerProcess.Exit, output: [String], errors: String
+    ) { try await route(arguments, yaml: yaml) }
+
+    private func route(_ arguments: [String], yaml: String) async throws -> (
+        exit: ServerProcess.Exit, output: [String], errors: String
     ) {
         let folder = try TemporaryFolder()
         try folder.write("token", "t")
@@ -87,6 +91,34 @@ import Testing
         let other = try await route("GET", "http://api.internal:7402/any")
         #expect(
             other.exit == .code(0) && other.output.first == "route:    rest", "a capability is no matter of a route")
+    }
+
+    @Test(
+        "an Upgrade: the protocol that the upstream is asked for, also of a request with a body, or why it is dropped",
+        arguments: [
+            (["Connection: Upgrade", "Upgrade: TCP"], "tcp"),
+            (["connection: keep-alive, upgrade", "upgrade: tcp", "Content-Length: 28"], "tcp"),
+            (["Upgrade: tcp"], "dropped: Connection does not name upgrade"),
+            (["Connection: Upgrade", "Upgrade: tcp, websocket"], "dropped: Upgrade names several protocols"),
+            (["Connection: Upgrade", "Upgrade: websocket"], "dropped: the route's upgrades do not name the protocol"),
+            (["Connection: Upgrade", "Upgrade: h2c"], "dropped: the route's upgrades do not name the protocol"),
+            (["Connection: Upgrade", "Upgrade:"], "dropped: Upgrade names no protocol"),
+        ])
+    func upgrade(_ fields: [String], _ shown: String) async throws {
+        let yaml = Self.yaml.replacing("{path: /any}", with: "{path: /any}, upgrades: [tcp]")
+        let arguments = ["POST", "/any/exec"] + fields.flatMap { ["--header", $0] }
+        let process = try await route(arguments, yaml: yaml)
+        #expect(process.exit == .code(0), "\(process.errors)")
+        #expect(process.output.first == "route:    rest" && process.output.last == "upgrade:  \(shown)")
+    }
+
+    @Test("further fields are judged as the request path does; Host and what is no field are wrong arguments")
+    func fields() async throws {
+        let origin = try await route("GET", "/any", "--header", "Origin: http://evil.test")
+        #expect(origin.exit == .code(1) && origin.output.contains("refused:  403 origin-not-allowed"))
+        for field in ["Host: x", "no field", ": x", "A: b\r\nC: d"] {
+            #expect(try await route("GET", "/any", "--header", field).exit == .code(64), "\(field.debugDescription)")
+        }
     }
 
     @Test("configuration flags stand before the method, between, or behind the URL")

@@ -55,6 +55,7 @@ final class AccessLog {
             if let side = end.side { member(layout.side, side.rawValue) }
             member(layout.reason, end.reason)
         }
+        if let obstacle = entry.upgradeObstacle { member(layout.upgradeDropped, obstacle.rawValue) }
         number(layout.bytes, entry.bytes)
         writeDuration(from: entry.beganAt, to: entry.endedAt)
         number(layout.retry, entry.retries)
@@ -161,7 +162,8 @@ extension AccessLog {
         let quote: StaticString
         let end: StaticString
         // Before each value.
-        let clientID, route, user, method, path, status, origin, side, reason: StaticString
+        let clientID, route, user, method, path, status, origin, side, reason,
+            upgradeDropped: StaticString
         let bytes, duration, retry, replay, generation: StaticString
 
         static let json = Layout(
@@ -169,12 +171,14 @@ extension AccessLog {
             request: "\",\"level\":\"info\",\"msg\":\"request\",\"event\":\"access\",\"request_id\":\"", quote: "\"",
             end: "}\n", clientID: ",\"client_request_id\":\"", route: ",\"route\":\"", user: ",\"user\":\"",
             method: ",\"method\":\"", path: ",\"path\":\"", status: ",\"status\":", origin: ",\"origin\":\"",
-            side: ",\"side\":\"", reason: ",\"reason\":\"", bytes: ",\"bytes\":", duration: ",\"duration_ms\":",
+            side: ",\"side\":\"", reason: ",\"reason\":\"", upgradeDropped: ",\"upgrade_dropped\":\"",
+            bytes: ",\"bytes\":", duration: ",\"duration_ms\":",
             retry: ",\"retry\":", replay: ",\"replay\":", generation: ",\"generation\":")
         static let text = Layout(
             start: "", request: " info request event=access request_id=", quote: "", end: "\n",
             clientID: " client_request_id=", route: " route=", user: " user=", method: " method=", path: " path=",
-            status: " status=", origin: " origin=", side: " side=", reason: " reason=", bytes: " bytes=",
+            status: " status=", origin: " origin=", side: " side=", reason: " reason=",
+            upgradeDropped: " upgrade_dropped=", bytes: " bytes=",
             duration: " duration_ms=", retry: " retry=", replay: " replay=", generation: " generation=")
     }
 }
@@ -245,6 +249,8 @@ struct AccessEntry {
     var origin: ShardCounters.Origin
     /// nil: the upstream's response was relayed whole.
     var unusualEnd: UnusualEnd?
+    /// nil: no `Upgrade` was dropped.
+    var upgradeObstacle: UpgradeObstacle?
     /// Bytes of the response's body; of a tunnel those for the client.
     var bytes: Int
     var beganAt: Instant

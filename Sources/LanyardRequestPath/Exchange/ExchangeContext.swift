@@ -22,6 +22,8 @@ package final class ExchangeContext: Sendable {
     package let parked: SharedLimit
     /// Which problem responses are logged.
     let refusals = RefusalLog.throttles(of: Problem.names)
+    /// Which dropped upgrades are logged.
+    let droppedUpgrades = RefusalLog.throttles(of: UpgradeObstacle.allCases.map(\.rawValue))
     /// Which failed TLS handshakes of clients are logged.
     let handshakeLog = RefusalLog.throttles(of: HandshakeResult.allCases.map(\.rawValue))
     /// Memory of all buffers: `limits.buffer_bytes_max`.

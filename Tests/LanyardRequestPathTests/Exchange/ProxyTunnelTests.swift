@@ -49,6 +49,25 @@ import Testing
         #expect(tunnels.bench.count("lanyard_upstream_connections") == 0)
     }
 
+    @Test(
+        "a parked upgrade with a body: head and body go with the token, then bytes that came meanwhile are the tunnel's"
+    )
+    func parked() async throws {
+        let tunnels = try TunnelBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(3600)) })
+        let client = try tunnels.connect()
+        let head = TunnelBench.asking.replacing("GET /ws", with: "POST /ws").dropLast()
+        try client.send(head + "Content-Length: 4\r\n\r\nbo")
+        try await eventually("it is parked") { tunnels.bench.count("lanyard_parked_requests") == 1 }
+        try client.send("dyearly")
+        tunnels.bench.publish(generation: 1)
+        let upstream = try tunnels.accept()
+        #expect(try upstream.head().contains("\r\nContent-Length: 4\r\nUpgrade: websocket\r\n"))
+        #expect(try upstream.read(4) == "body")
+        try upstream.send(TunnelBench.granting)
+        #expect(try client.head() == TunnelBench.granted)
+        #expect(try upstream.read(5) == "early")
+    }
+
     @Test("without memory for buffers a tunnel is not read, and goes on when there is some again")
     func withoutMemory() async throws {
         let tunnels = try TunnelBench()

@@ -37,7 +37,8 @@ extension ClientConnection {
         intake.withLoggedHead(isHeadRead: isHeadRead) { head in
             let entry = AccessEntry(
                 id: id, clientID: head.clientID, method: head.method, path: head.path, route: intake.route,
-                user: upstream.user, status: status, origin: origin, unusualEnd: end, bytes: bytes,
+                user: upstream.user, status: status, origin: origin, unusualEnd: end,
+                upgradeObstacle: intake.upgradeObstacle, bytes: bytes,
                 beganAt: intake.beganAt, endedAt: shard.loop.now,
                 retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
                 generation: upstream.generation)

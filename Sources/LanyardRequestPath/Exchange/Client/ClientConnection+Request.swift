@@ -61,7 +61,7 @@ extension ClientConnection {
         switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: isNamedClient) {
         case .forward(let route, let target):
             intake.assign(route)
-            intake.admit(target, upgrade: requestedUpgrade(on: route))
+            admit(target, on: route)
             replay.begin(intake.head.framing, bytesMax: route.settings.replayBodyMax)
             acquireToken()
         case .respondToOptions: respondToOptions()
@@ -69,6 +69,14 @@ extension ClientConnection {
             // The refusal counts for the route.
             if let route { intake.assign(route) }
             refuse(problem)
+        }
+    }
+
+    private func admit(_ target: RequestTarget, on route: Route) {
+        let upgrade = upgradeRequest(on: route)
+        intake.admit(target, upgrade)
+        if case .dropped(let obstacle) = upgrade {
+            shard.log(obstacle) { intake.refusedRequest(intake.requestID(from: shard), isHeadRead: true) }
         }
     }
 

@@ -19,8 +19,7 @@ struct RequestIntake: ~Copyable {
     private(set) var target = RequestTarget.root
     private(set) var route: Route?
     private(set) var body = RequestBody(.none)
-    /// The protocol that the request asks for, as its route spells it.
-    private(set) var upgrade: [UInt8]?
+    private var upgradeRequest = UpgradeRequest.none
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
     /// `target` is the current request's.
@@ -90,11 +89,17 @@ struct RequestIntake: ~Copyable {
     mutating func assign(_ route: Route) { self.route = route }
 
     /// The request is forwarded.
-    mutating func admit(_ target: RequestTarget, upgrade: [UInt8]?) {
+    mutating func admit(_ target: RequestTarget, _ upgrade: UpgradeRequest) {
         self.target = target
-        self.upgrade = upgrade
+        upgradeRequest = upgrade
         isAdmitted = true
     }
+
+    /// The protocol that the upstream is asked for, as the route spells it.
+    var upgrade: [UInt8]? { if case .forwarded(let name) = upgradeRequest { name } else { nil } }
+
+    /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
+    var upgradeObstacle: UpgradeObstacle? { if case .dropped(let obstacle) = upgradeRequest { obstacle } else { nil } }
 
     /// The request's id, created on first use.
     mutating func requestID(from shard: Shard) -> RequestID {
@@ -192,7 +197,7 @@ struct RequestIntake: ~Copyable {
         isAdmitted = false
         keptHead = nil
         route = nil
-        upgrade = nil
+        upgradeRequest = .none
         guard let buffer else { return }
         if buffer.used < buffer.count { buffer.compact() } else { releaseBuffer(to: shard) }
     }

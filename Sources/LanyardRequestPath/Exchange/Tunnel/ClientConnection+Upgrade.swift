@@ -4,15 +4,10 @@ import Logging
 
 /// Upgrades (http-rules.md 15): whether a request asks for one, whether a 101 grants it, and the tunnel that follows.
 extension ClientConnection {
-    /// The protocol that the request asks for and the route allows, as the route spells it. nil: the request is an
-    /// ordinary one (http-rules.md 15.1).
-    func requestedUpgrade(on route: Route) -> [UInt8]? {
-        let head = intake.head
-        guard head.traits.contains(.upgrade), head.connection.hasUpgrade, head.minorVersion > 0,
-            let buffer = intake.buffer, head.framing == .none || head.framing == .length(0),
-            let asked = Self.onlyProtocol(buffer.table, buffer.bytes)
-        else { return nil }
-        return route.upgrades.first { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(asked) } }
+    /// What becomes of the request's `Upgrade`. One that is dropped is logged.
+    func upgradeRequest(on route: Route) -> UpgradeRequest {
+        guard let buffer = intake.buffer else { return .none }
+        return UpgradeRequest(of: intake.head, buffer.table, in: buffer.bytes, on: route)
     }
 
     /// The only member of all `Upgrade` lines; nil if there are none or several.
@@ -27,12 +22,17 @@ extension ClientConnection {
         return only
     }
 
-    /// Handles a 101. The tunnel begins if the granted protocol is the one that was asked for (http-rules.md 13.4).
+    /// Handles a 101. The tunnel begins if the request was sent whole and the granted protocol is the one that was asked
+    /// for (http-rules.md 13.4, 15.4).
     ///
     /// - Parameter after: the bytes behind the 101, which belong to the tunnel.
     func switchProtocols(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer
     ) {
+        // The client cannot change the protocol within a message (RFC 9110 §7.8).
+        guard exchange.request == .sent else {
+            return perform(exchange.upstreamFailed(.malformed("a 101 before the end of the request's body")))
+        }
         guard let upgrade = intake.upgrade, let connection = upstream.connection, let token = upstream.token,
             response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
