@@ -10,6 +10,7 @@ struct MessageReading {
     /// The message's meaning; of a refused one whatever came before the fault.
     private(set) var meaning: [UInt8] = []
     private var used = 0
+    private var isResponse = false
 
     init(_ message: HTTPMessage) {
         // Behind the bytes stands one that belongs to no message: an empty message has an address as well.
@@ -17,6 +18,7 @@ struct MessageReading {
     }
 
     private mutating func read(_ kind: HTTPMessage.Kind, _ bytes: Bytes) {
+        isResponse = kind != .request
         do throws(HeadError) {
             let framing =
                 kind == .request
@@ -105,7 +107,7 @@ struct MessageReading {
         defer { room.deallocate() }
         room.copyBytes(from: rest)
         let run = UnsafeMutableRawBufferPointer(rebasing: room[0..<rest.count])
-        var reader = ChunkedReader()
+        var reader = ChunkedReader(takesTrailingBlanks: isResponse)
         var position = 0
         let count = try reader.gather(run, from: &position)
         guard reader.isDone else { return end(bytes, body: Array(run[0..<count]), trailers: []) }

@@ -33,6 +33,22 @@ import Testing
         #expect(ChunkedReading.of(text) == .error(.malformed))
     }
 
+    @Test(
+        "in a response blanks may stand before the end of a size line; elsewhere they are malformed as ever",
+        arguments: ["3 ", "3\t", "3  \t  ", "3;a ", "3;a=b\t", "3;a=\"b\"  ", "3 ;a ;b  ", "000000000000003 "])
+    func trailingBlanks(_ line: String) {
+        for text in [
+            "\(line)\r\nabc\r\n0\r\n\r\n", "3\r\nabc\r\n\(line.replacing("3", with: "0"))\r\nT: 1\r\n\r\n",
+        ] {
+            #expect(ChunkedReading.of(text) == .error(.malformed))
+            #expect(ChunkedReading.of(text, takesTrailingBlanks: true) == .whole("abc", used: text.utf8.count))
+        }
+        for text in ["3 4\r\n", " 3\r\n", "3 \n", "3 \r3", "3; \r\n", "3;a= \r\n", "3 =\r\n", "3 a\r\n", "3;a b\r\n"] {
+            #expect(
+                ChunkedReading.of(text, takesTrailingBlanks: true) == .error(.malformed), "\(text.debugDescription)")
+        }
+    }
+
     @Test("2^63-1 is a size")
     func largestSize() { #expect(ChunkedReading.of("7fffffffffffffff\r\nabc") == .part("abc")) }
 

@@ -9,18 +9,22 @@ enum ChunkedReading: Equatable {
     case error(HeadError.Kind)
 
     /// Reads in many cuts, by `next` and by `gather`; differing results are an issue of their own.
-    static func of(_ text: String, at location: SourceLocation = #_sourceLocation) -> ChunkedReading {
+    static func of(
+        _ text: String, takesTrailingBlanks: Bool = false, at location: SourceLocation = #_sourceLocation
+    ) -> ChunkedReading {
         let bytes = text.unicodeScalars.map { UInt8($0.value) }
         let ways = Cuts.of(bytes.count)
-        let results = ways.map { pieces(bytes, $0) } + ways.map { gathered(bytes, $0) }
+        let results =
+            ways.map { pieces(bytes, $0, takesTrailingBlanks) }
+            + ways.map { gathered(bytes, $0, takesTrailingBlanks) }
         for result in results where result != results[0] {
             Issue.record("cut whole: \(results[0]), cut otherwise: \(result)", sourceLocation: location)
         }
         return results[0]
     }
 
-    private static func pieces(_ bytes: [UInt8], _ cuts: [Int]) -> ChunkedReading {
-        var reader = ChunkedReader()
+    private static func pieces(_ bytes: [UInt8], _ cuts: [Int], _ takesTrailingBlanks: Bool) -> ChunkedReading {
+        var reader = ChunkedReader(takesTrailingBlanks: takesTrailingBlanks)
         var body: [UInt8] = []
         var start = 0
         do throws(HeadError) {
@@ -58,8 +62,8 @@ enum ChunkedReading: Equatable {
         return try body(Bytes(start: copy.baseAddress, count: run.count))
     }
 
-    private static func gathered(_ bytes: [UInt8], _ cuts: [Int]) -> ChunkedReading {
-        var reader = ChunkedReader()
+    private static func gathered(_ bytes: [UInt8], _ cuts: [Int], _ takesTrailingBlanks: Bool) -> ChunkedReading {
+        var reader = ChunkedReader(takesTrailingBlanks: takesTrailingBlanks)
         var body: [UInt8] = []
         var start = 0
         do throws(HeadError) {

@@ -60,6 +60,41 @@ import Testing
     @Test("6.1 Every other chunk size is refused", arguments: ["+1", "00000000000000001", "8000000000000000"])
     func noSizes(_ size: String) async throws { try await refused("\(size)\r\na\r\n0\r\n\r\n") }
 
+    @Test(
+        "6.1 Blanks before the end of a chunk-size line are taken in responses and refused in requests",
+        arguments: ["3 ", "3\t", "3 \t    ", "0003  ", "3;a=b ", "3 ; a\t", "3;a=\"b\" ", "3;a ;b  "])
+    func blanks(_ size: String) async throws {
+        for line in [size, "3"] {
+            let chunks = "\(line)\r\nabc\r\n\(size.replacing("3", with: "0"))\r\n"
+            for trailer in ["", "T: 1\r\n"] {
+                try await bench.startOver()
+                bench.script { _ in .bytes(Wire.bytes(Self.responseHead + chunks + trailer + "\r\n")) }
+                let client = try await bench.connect()
+                try await client.send(HTTPBench.plain("/"))
+                #expect(try await client.head() == Self.responseHead)
+                #expect(try await client.read(13) == "3\r\nabc\r\n0\r\n\r\n")
+                // Both connections are in step.
+                try await client.send(HTTPBench.plain("/next"))
+                #expect(try await client.head() == Self.responseHead)
+                #expect(bench.received.count == 1)
+            }
+            try await bench.cuts(Self.request("/cut", "2\r\nok\r\n" + chunks + "\r\n") + HTTPBench.plain("/behind"))
+        }
+    }
+
+    @Test(
+        "6.1 Other blanks in a chunk-size line are refused in responses as well",
+        arguments: [" 3", "\t3", "3 3", "3; ", "3;a= "])
+    func otherBlanks(_ size: String) async throws { try await refused("\(size)\r\nabc\r\n0\r\n\r\n") }
+
+    @Test("6.1 Padded sizes of a long response are no extensions, whose sum is limited; a line is")
+    func padded() async throws {
+        let chunks = String(repeating: "1         \r\na\r\n", count: 4000)
+        bench.script { _ in .bytes(Wire.bytes(Self.responseHead + chunks + "0         \r\n\r\n")) }
+        #expect(try await bench.ask(HTTPBench.plain("/")).body.count == 4000)
+        try await bench.drops(Self.responseHead + "1" + String(repeating: " ", count: 4096) + "\r\na\r\n0\r\n\r\n")
+    }
+
     @Test("6.1 A size of up to 2^63-1 is taken for what it says, both ways")
     func longest() async throws {
         let client = try await bench.connect()

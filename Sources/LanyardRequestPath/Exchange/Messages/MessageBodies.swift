@@ -45,7 +45,7 @@ struct ResponseBody {
     let framing: BodyFraming
     let delivery: Delivery
     private var left: Int
-    private var chunks = ChunkedReader()
+    private var chunks = ChunkedReader(takesTrailingBlanks: true)
     private(set) var isEnded: Bool
 
     init(_ framing: BodyFraming, delivery: Delivery) {
