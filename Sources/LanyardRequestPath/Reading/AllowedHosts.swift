@@ -28,6 +28,8 @@ package struct AllowedHosts: Sendable {
                 if allowed.withUnsafeBufferPointer({ $0.equalsIgnoringCase(value) }) { return .allowed }
             }
         }
+        // A target without authority, such as that of a unix socket, has an empty `Host` (RFC 9112 §3.2).
+        if values == nil, value.isEmpty { return .allowed }
         guard let (host, _) = HostValue.split(value) else { return .malformed }
         guard values != nil else { return .allowed }
         if allowsLiterals, isLiteral(value[run: host]) { return .allowed }

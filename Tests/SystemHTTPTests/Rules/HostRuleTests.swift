@@ -25,6 +25,12 @@ import Testing
         try await HTTPBench.start { plan in
             plan.listener = ""
             plan.isUnix = true
+            plan.routes = """
+                {name: client, match: {path: /client}, upstream: "UP", host: client},
+                {name: fixed, match: {path: /fixed}, upstream: "UP", host: {value: "api.internal:81"}},
+                {name: named, match: {path: /named, hosts: [named.test]}, upstream: "UP"},
+
+                """
         }
     }
     private static let strict = Task { try await HTTPBench.start() }
@@ -55,6 +61,40 @@ import Testing
             try await unix.refuses(request("Host: u@localhost", line: line))
         }
         try await bench.refuses(request("Host: "))
+    }
+
+    @Test(
+        "4.1 Over a unix socket an empty Host is lawful; the upstream gets its own, and a missing or second one is refused"
+    )
+    func empty() async throws {
+        let unix = try await Self.unix.value
+        for (line, host, via) in [
+            ("GET / HTTP/1.1", "localhost", "1.1"), ("GET /client HTTP/1.1", "localhost", "1.1"),
+            ("GET /fixed HTTP/1.1", "api.internal:81", "1.1"), ("GET /client HTTP/1.0", "localhost", "1.0"),
+            ("GET /named HTTP/1.1", "localhost", "1.1"),
+        ] {
+            for field in ["Host:", "Host: ", "hOST: \t "] {
+                try await unix.startOver()
+                #expect(try await unix.ask(request(field, "A: 1", line: line)).status == 200, "\(line) \(field)")
+                let target = String(line.dropLast(9))
+                let head = HTTPBench.forwarded(target, ["A: 1"], via: via)
+                #expect(unix.received == [head.replacing("Host: up", with: "Host: \(host)")])
+            }
+        }
+        try await unix.startOver()
+        #expect(try await unix.ask(request("Host:", line: "OPTIONS * HTTP/1.1")).status == 200)
+        let denied = try await unix.ask(request("Host:", "Origin: null"))
+        #expect(denied.status == 403)
+        try await unix.refuses(request())
+        for lines in [["Host:", "Host:"], ["Host:", "Host: localhost"]] {
+            try await unix.refuses(request(lines[0], lines[1]))
+        }
+        // An absolute target has an authority, and Host must be equal to it.
+        try await unix.refuses(request("Host:", line: "GET http://localhost/ HTTP/1.1"))
+        for value in ["", " "] {
+            try await bench.refuses(request("Host:\(value)"))
+            try await bench.refuses(request("Host:\(value)", line: "GET / HTTP/1.0"))
+        }
     }
 
     @Test("4.2 A well-formed Host that is not on the list, name and port, gets 421")

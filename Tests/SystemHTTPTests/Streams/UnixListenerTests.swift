@@ -71,6 +71,44 @@ import Testing
         #expect(try await lanyard.terminate() == .code(143))
     }
 
+    @Test("data, health and admin take an empty Host and refuse a missing one; curl sends the first by -H 'Host;'")
+    func emptyHost() async throws {
+        let upstream = try RawServer()
+        let (health, admin) = (folder.file("health"), folder.file("admin"))
+        let configuration = try folder.write(
+            "lanyard.yaml",
+            """
+            listeners: [{address: "unix:\(path)"}]
+            health: {address: "unix:\(health)"}
+            admin: {address: "unix:\(admin)"}
+            identities: {fixed: {static: {token_file: \(token)}}}
+            users: {alice: {identity: fixed}}
+            routes: [{name: all, upstream: "http://\(upstream.endpoint)", host: client}]
+
+            """)
+        let lanyard = try start(configuration)
+        try await eventually("it is ready") {
+            (try? await RawClient.ask(.unix(health), "GET", "/readyz"))?.status == 200
+        }
+        for (socket, target) in [(path, "/x"), (health, "/livez"), (health, "/metrics"), (admin, "/v1/status")] {
+            for field in ["Host:", "Host: "] {
+                let client = try RawClient(.unix(socket))
+                defer { client.close() }
+                try client.send("GET \(target) HTTP/1.1\r\n\(field)\r\n\r\n")
+                #expect(try client.response().status == 200, "\(target) \(field)")
+                try client.send("GET \(target) HTTP/1.1\r\n\r\n")
+                #expect(try client.response().status == 400, "\(target)")
+            }
+            let curl = try ServerProcess(
+                "/usr/bin/curl",
+                ["-s", "-f", "-o", "/dev/null", "-H", "Host;", "--unix-socket", socket, "http://x\(target)"])
+            #expect(try await curl.waitForExit() == .code(0), "\(target)")
+        }
+        let hosts = upstream.requests.map { $0["Host"] }
+        #expect(hosts == Array(repeating: "\(upstream.endpoint)", count: 3))
+        #expect(try await lanyard.terminate() == .code(143))
+    }
+
     @Test(
         "a link that takes the socket's place as soon as it is bound: nothing is changed behind it, and nothing listens",
         .enabled("needs strace and root") { SystemCallTrace.isPossible && getuid() == 0 })

@@ -52,9 +52,11 @@ package struct RequestHeadWriter {
         Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
         out.write(" HTTP/1.1\r\nHost: " as StaticString)
         switch route.settings.host {
-        case .client where head.host >= 0: out.write(table.value(head.host, in: bytes))
+        // Over a unix socket the client's may be empty.
+        case .client where head.host >= 0 && !table.value(head.host, in: bytes).isEmpty:
+            out.write(table.value(head.host, in: bytes))
         case .value(let value): out.write(value)
-        default: out.write(authority)
+        case .client, .upstream: out.write(authority)
         }
         out.write("\r\n" as StaticString)
     }
