@@ -14,8 +14,9 @@ package struct LimitSettings: Equatable, Sendable {
     package var requestLineBytesMax = 16 << 10
     /// A whole request head, from its first byte (408 beyond).
     package var headerTimeout = Duration.seconds(10)
-    /// A kept-alive client connection without a byte.
-    package var idleTimeout = Duration.seconds(90)
+    /// A kept-alive client connection without a byte. Longer than clients keep idle connections (Go, hyper and cloudflared: 90 s): if
+    /// both sides close at the same time, the client's next request can meet the close.
+    package var idleTimeout = Duration.seconds(120)
     /// Requests that wait for a token or an upstream connection, all users and routes together (503 `overloaded` beyond).
     package var parkedRequestsMax = 1024
     /// All buffers of all shards together.

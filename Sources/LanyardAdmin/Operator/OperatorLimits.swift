@@ -9,8 +9,9 @@ package struct OperatorLimits: Equatable, Sendable {
     package var rejectionsMax = 16
     /// A whole head, from its first byte. The first head of a connection: from accept.
     package var headTimeout = Duration.seconds(5)
-    /// A kept connection without a byte.
-    package var idleTimeout = Duration.seconds(60)
+    /// A kept connection without a byte. Longer than the usual intervals of scrapes and probes (60 s, 120 s): if this side closed at
+    /// that moment, a scrape would be lost.
+    package var idleTimeout = Duration.seconds(130)
     /// A client that reads no byte of a response.
     package var writeTimeout = Duration.seconds(10)
     /// After the last response of a connection. Input in this time is read and discarded.

@@ -51,7 +51,7 @@ extension ConfigurationKeys {
         .init(
             "limits.header_timeout", .value(.duration(moment)), "10s",
             "A whole request head, from its first byte; 408 beyond."),
-        .init("limits.idle_timeout", .value(.duration(moment)), "90s", "A kept-alive client without a byte."),
+        .init("limits.idle_timeout", .value(.duration(moment)), "120s", "A kept-alive client without a byte."),
         .init(
             "limits.parked_requests_max", .value(.integer(0...1_000_000)), "1024",
             "Requests that wait for a token or an upstream connection; 503 `overloaded` beyond."),

@@ -2,8 +2,9 @@ import LanyardFoundations
 
 /// Idle connections: the last used is reused first.
 extension UpstreamPool {
-    /// How long an idle connection is kept (http-rules.md 8).
-    private static let idleTimeout = Duration.seconds(30)
+    /// How long an idle connection is kept (http-rules.md 8). Shorter than the 30 s after which some servers close theirs: a request
+    /// that is sent at that moment would be lost.
+    private static let idleTimeout = Duration.milliseconds(29_500)
 
     /// An idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other accounts
     /// are closed.

@@ -15,7 +15,27 @@ import Testing
         clock.stop()
     }
 
-    @Test("8 An idle pooled connection is closed after 30 s")
+    @Test("8 An idle client is closed after 120 s by default: later than the 90 s and 118 s of usual clients")
+    func idleClient() async throws {
+        let client = try await bench.connect()
+        #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
+        try await bench.pass(.seconds(120), sparing: client)
+        #expect(try await client.rest() == ("", false))
+    }
+
+    @Test("8 An idle probe is closed after 130 s: a scrape each 60 s or 120 s meets no close")
+    func idleProbe() async throws {
+        let scraper = try await Wire.connect(to: bench.lanyard.health)
+        let scrape = "GET /livez HTTP/1.1\r\nHost: \(bench.lanyard.health)\r\n\r\n"
+        for interval in [0, 60, 120] {
+            try await clock.pass(.seconds(interval))
+            #expect(try await scraper.ask(scrape).status == 200, "after \(interval) s")
+        }
+        try await bench.pass(.seconds(130), sparing: scraper)
+        #expect(try await scraper.rest() == ("", false))
+    }
+
+    @Test("8 An idle pooled connection is closed after 29.5 s: earlier than the 30 s of usual servers")
     func pooled() async throws {
         let client = try await bench.connect()
         try await client.send(HTTPBench.plain("/hand"))
@@ -23,9 +43,9 @@ import Testing
         _ = try await peer.head()
         try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         #expect(try await client.response().status == 200)
-        try await clock.pass(.seconds(29))
+        try await clock.pass(.milliseconds(29_450))
         #expect(!peer.hasInput)
-        try await clock.pass(.seconds(2))
+        try await clock.pass(.milliseconds(500))
         #expect(try await peer.rest() == ("", false))
     }
 
