@@ -11,11 +11,12 @@ import Logging
 /// Connects to every identity service and upstream of a configuration, all at the same time: for `lanyard check --online`.
 ///
 /// The code is that of the request path and of the identity calls, with their TLS, their time limits and the addresses that they refuse.
-/// Each connection is closed after its handshake. No request and no credential is sent.
+/// Each connection is closed after its handshake. An identity service that is reached is asked for the location of the app, which every
+/// client asks for before its login; no other request and no credential is sent.
 package struct OnlineCheck: Sendable {
     /// What has become of one connection.
     package struct Finding: Equatable, Sendable {
-        /// The connection came about, and the handshake with it.
+        /// The connection came about, and the handshake with it; an identity service knows the app.
         package var isReached: Bool
         /// One line: what, where, and how it is connected or why not.
         package var text: String
@@ -68,9 +69,15 @@ package struct OnlineCheck: Sendable {
                 logger: log)
             let place = "identity \(identity.name) \(app.baseURL)"
             return { reply in
-                service.connect { result in
-                    service.stop()
-                    reply(Self.finding(place, result))
+                service.connect { connection in
+                    guard case .success = connection else {
+                        service.stop()
+                        return reply(Self.finding(place, connection))
+                    }
+                    service.locate { located in
+                        service.stop()
+                        reply(Self.finding(place, located.flatMap { connection }))
+                    }
                 }
             }
         }

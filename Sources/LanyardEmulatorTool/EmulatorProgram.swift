@@ -29,10 +29,15 @@ enum EmulatorProgram {
             )
             if !message.isEmpty {
                 // Requested help is output, not an error.
-                if status == 0 { CommandOutput.print(message) } else { CommandOutput.log(message) }
+                if status == 0 { CommandOutput.print(message) } else { CommandOutput.log(lowercased(message)) }
             }
             CommandOutput.exit(status)
         }
+    }
+
+    /// The parser's message in the form of all other errors.
+    private static func lowercased(_ message: String) -> String {
+        message.hasPrefix("Error: ") ? "error: " + message.dropFirst("Error: ".count) : message
     }
 
     /// Refuses a first word that is no command. The parser would give it to `serve`, and call it an unexpected argument.

@@ -40,7 +40,8 @@ struct MailCommand: ParsableCommand {
 
     func run() throws {
         guard let mail = try newest() else {
-            Self.report("there is no mail to \(email)")
+            Self.report(
+                "there is no mail to \(email); mails are of apps whose seed has confirmation: email, --demo has none")
             throw ExitCode(1)
         }
         CommandOutput.print(json ? Self.json(mail) : Self.lines(mail))

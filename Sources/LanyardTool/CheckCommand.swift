@@ -33,8 +33,8 @@ struct CheckCommand: ParsableCommand {
 
     @Flag(
         help: """
-            Connect to each identity service and upstream as well, without a request or a credential, and say what came of \
-            it: exit 69 if one is not reached.
+            Connect to each identity service and upstream as well, ask each service whether it knows the app, without a \
+            credential, and say what came of it: exit 69 if one cannot be used.
             """)
     var online = false
 
@@ -102,7 +102,7 @@ struct CheckCommand: ParsableCommand {
         let missing = findings.count { !$0.isReached }
         guard missing > 0 else { return }
         Report.error(
-            "error: \(missing) of \(findings.count) identities and upstreams \(missing == 1 ? "was" : "were") not reached"
+            "error: \(missing) of \(findings.count) identities and upstreams cannot be used"
         )
         throw ExitCode(69)
     }

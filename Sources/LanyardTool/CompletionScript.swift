@@ -57,7 +57,7 @@ enum CompletionScript {
                 "    case \"${prev}\" in", "    \(files))", "        __lanyard_add_completions -f", "        return",
                 "        ;;",
             ] + choices + ["    esac"]
-        return changed(lines) { line in
+        return changed(withFileNames(lines)) { line in
             if let rest = line.suffix(behind: "    non_repeating_flags=(") {
                 return ["    non_repeating_flags=(\(switches) \(rest)"]
             }
@@ -65,6 +65,16 @@ enum CompletionScript {
                 return ["    non_repeating_options=(\(options) \(rest)"]
             }
             return line.hasPrefix("    __lanyard_offer_flags_options ") ? [line] + values : nil
+        }
+    }
+
+    /// Marks completions as names of files only where they are: bash adds a slash to each word that is also the name of a folder here.
+    private static func withFileNames(_ lines: [String]) -> [String] {
+        lines.flatMap { line in
+            if line == "__lanyard_add_completions() {" {
+                return [line, "    [[ \" ${*} \" = *' -'[df]' '* ]] && compopt -o filenames 2>/dev/null"]
+            }
+            return [line == "complete -o filenames -F _lanyard lanyard" ? "complete -F _lanyard lanyard" : line]
         }
     }
 

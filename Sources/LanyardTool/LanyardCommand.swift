@@ -45,7 +45,7 @@ struct LanyardCommand: ParsableCommand {
         }
         do {
             try MistypedCommand.check(arguments[...], of: Self.self)
-            var command = try parseAsRoot(RouteCommand.withFlagsLast(arguments))
+            var command = try parseAsRoot(RouteCommand.prepared(arguments))
             try command.run()
             Report.exit(0)
         } catch {
@@ -55,7 +55,7 @@ struct LanyardCommand: ParsableCommand {
                 if status == 0 {
                     Report.output(OperatorText(page: CompletionScript.completed(message, arguments)))
                 } else {
-                    Report.error(OperatorText(page: message))
+                    Report.error(OperatorText(page: ParserMessage.text(message)))
                 }
             }
             Report.exit(status)

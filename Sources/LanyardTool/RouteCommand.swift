@@ -9,13 +9,13 @@ import LanyardFoundations
 struct RouteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "route", abstract: "Say which route a request would take, or why it would be refused.",
-        usage: "lanyard route METHOD URL [--host HOST] [--header FIELD]… --config PATH",
+        usage: "lanyard route [METHOD] URL [--host HOST] [--header FIELD]… --config PATH",
         discussion: """
             The request path itself decides; nothing is connected. A URL goes to the listener of its port, a path to the first listener. \
             The check of capabilities, peers and client certificates is left out. Configuration flags are those of run.
             """)
 
-    @Argument(help: "The method, such as GET.")
+    @Argument(help: "The method; GET if it is left out.")
     var method: String
 
     @Argument(help: "A path such as /orders/1, or a URL as the client writes it.")
@@ -32,9 +32,11 @@ struct RouteCommand: ParsableCommand {
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags.", valueName: "flags"))
     var flags: [String] = []
 
-    /// The command line with the configuration flags of `route` at its end: the parser takes flags that it does not know behind the method
-    /// and the URL only.
-    static func withFlagsLast(_ arguments: [String]) -> [String] {
+    /// The command line with the configuration flags of `route` at its end, and with GET for a method that is left out: the parser takes
+    /// flags that it does not know behind the method and the URL only.
+    ///
+    /// - Throws: 64 if the URL is missing. The parser would take the value of a configuration flag for it.
+    static func prepared(_ arguments: [String]) throws -> [String] {
         guard arguments.first == configuration.commandName else { return arguments }
         var words: [String] = []
         var flags: [String] = []
@@ -48,7 +50,28 @@ struct RouteCommand: ParsableCommand {
             flags.append(word)
             if word == flag.name, flag.value != .boolean, let value = rest.popFirst() { flags.append(value) }
         }
-        return words + flags
+        return try withMethod(words) + flags
+    }
+
+    /// A single word with a slash or a question mark is a URL without its method.
+    private static func withMethod(_ words: [String]) throws -> [String] {
+        var places: [Int] = []
+        var index = 1
+        while index < words.count {
+            if ["--host", "--header"].contains(words[index]) {
+                index += 1
+            } else if !words[index].hasPrefix("-") {
+                places.append(index)
+            }
+            index += 1
+        }
+        guard places.count == 1, !words.contains(where: { ["-h", "--help"].contains($0) }) else { return words }
+        guard words[places[0]].contains(where: { "/?".contains($0) }) else {
+            throw CommandFailure.usage(
+                "lanyard route: no URL follows \(ConfigurationText.quoted(words[places[0]]))",
+                "give a path such as /orders/1, or a URL as the client writes it")
+        }
+        return words[..<places[0]] + ["GET"] + words[places[0]...]
     }
 
     func run() throws {

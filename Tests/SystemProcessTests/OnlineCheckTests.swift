@@ -4,7 +4,8 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// `lanyard check --online`: each identity service and upstream is connected to, and gets no request.
+/// `lanyard check --online`: each identity service and upstream is connected to; a service is asked for the app's location, and nothing
+/// else is sent.
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct OnlineCheckTests {
     fileprivate struct Outcome {
@@ -135,7 +136,7 @@ struct OnlineCheckTests {
         }
         let outcome = try await check(routes: routes)
         #expect(outcome.exit == .code(69))
-        #expect(outcome.errors == "error: 9 of 9 identities and upstreams were not reached")
+        #expect(outcome.errors == "error: 9 of 9 identities and upstreams cannot be used")
         for (failure, upstream) in zip(Failure.all, upstreams) {
             let line = outcome.line(failure.name)
             #expect(line.hasPrefix("FAILED upstream \(failure.name) \(upstream.url): TLS failed: "), "\(line)")
@@ -169,7 +170,7 @@ struct OnlineCheckTests {
         // Where there is no name server, its silence is the cause.
         let unknown = outcome.line("unknown")
         #expect(unknown.contains("cannot be resolved") || unknown.contains("not resolved in time"), "\(unknown)")
-        #expect(outcome.errors == "error: 5 of 6 identities and upstreams were not reached", "\(outcome.lines)")
+        #expect(outcome.errors == "error: 5 of 6 identities and upstreams cannot be used", "\(outcome.lines)")
         withExtendedLifetime((waiting, fine)) {}
     }
 
@@ -191,12 +192,12 @@ struct OnlineCheckTests {
         #expect(try network.visits() == [])
     }
 
-    @Test("identity services are connected to with their own TLS, and get neither a request nor a credential")
+    @Test("identity services are connected to with their own TLS, asked for the app's location, and get no credential")
     func identities() async throws {
         let server = try RawServer()
         let upstream = "upstream: \"http://\(server.endpoint)\""
         let (good, demanding) = (try await TLSUpstream.start(), try await TLSUpstream.start(mode: "1.2 demand"))
-        let plain = try RawServer()
+        let plain = try await EmulatorProcess.start(tokens: "1h")
         let speaksPlain = try await TLSUpstream.start(mode: "plain")
         let closed = try FaultGate(before: .tcp(1), mode: .refuse)
         let trust = "tls: {ca_file: \(good.folder.file("ca.pem"))}"
@@ -208,6 +209,8 @@ struct OnlineCheckTests {
                 ("demanding", "\(service(demanding.url)), \(trust)"), ("plain", service("http://\(plain.endpoint)")),
                 ("wrong", "\(service(speaksPlain.url)), \(trust)"), ("refused", service("http://\(closed.endpoint)")),
                 ("unknown", service("https://no-such-name.invalid")),
+                ("other", "app_services: {app_id: demo-typos, base_url: \"http://\(plain.endpoint)\"}"),
+                ("upstream", service("http://\(server.endpoint)")),
             ])
         #expect(outcome.exit == .code(69))
         let expected = try Regex("ok identity good \(good.url) 127.0.0.1:\(good.port)\(Self.until)")
@@ -216,15 +219,18 @@ struct OnlineCheckTests {
         for (name, words) in [
             ("untrusted", "no trust in the identity service's TLS connection"),
             ("demanding", "TLS could not be agreed with the identity service"),
-            ("wrong", "TLS could not be agreed with the identity service"), ("refused", "onnect"),
-            ("unknown", "esolv"),
+            ("wrong", "TLS could not be agreed with the identity service"),
+            ("refused", "(connecting failed: Connection refused)"), ("unknown", "(its name cannot be resolved)"),
+            ("other", "it knows no app demo-typos; check app_id and base_url"), ("upstream", "it names no hostname"),
         ] {
             let line = outcome.line(name)
             #expect(line.hasPrefix("FAILED identity \(name) http") && line.contains(words), "\(line)")
         }
-        #expect(outcome.lines.count == 8 && outcome.errors.contains("5 of 8"), "\(outcome.lines)\n\(outcome.errors)")
-        #expect(good.requests.isEmpty && demanding.requests.isEmpty)
-        #expect((plain.records + server.records).allSatisfy { $0.bytes.isEmpty })
+        #expect(outcome.lines.count == 10 && outcome.errors.contains("7 of 10"), "\(outcome.lines)\n\(outcome.errors)")
+        let location = "/api/client/v2.0/app/demo-abcde/location"
+        #expect(good.requests == ["request GET \(location)"] && demanding.requests.isEmpty)
+        #expect(server.requests.map(\.target) == [location])
+        #expect(server.requests.allSatisfy { $0["Authorization"] == nil })
     }
 
     @Test("a wrong configuration connects to nothing; --online beside --print-config is wrong usage")

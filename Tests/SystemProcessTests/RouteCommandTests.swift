@@ -53,6 +53,18 @@ import Testing
         #expect(named.output.contains("upstream: unix:/run/up.sock") && named.output.contains("target:   /x"))
     }
 
+    @Test("a method that is left out is GET, wherever flags stand; a method alone lacks its URL")
+    func withoutMethod() async throws {
+        let whole = try await route("GET", "/orders/7?q=1")
+        #expect(whole.exit == .code(0))
+        #expect(try await route("/orders/7?q=1") == whole)
+        #expect(try await route("--shards", "1", "/orders/7?q=1") == whole)
+        let named = try await route("--host", "named.internal:7400", "/x")
+        #expect(named.output == (try await route("GET", "/x", "--host", "named.internal:7400")).output)
+        let alone = try await route("GET")
+        #expect(alone.exit == .code(64) && alone.errors.contains("no URL follows \"GET\""))
+    }
+
     @Test(
         "the hosts of a socket of the service manager are those of allowed_hosts and of routes",
         arguments: [

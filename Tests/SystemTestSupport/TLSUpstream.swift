@@ -74,6 +74,8 @@ final class TLSUpstream: Sendable {
                 return False
             if path == "/big": text = b"y" * 5000000
             elif path == "/certificate": text = tls.getpeercert()["serialNumber"].encode()
+            # An identity service's location of an app.
+            elif path.endswith("/location"): text = b'{"hostname": ""}'
             elif method == "POST": text = hashlib.sha256(body).hexdigest().encode()
             else:
                 facts = [tls.version(), str(tls.session_reused), str(peer), str(tls.selected_alpn_protocol())]

@@ -115,6 +115,11 @@ package final class AppServicesIdentity: IdentityService {
         }
     }
 
+    /// Asks for the service's origin, as the first call of a session does. Fails if the service does not know the app.
+    package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        begin(fail: { reply(.failure($0)) }) { _, _ in reply(.success(())) }
+    }
+
     // MARK: The three calls
 
     /// The credential is read first, so that a missing file is reported although the service is down.

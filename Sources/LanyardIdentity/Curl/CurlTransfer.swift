@@ -473,7 +473,14 @@ final class CurlTransfer {
             return "its head is larger than 64 KiB or its body larger than \(request.responseBytesMax >> 20) MiB"
         }
         switch code {
-        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_OPERATION_TIMEDOUT,
+        // The words of an upstream's failures, for the same causes.
+        case CURLE_COULDNT_RESOLVE_HOST: return "its name cannot be resolved"
+        case CURLE_COULDNT_RESOLVE_PROXY: return "the name of the proxy cannot be resolved"
+        case CURLE_COULDNT_CONNECT:
+            var error = 0
+            guard lanyard_curl_get_long(easy, CURLINFO_OS_ERRNO, &error) == CURLE_OK, error != 0 else { fallthrough }
+            return "connecting failed: \(Errno.text(of: CInt(error)))"
+        case CURLE_OPERATION_TIMEDOUT,
             CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE:
             let long = String(cString: errorBuffer).filter { ("\u{20}"..."\u{7e}").contains($0) }.prefix(200)
             return long.isEmpty ? short : String(long)

@@ -54,6 +54,19 @@ import Testing
         let run = try await CommandRun(arguments)
         #expect(run.exit == .code(64) && run.output.isEmpty, "\(run.errors)")
         #expect(!run.errors.isEmpty)
+        // One form for all errors, whichever layer finds them.
+        #expect(run.errors[0].hasPrefix("error: ") && !run.errors.contains { $0.hasPrefix("Error") }, "\(run.errors)")
+    }
+
+    @Test("an error of the parser has the form of the others: error, usage, what to do")
+    func parserErrors() async throws {
+        let run = try await CommandRun(["wait", "--for", "redy"])
+        #expect(run.exit == .code(64) && run.errors[0].hasPrefix("error: "), "\(run.errors)")
+        #expect(run.errors.contains { $0.hasPrefix("usage: lanyard wait") }, "\(run.errors)")
+        #expect(run.errors.last == "what to do: lanyard wait --help lists the arguments", "\(run.errors)")
+        let emulator = try ServerProcess("lanyard-emulator", ["--frobnicate"])
+        #expect(try await emulator.waitForExit() == .code(64))
+        #expect(emulator.lines.first?.text.hasPrefix("error: ") == true, "\(emulator.log)")
     }
 
     @Test("--version and version say the same")
@@ -135,6 +148,33 @@ import Testing
         let bash = try ServerProcess("/bin/bash", [path])
         #expect(try await bash.waitForExit() == .code(0), "\(bash.log)")
         #expect(bash.output == "json\ntext\n", "\(bash.log)")
+    }
+
+    @Test("bash completes a command as a word, though a folder has its name, and a file as a file")
+    func folderCompletions() async throws {
+        let folder = try TemporaryFolder()
+        for name in ["store", "storage"] { #expect(mkdir(folder.file(name), 0o700) == 0) }
+        // In an interactive shell a completion ends with a slash or a blank.
+        let path = try folder.write(
+            "completion",
+            try await CommandRun(["--generate-completion-script", "bash"]).output + """
+
+                complete -p lanyard
+                compopt() { printf 'compopt %s\\n' "$*"; }
+                COMP_WORDS=(lanyard sto) COMP_CWORD=1 COMP_LINE='lanyard sto' COMP_POINT=11
+                _lanyard lanyard sto lanyard
+                printf '%s\\n' "${COMPREPLY[@]}"
+                COMPREPLY=()
+                COMP_WORDS=(lanyard run --config '\(folder.path)/sto') COMP_CWORD=3 COMP_LINE='lanyard run --config x' COMP_POINT=22
+                _lanyard lanyard '\(folder.path)/sto' --config
+                printf '%s\\n' "${#COMPREPLY[@]}"
+
+                """)
+        let bash = try ServerProcess("/bin/bash", [path])
+        #expect(try await bash.waitForExit() == .code(0), "\(bash.log)")
+        #expect(
+            bash.output == "complete -F _lanyard lanyard\nstore\ncompopt -o filenames\n2\n",
+            "\(bash.output) \(bash.log)")
     }
 
     @Test("completions of three shells name commands and flags", arguments: ["bash", "zsh", "fish"])
