@@ -5,15 +5,20 @@ import Testing
 
 /// Takes all free descriptors from a running process.
 enum Starving {
-    /// The lowest free number is beyond the limit from now on: nothing new can be opened.
+    /// The lowest free number is beyond the limit from now on, and each number that comes free later is below it.
     ///
     /// The caller's last connections must be gone on the other side, too: else their descriptors come free afterwards.
     ///
     /// - Returns: the clients of `fillHoles`.
     static func starve(_ lanyard: LanyardProcess) async throws -> [RawClient] {
         let fillers = try await fillHoles(of: lanyard)
-        try limit(lanyard, try lowestFree(try await settledDescriptors(of: lanyard)))
+        try await closeRest(of: lanyard)
         return fillers
+    }
+
+    /// The lowest free number is beyond the limit from now on: nothing new can be opened.
+    static func closeRest(of lanyard: LanyardProcess) async throws {
+        try limit(lanyard, try lowestFree(try await settledDescriptors(of: lanyard)))
     }
 
     /// Takes each number that is free below one in use, such as that of a file that was open while the health listener took its reserve.
@@ -43,14 +48,15 @@ enum Starving {
         try #require((0...used.count).first { !used.contains($0) })
     }
 
+    /// Those that are open while nothing is in progress.
     private static func settledDescriptors(of lanyard: LanyardProcess) async throws -> Set<Int> {
         var used = try descriptors(of: lanyard)
-        var unchanged = 0
         try await eventually("its descriptors stay the same") {
-            let now = try descriptors(of: lanyard)
-            unchanged = now == used ? unchanged + 1 : 0
-            used = now
-            return unchanged >= 10
+            // A probe's connection that its client has closed may still be open here. A file that a watch reads may be, too.
+            try await lanyard.process.settle()
+            let former = used
+            used = try descriptors(of: lanyard)
+            return used == former
         }
         return used
     }

@@ -113,13 +113,7 @@ import Testing
         try await busy.send(HTTPBench.plain("/hand"))
         let peer = try await own.accept()
         _ = try await peer.head()
-        let pid = own.lanyard.process.pid
-        func limit(_ number: Int) async throws {
-            let prlimit = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(pid)", "--nofile=\(number):20000"])
-            #expect(try await prlimit.waitForExit() == .code(0))
-        }
-        let used = Set(try FileManager.default.contentsOfDirectory(atPath: "/proc/\(pid)/fd").compactMap { Int($0) })
-        try await limit(try #require((0...used.count).first { !used.contains($0) }))
+        try await Starving.closeRest(of: own.lanyard)
         let waiting = try await own.connect()
         try await waiting.send(HTTPBench.plain("/waiting"))
         try await own.lanyard.process.event("listener.paused")
@@ -135,7 +129,7 @@ import Testing
         try await own.lanyard.process.settle()
         // Each shard accepts by itself, and says so once.
         #expect((1...HTTPBench.shards).contains(own.lanyard.process.lines.count { $0.event == "listener.paused" }))
-        try await limit(2000)
+        try Starving.limit(own.lanyard, 2000)
         try await peer.send("sy")
         #expect(try await busy.read(2) == "sy")
         #expect(try await waiting.response().bodyText == "ok")
