@@ -1,11 +1,18 @@
 import Foundation
 import Glibc
+import TestSupport
 
 /// Commands that change something about a process and then become the program that their last arguments name, with the same pid.
 enum Launcher {
     /// A shell that runs `preparation` and applies `redirections` (`2>&-`, `>/dev/full`) before it becomes the program.
     static func shell(_ preparation: String = ":", redirections: String = "") -> [String] {
         ["/bin/sh", "-c", "\(preparation); exec \"$@\" \(redirections)", "sh"]
+    }
+
+    /// A command that moves the process to another namespace or user, for which it must have one thread; then the program under the clock.
+    static func moving(_ command: [String], under clock: TestClock) -> [String] {
+        ["/usr/bin/env", "-u", "LD_PRELOAD"] + command + ["/usr/bin/env"]
+            + clock.environment().map { "\($0)=\($1)" }
     }
 
     /// Closes these of the descriptors 0 to 2.

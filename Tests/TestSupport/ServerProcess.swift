@@ -63,11 +63,14 @@ package final class ServerProcess: Sendable {
         var command = ["/usr/bin/setpriv", "--pdeathsig", "KILL"]
         if case .nobody = account, getuid() == 0 { command += ["--reuid=65534", "--regid=65534", "--clear-groups"] }
         if let cpus { command += ["/usr/bin/taskset", "-c", cpus] }
+        // Not into setpriv: the clock's thread would be its second one. libc sets the user in both, and only the first keeps its
+        // capabilities in between.
+        let preloading = (clock?.environment() ?? [:])
+            .merging(try Jitter.variables(for: program)) { "\($1):\($0)" }
+        if !preloading.isEmpty { command += ["/usr/bin/env"] + preloading.map { "\($0)=\($1)" } }
         command += [program.contains("/") ? program : try Products.path(program)] + arguments
         let standard = Sanitizer.options.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { $1 }
-            .merging(clock?.environment() ?? [:]) { $1 }
         let environment = environment.merging(standard) { own, _ in own }
-            .merging(try Jitter.variables(for: program)) { "\($0):\($1)" }
         let child = try Spawner.shared.spawn(
             command, environment: environment.map { "\($0)=\($1)" }, input: input)
         pid = child.pid
