@@ -29,12 +29,14 @@ final class ReloadedPairs: Sendable {
     /// The upstream of each configuration.
     let upstreams: [TokenWitness]
 
-    /// - Parameter routes: how many have that account and that upstream.
-    init(_ change: Change, routes: Int = 1) async throws {
-        users = try await ReloadedUsers()
+    /// - Parameters:
+    ///   - routes: how many have that account and that upstream.
+    ///   - clock: of the services and of Lanyard; nil: real time.
+    init(_ change: Change, routes: Int = 1, under clock: TestClock? = nil) async throws {
+        users = try await ReloadedUsers(under: clock)
         self.change = change
         self.routes = routes
-        upstreams = [try TokenWitness(), try TokenWitness()]
+        upstreams = [try TokenWitness(under: clock), try TokenWitness(under: clock)]
     }
 
     /// The identity service of the configuration's account.

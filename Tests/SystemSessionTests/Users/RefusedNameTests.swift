@@ -22,7 +22,7 @@ import Testing
         return try ExpositionReader(page.body, openMetrics: false).samples.count
     }
 
-    @Test("200 refused additions leave no lock file, no user, and no metric; the names are free")
+    @Test("refused additions leave no lock file, no user, and no metric; the names are free")
     func refused() async throws {
         let folder = try TemporaryFolder()
         let bench = try await Self.bench(folder)
@@ -30,7 +30,7 @@ import Testing
         let refusal = UsersBench.email("bob", password: "wrong-one")
         #expect(try await bench.add("first", refusal).status == 422)
         let (before, series) = (try await bench.users(), try await Self.series(bench))
-        for number in 0..<200 { #expect(try await bench.add("name-\(number)", refusal).status == 422) }
+        for number in 0..<20 { #expect(try await bench.add("name-\(number)", refusal).status == 422) }
         try await eventually("the lock files are gone") {
             try Self.locks(folder) == ["sessions.alice.lock", "sessions.lock"]
         }
