@@ -24,6 +24,8 @@ final class SessionServiceBench: Sendable {
     let passwordFile: String
     let log = LogRecorder()
     let store: MemoryStore
+    /// Between the client and the emulator.
+    let gate: FaultGate
     private let passed = Tally()
 
     /// - Parameters:
@@ -44,7 +46,8 @@ final class SessionServiceBench: Sendable {
         if let password { _ = try folder.write("password", password) }
         loop = try EventLoop(label: "test.identity")
         loop.start()
-        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: "http://\(emulator.address)")
+        gate = try FaultGate(before: .tcp(port))
+        let app = IdentitySettings.AppServices(appID: "demo-abcde", baseURL: "http://\(gate.endpoint)")
         identity = AppServicesIdentity(
             IdentitySettings(name: "demo", kind: .appServices(app)), app: app, version: "1", on: loop,
             logger: log.logger)

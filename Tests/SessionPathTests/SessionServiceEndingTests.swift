@@ -44,6 +44,7 @@ import Testing
         }
         #expect(store.contents["alice"]?.session != nil && store.contents["bob"] != nil)
         store.fails(false)
+        life.service.loop.pass(.seconds(10))
         try await eventually("both are stored") {
             store.contents["alice"]?.isLoggedOut == true && store.contents["bob"] == nil
                 && store.contents.revocations.isEmpty

@@ -66,9 +66,9 @@ import Testing
         return life.service.reload(configuration) { life.published.activate($0) }
     }
 
-    /// A refresh of alice's session reaches the emulator and gets no response for a while.
-    private func beginHangingRefresh(_ life: Life) async throws {
-        try await bench.control("/delays", #"{"route":"refresh","milliseconds":4000,"before":true}"#)
+    /// A refresh of alice's session reaches the emulator and gets no response before the milestone.
+    private func beginHangingRefresh(_ life: Life, until isReleased: Milestone) async throws {
+        try bench.gate.set(.holdResponse(until: isReleased))
         life.service.loop.post { life.service.runner(named: "alice")?.refreshNow { _ in } }
         try await eventually("the refresh hangs") { try await bench.calls("refresh") == 1 }
     }
@@ -95,9 +95,13 @@ import Testing
     func waitingSession() async throws {
         let life = try await started()
         let grant = try await bench.foreignSession()
-        try await beginHangingRefresh(life)
+        let isReleased = Milestone()
+        defer { isReleased.set() }
+        try await beginHangingRefresh(life, until: isReleased)
         #expect(try await reload(life, .service(moved)) == [])
         life.service.adopt(grant, for: life.service.report.users[0].index)
+        // The end waits for the call. `adopt` was first on the service's queue.
+        life.service.loop.post { isReleased.set() }
         life.service.drain()
         #expect(try await bench.calls("logout") == 1)
         await end(life)
@@ -121,12 +125,15 @@ import Testing
     @Test("reloads while a user waits for its former call do not take its generation back")
     func generation() async throws {
         let life = try await started()
-        try await beginHangingRefresh(life)
+        let isReleased = Milestone()
+        defer { isReleased.set() }
+        try await beginHangingRefresh(life, until: isReleased)
         let feed = ConstantFeed()
         #expect(try await reload(life, .feed(feed)) == [])
         var refresh = RefreshSettings()
         refresh.cooldown = .seconds(1)
         #expect(try await reload(life, .feed(feed), refresh: refresh) == [])
+        isReleased.set()
         try await eventually("the static token is served") { life.published.tokens().count > 1 }
         #expect(life.published.tokens().map(\.generation) == [1, 2])
         await end(life)

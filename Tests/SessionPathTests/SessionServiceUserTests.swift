@@ -304,6 +304,7 @@ import Testing
             #expect(life.service.report.isStoreFailing)
             #expect(store.contents.active?.user == "bob")
             store.fails(false)
+            life.service.loop.pass(.seconds(10))
             try await eventually("it is saved") {
                 store.contents.active?.user == "alice"
             }
@@ -330,6 +331,7 @@ import Testing
             }
             #expect(life.users == ["alice:inactive", "bob:active"] && store.contents["bob"] == nil)
             store.fails(false)
+            life.service.loop.pass(.seconds(10))
             try await eventually("both are stored") {
                 store.contents["bob"]?.session != nil && !life.service.report.isStoreFailing
             }

@@ -114,27 +114,33 @@ struct DescriptorShortageTests {
 
     @Test("a refresh for which there is no descriptor gets that of an idle upstream connection, and succeeds at once")
     func refresh() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "8s")
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "8s", under: clock)
         let upstream = try RawServer()
         let lanyard = try await LanyardProcess.start(
-            Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n")
+            Self.identity(emulator) + Self.routeList(to: upstream) + "shards: 2\n", under: clock)
         try await lanyard.untilReady()
+        clock.stop()
         let clients = try await Self.leaveIdle(4, on: lanyard)
         let before = try await emulator.calls("refresh")
         let fillers = try await Starving.starve(lanyard)
         defer { fillers.forEach { $0.close() } }
-        try await eventually("a refresh succeeds") {
+        try await clock.pass(until: "a refresh is due", atMost: .seconds(20), grain: .milliseconds(200)) {
             try await emulator.calls("refresh") > before
         }
+        try await settled(lanyard.process)
         #expect(lanyard.process.log(of: "session.refresh.failed").isEmpty)
         #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
         clients.forEach { $0.close() }
+        clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
     @Test("a store finds descriptors for its locks and files in place of idle connections; refresh tokens are stored")
     func storedRefresh() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "8s", arguments: ["--rotation", "one_use"])
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(
+            tokens: "8s", under: clock, arguments: ["--rotation", "one_use"])
         let upstream = try RawServer()
         let folder = try TemporaryFolder()
         let key = try folder.write("key", String(repeating: "k", count: 32))
@@ -143,18 +149,20 @@ struct DescriptorShortageTests {
             """
             \(identity)\(Self.routeList(to: upstream))shards: 2
             store: {path: \(folder.file("store/sessions")), key_file: \(key)}
-            """)
+            """, under: clock)
         try await lanyard.untilReady()
+        clock.stop()
         let clients = try await Self.leaveIdle(8, on: lanyard)
         let before = try await emulator.calls("refresh")
         let fillers = try await Starving.starve(lanyard)
         defer { fillers.forEach { $0.close() } }
         // The second refresh opens the files again.
-        try await eventually("two refreshes succeed") {
+        try await clock.pass(until: "two refreshes are due", atMost: .seconds(20), grain: .milliseconds(200)) {
             try await emulator.calls("refresh") >= before + 2
         }
         #expect(try await Self.value(Self.evictions, lanyard, label: "reason=\"shortage\"") > 0)
         clients.forEach { $0.close() }
+        clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
         for event in ["session.refresh.failed", "store.lock_failed", "store.write_failed"] {
             #expect(lanyard.process.log(of: event) == "")

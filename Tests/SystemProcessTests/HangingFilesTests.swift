@@ -246,6 +246,7 @@ struct HangingFilesTests {
     @Test("a changed capability counts while the token files of 64 users hang")
     func capability() async throws {
         let folder = try TemporaryFolder()
+        let clock = try TestClock()
         let (former, changed) = (String(repeating: "c", count: 40), String(repeating: "d", count: 40))
         let file = try folder.write("capability", former)
         let names = (0..<64).map { "u\($0)" }
@@ -259,21 +260,26 @@ struct HangingFilesTests {
             \(identities)users:
             \(users)active_user: u0
             routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
-            """, listener: "address: \"127.0.0.1:0\", capability_file: \(file)", launcher: HangingFiles.launcher())
+            """, listener: "address: \"127.0.0.1:0\", capability_file: \(file)", under: clock,
+            launcher: HangingFiles.launcher(under: clock))
         try await lanyard.untilReady()
         func status(_ capability: String) async throws -> Int {
             let fields = [("Lanyard-Capability", capability)]
             return try await RawClient.ask(lanyard.data, "GET", "/", fields: fields).status
         }
         try await eventually("the first capability counts") { try await status(former) == 200 }
+        clock.stop()
         for name in names { try HangingFiles.hang(folder.file(name)) }
-        try await eventually("each of the 64 files is being read") {
+        try await clock.pass(until: "each of the 64 files is being read", grain: .milliseconds(100)) {
             lanyard.process.lines.count { $0.event == "file.delayed" } == names.count
         }
         try folder.write("capability", changed)
-        try await eventually("the changed capability counts") { try await status(changed) == 200 }
+        try await clock.pass(until: "the changed capability counts", grain: .milliseconds(100)) {
+            try await status(changed) == 200
+        }
         #expect(try await status(former) == 403)
         for name in names { HangingFiles.release(folder.file(name)) }
+        clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 }

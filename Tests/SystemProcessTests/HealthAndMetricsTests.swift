@@ -41,6 +41,7 @@ import Testing
 
     @Test("during a drain readiness is off with its reason, everything is served, and health answers to the end")
     func drain() async throws {
+        let clock = try TestClock()
         let folder = try TemporaryFolder()
         let token = try folder.write("token", "a-token")
         let upstream = try RawServer()
@@ -50,8 +51,9 @@ import Testing
             users: {alice: {identity: fixed}}
             routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
             shutdown: {drain_min: 2s, exit_zero_on_sigterm: true}
-            """)
+            """, under: clock)
         try await lanyard.untilReady()
+        clock.stop()
         lanyard.process.signal(15)
         try await eventually("readiness is off") { try await lanyard.readiness().status == 503 }
         let checks = try await lanyard.readiness().json["checks"].array
@@ -59,6 +61,7 @@ import Testing
         #expect(listener["reason"].string == "draining")
         #expect(try await RawClient.ask(lanyard.health, "GET", "/livez").status == 200)
         #expect(try await lanyard.get("/").status == 200)
+        try await clock.pass(until: "it ends", atMost: .seconds(60)) { lanyard.process.exit != nil }
         #expect(try await lanyard.process.waitForExit() == .code(0))
     }
 }

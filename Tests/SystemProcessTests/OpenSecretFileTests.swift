@@ -11,9 +11,9 @@ import Testing
             .map { $0.event ?? "" }
     }
 
-    private static func lanyard(_ emulator: EmulatorProcess, _ password: String, _ token: String) async throws
-        -> LanyardProcess
-    {
+    private static func lanyard(
+        _ emulator: EmulatorProcess, _ password: String, _ token: String, under clock: TestClock? = nil
+    ) async throws -> LanyardProcess {
         // Two accounts that have one password: two users of one account cannot both be logged in.
         try await emulator.control("POST", "/users", #"{"email":"again@example.com","password":"correct-horse"}"#)
         func login(_ email: String) -> String { "{email_password: {email: \(email), password_file: \(password)}}" }
@@ -30,7 +30,7 @@ import Testing
               - {name: a, match: {path: /a}, upstream: "http://127.0.0.1:9", user: alice}
               - {name: b, match: {path: /b}, upstream: "http://127.0.0.1:9", user: again}
               - {name: c, match: {path: /c}, upstream: "http://127.0.0.1:9", user: robot}
-            """)
+            """, under: clock)
     }
 
     @Test("is warned of once, however many users share it and whichever process reads it")
@@ -48,17 +48,19 @@ import Testing
 
     @Test("is warned of once, too, when it appears later")
     func later() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "30m", under: clock)
         let folder = try TemporaryFolder()
         let password = folder.file("password")
         let token = folder.file("token")
-        let lanyard = try await Self.lanyard(emulator, password, token)
+        let lanyard = try await Self.lanyard(emulator, password, token, under: clock)
         for user in ["alice", "again", "robot"] {
             try await lanyard.process.event("session.credential.refused") { $0["user"].string == user }
         }
         try folder.write("password", "correct-horse", mode: 0o644)
         try folder.write("token", "a-token", mode: 0o644)
-        try await lanyard.untilReady()
+        try await lanyard.untilReady(passing: clock)
+        try await settled(lanyard.process)
         let event = "identity.secret_file_world_readable"
         #expect(Self.warnings(lanyard, of: password).filter { $0 == event }.count == 1)
         #expect(Self.warnings(lanyard, of: token).filter { $0 == event }.count == 1)

@@ -112,7 +112,8 @@ import Testing
 
     @Test("what a listener demands of its callers applies to the next request of a connection that stays")
     func listener() async throws {
-        let lanyard = try await ReloadedLanyard()
+        let clock = try TestClock()
+        let lanyard = try await ReloadedLanyard(under: clock)
         let client = try RawClient(lanyard.process.data)
         #expect(try await Self.ask(client, "/", lanyard).status == 200)
         let words = ["a", "b"].map { String(repeating: $0, count: 40) }
@@ -130,7 +131,7 @@ import Testing
         #expect(try await Self.ask(client, "/", lanyard, fields: fields[1]).status == 200)
         // The new file is watched.
         try lanyard.process.folder.write("capability-b", words[0])
-        try await eventually("the changed capability counts") {
+        try await clock.pass(until: "the changed capability counts", grain: .milliseconds(500)) {
             try await Self.ask(client, "/", lanyard, fields: fields[0]).status == 200
         }
         try lanyard.process.folder.write("short", "short")
@@ -176,7 +177,8 @@ import Testing
 
     @Test("TLS of an upstream: added, with a wrong file refused as a whole, and taken away")
     func upstreamTLS() async throws {
-        let lanyard = try await ReloadedLanyard(Self.named("plain"))
+        let clock = try TestClock()
+        let lanyard = try await ReloadedLanyard(Self.named("plain"), under: clock)
         let authority = TestAuthority("An authority")
         let relay = try TLSRelay(.server(authority.issue("IP:127.0.0.1")), before: lanyard.upstream.endpoint)
         let file = try lanyard.process.folder.write("ca.pem", authority.pem)
@@ -198,7 +200,7 @@ import Testing
         #expect(try await lanyard.process.get("/tls").status == 502)
         // The new file is watched.
         try lanyard.process.folder.write("other.pem", authority.pem)
-        try await eventually("the right authority is trusted") {
+        try await clock.pass(until: "the right authority is trusted", grain: .milliseconds(500)) {
             try await lanyard.process.get("/tls").status == 200
         }
         try lanyard.configure()

@@ -203,16 +203,18 @@ struct ReloadedLanyard: Sendable {
 
     /// - Parameters:
     ///   - script: of the upstream.
+    ///   - clock: of the program; nil: real time.
     ///   - launcher: starts the program.
     init(
-        _ script: @escaping RawServer.Script = { _ in .response() }, launcher: [String] = []
+        _ script: @escaping RawServer.Script = { _ in .response() }, under clock: TestClock? = nil,
+        launcher: [String] = []
     ) async throws {
         sockets = try TemporaryFolder()
         upstream = try RawServer(requestsKeptMax: 0, script: script)
         admin = .unix(sockets.file("admin.sock"))
         process = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]\nlog: {access: false}\n", token: "t",
-            admin: "{address: \"\(admin)\"}", launcher: launcher)
+            admin: "{address: \"\(admin)\"}", under: clock, launcher: launcher)
         try await process.untilReady()
     }
 

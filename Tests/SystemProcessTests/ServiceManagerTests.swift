@@ -38,15 +38,10 @@ import Testing
 
         /// Messages until one has this line.
         func messages(until line: String) async throws -> [String] {
-            let raw = raw
             var messages: [String] = []
-            while !(messages.last?.split(separator: "\n").contains { $0 == line } ?? false) {
-                var entry = pollfd(fd: raw, events: Int16(POLLIN), revents: 0)
-                guard poll(&entry, 1, 15_000) > 0 else { throw TestFailure("no \(line) after \(messages)") }
-                var room = [UInt8](repeating: 0, count: 4096)
-                let count = max(recv(raw, &room, room.count, 0), 0)
-                messages.append(
-                    String(decoding: room.prefix(count), as: UTF8.self))
+            try await eventually("\(line) after \(messages)") {
+                while !Self.has(line, messages.last), let message = next { messages.append(message) }
+                return Self.has(line, messages.last)
             }
             return messages
         }
@@ -54,11 +49,19 @@ import Testing
         /// The messages that have come and were not read.
         var pending: [String] {
             var messages: [String] = []
-            var room = [UInt8](repeating: 0, count: 4096)
-            while case let count = recv(raw, &room, room.count, CInt(MSG_DONTWAIT)), count >= 0 {
-                messages.append(String(decoding: room.prefix(count), as: UTF8.self))
-            }
+            while let message = next { messages.append(message) }
             return messages
+        }
+
+        static func has(_ line: String, _ message: String?) -> Bool {
+            message?.split(separator: "\n").contains { $0 == line } == true
+        }
+
+        /// The next message that has come; nil: none.
+        private var next: String? {
+            var room = [UInt8](repeating: 0, count: 4096)
+            let count = recv(raw, &room, room.count, CInt(MSG_DONTWAIT))
+            return count < 0 ? nil : String(decoding: room.prefix(count), as: UTF8.self)
         }
 
         deinit { close(raw) }
@@ -80,13 +83,16 @@ import Testing
         let folder = try TemporaryFolder()
         let name = "lanyard-test-\(getpid())-\(UInt32.random(in: 0 ... .max))"
         let manager = isAbstract ? try Manager(abstractName: name) : try Manager(path: folder.file("notify"))
-        let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": manager.variable])
+        let clock = try TestClock()
+        let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": manager.variable], under: clock)
         let first = try await manager.messages(until: "READY=1")
         #expect(first.count == 1 && first[0].hasPrefix("READY=1\nSTATUS=serving"), "\(first)")
         try await lanyard.event("listening")
-        // The token may have been read before the listeners served; then nothing changes.
+        // The token may have been read before the listeners served; then nothing changes. A change is told within 5 s.
         if first != ["READY=1\nSTATUS=serving; default: token_valid"] {
-            _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+            try await clock.pass(until: "the status is told", atMost: .seconds(6)) {
+                manager.pending.contains { Manager.has("STATUS=serving; default: token_valid", $0) }
+            }
         }
         lanyard.signal(SIGTERM)
         let last = try await manager.messages(until: "STOPPING=1")
@@ -99,7 +105,7 @@ import Testing
         let folder = try TemporaryFolder()
         let manager = try Manager(path: folder.file("notify"))
         let lanyard = try lanyard(folder, ["NOTIFY_SOCKET": manager.variable])
-        _ = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        _ = try await manager.messages(until: "READY=1")
         lanyard.signal(SIGHUP)
         let begun = try #require(try await manager.messages(until: "RELOADING=1").last)
         let time = try #require(begun.split(separator: "\n").last?.split(separator: "=").last.flatMap { Int($0) })
@@ -132,7 +138,7 @@ import Testing
 
         let other = try TemporaryFolder()
         let second = try self.lanyard(other, variables.merging(["WATCHDOG_PID": "1"]) { $1 }, under: clock)
-        let told = try await manager.messages(until: "STATUS=serving; default: token_valid")
+        let told = try await manager.messages(until: "READY=1")
         try await clock.pass(.seconds(10))
         second.signal(SIGTERM)
         let rest = try await manager.messages(until: "STOPPING=1")

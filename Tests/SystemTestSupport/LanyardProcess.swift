@@ -120,4 +120,15 @@ final class LanyardProcess: Sendable {
             throw TestFailure("\(error); it said:\n\(process.log)")
         }
     }
+
+    /// Passes the time until `/readyz` says 200, such as that to the next look at a file.
+    func untilReady(passing clock: TestClock) async throws {
+        do {
+            try await clock.pass(until: "lanyard is ready", atMost: .seconds(600), grain: .milliseconds(500)) {
+                try await readiness().status == 200
+            }
+        } catch {
+            throw TestFailure("\(error); it said:\n\(process.log)")
+        }
+    }
 }

@@ -26,13 +26,15 @@ final class SecretWitness: Sendable {
     private let record: Record
     private let server: RawServer
 
-    init(before emulator: RawEndpoint) throws {
+    /// - Parameter clock: of Lanyard and the service; nil: real time.
+    init(before emulator: RawEndpoint, under clock: TestClock? = nil) throws {
         let record = Record()
         self.record = record
         server = try RawServer(requestsKeptMax: 0) { request in
             let script = record.script.withLock { $0 }
             return try script(request.message) ?? Self.pass(request.message, to: emulator, record)
         }
+        clock?.watch(server.threads)
     }
 
     /// Where the identity service seems to be.

@@ -44,7 +44,7 @@ final class SilentNameServer: Sendable {
     /// Starts Lanyard with alice, whose identity service is the emulator, and with users whose identity service has a name that this server
     /// never resolves. `/protected` is forwarded for alice, `/lost` for the first of the others.
     func start(
-        before emulator: EmulatorProcess, lostUsers: Int, admin: String = "off"
+        before emulator: EmulatorProcess, lostUsers: Int, admin: String = "off", under clock: TestClock? = nil
     ) async throws -> LanyardProcess {
         let lost = (0..<lostUsers).map { "  lost\($0): {identity: silent, login: {anonymous: {}}}" }
         return try await LanyardProcess.start(
@@ -60,7 +60,7 @@ final class SilentNameServer: Sendable {
             routes:
               - {name: alice, match: {path: /protected}, user: alice, upstream: "http://\(emulator.endpoint)"}
               - {name: lost, match: {path: /lost}, user: lost0, upstream: "http://\(emulator.endpoint)"}
-            """, admin: admin, launcher: launcher)
+            """, admin: admin, under: clock, launcher: launcher)
     }
 
     /// Questions that came since the last call, as many as the socket held.

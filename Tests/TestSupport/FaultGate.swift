@@ -21,6 +21,8 @@ package final class FaultGate: Sendable {
         case tear(afterBytes: Int, Ending)
         /// Each response is delayed by this.
         case delayResponse(Duration)
+        /// Each response waits until this has happened.
+        case holdResponse(until: Milestone)
         /// Each byte of a response is sent alone, this long after the previous one.
         case drip(Duration)
         /// The client's bytes are dropped and these are sent back. Then the connection ends.
@@ -168,7 +170,7 @@ package final class FaultGate: Sendable {
                 case .garbage(let garbage):
                     try? pair.client.send(garbage)
                     return
-                case .pass, .refuse, .tear, .delayResponse, .drip:
+                case .pass, .refuse, .tear, .delayResponse, .holdResponse, .drip:
                     guard let server = try? connected(pair) else { return pair.end(.reset) }
                     pair.responseBytes.withLock { $0 = 0 }
                     guard (try? server.send(bytes, with: nil)) != nil else { return }
@@ -203,6 +205,9 @@ package final class FaultGate: Sendable {
                 pair.end(ending)
             case .delayResponse(let time):
                 if before == 0 { Thread.sleep(forTimeInterval: time / .seconds(1)) }
+                try pair.client.send(bytes, with: nil)
+            case .holdResponse(let released):
+                if before == 0 { released.wait(for: "the response may pass") }
                 try pair.client.send(bytes, with: nil)
             case .drip(let time):
                 for byte in bytes {

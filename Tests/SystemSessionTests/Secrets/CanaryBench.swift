@@ -10,6 +10,8 @@ final class CanaryBench: Sendable {
     private let said = Guarded<[(place: String, text: String)]>([])
     let folder: TemporaryFolder
     let emulator: EmulatorProcess
+    /// Of the emulator and of Lanyard. It runs; the tests pass what they would wait for.
+    let clock: TestClock
     /// Stands between Lanyard and the emulator.
     let witness: SecretWitness
     let process: ServerProcess
@@ -21,9 +23,10 @@ final class CanaryBench: Sendable {
 
     /// Starts Lanyard at level debug and waits until alice is logged in.
     static func start(format: String) async throws -> CanaryBench {
-        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "1800s", under: clock)
         let folder = try TemporaryFolder()
-        let witness = try SecretWitness(before: emulator.endpoint)
+        let witness = try SecretWitness(before: emulator.endpoint, under: clock)
         let upstream = try RawServer { Self.respond($0.message) }
         let marked = Guarded<[(name: String, secret: String)]>([])
         for name in ["password", "key", "capability", "admin-token", "robot", "google", "facebook"] {
@@ -37,7 +40,7 @@ final class CanaryBench: Sendable {
         try await emulator.control("POST", "/users/password", String(decoding: change, as: UTF8.self))
         let path = try folder.write(
             "lanyard.yaml", configuration(folder, witness.endpoint, upstream.endpoint, format))
-        let process = try ServerProcess("lanyard", ["run", "--config", path])
+        let process = try ServerProcess("lanyard", ["run", "--config", path], under: clock)
         var admin = ""
         try await eventually("alice is logged in; \(process.log)") {
             let lines = process.lines.map(\.text)
@@ -45,15 +48,17 @@ final class CanaryBench: Sendable {
             admin = bound?.firstMatch(of: #/127\.0\.0\.1:\d+/#).map { String($0.0) } ?? ""
             return !admin.isEmpty && lines.contains { $0.contains("session.login.succeeded") && $0.contains("alice") }
         }
-        return CanaryBench(folder, emulator, witness, process, upstream, try RawEndpoint(admin), marked)
+        return CanaryBench(folder, emulator, clock, witness, process, upstream, try RawEndpoint(admin), marked)
     }
 
     private init(
-        _ folder: TemporaryFolder, _ emulator: EmulatorProcess, _ witness: SecretWitness, _ process: ServerProcess,
-        _ upstream: RawServer, _ admin: RawEndpoint, _ marked: consuming Guarded<[(name: String, secret: String)]>
+        _ folder: TemporaryFolder, _ emulator: EmulatorProcess, _ clock: TestClock, _ witness: SecretWitness,
+        _ process: ServerProcess, _ upstream: RawServer, _ admin: RawEndpoint,
+        _ marked: consuming Guarded<[(name: String, secret: String)]>
     ) {
         self.folder = folder
         self.emulator = emulator
+        self.clock = clock
         self.witness = witness
         self.process = process
         self.upstream = upstream

@@ -5,9 +5,9 @@ import Testing
 
 /// Users that no login can help for now: what their requests are told, and what ends it.
 @Suite struct RefusedUserTests {
-    private static func lanyard(app: String, at emulator: EmulatorProcess, password: String) async throws
-        -> LanyardProcess
-    {
+    private static func lanyard(
+        app: String, at emulator: EmulatorProcess, password: String, under clock: TestClock? = nil
+    ) async throws -> LanyardProcess {
         try await LanyardProcess.start(
             """
             identities: {demo: {app_services: {app_id: '\(app)', base_url: "http://\(emulator.endpoint)"}}}
@@ -16,7 +16,7 @@ import Testing
                 identity: demo
                 login: {email_password: {email: \(EmulatorProcess.email), password_file: '\(password)'}}
             routes: [{name: all, upstream: "http://\(emulator.endpoint)"}]
-            """)
+            """, under: clock)
     }
 
     /// The first response that is no wait for the login.
@@ -32,17 +32,18 @@ import Testing
 
     @Test("a user whose secret file is missing is refused with the file's path, until the file appears")
     func missingFile() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "30m", under: clock)
         let folder = try TemporaryFolder()
         // What JSON must escape, too, belongs to a path.
         let path = folder.file(#"a "secret" \ file"#)
-        let lanyard = try await Self.lanyard(app: EmulatorProcess.app, at: emulator, password: path)
+        let lanyard = try await Self.lanyard(app: EmulatorProcess.app, at: emulator, password: path, under: clock)
         let problem = try await Self.refusal(lanyard).json
         #expect(
             problem["detail"].string
                 == "Lanyard cannot log this user in: \(path) does not exist; create it, it is read again by itself.")
         try folder.write(#"a "secret" \ file"#, "correct-horse")
-        try await lanyard.untilReady()
+        try await lanyard.untilReady(passing: clock)
         #expect(try await lanyard.get("/protected/x").status == 200)
         #expect(try await lanyard.process.terminate() == .code(143))
     }

@@ -12,10 +12,13 @@ import Testing
 struct SecretsInMemoryTests {
     @Test("after a login and refreshes the memory holds the password nowhere, and the refresh token once")
     func memory() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "2s")
-        let lanyard = try await LanyardProcess.start(emulator)
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(tokens: "10s", under: clock)
+        let lanyard = try await LanyardProcess.start(emulator, under: clock)
         try await lanyard.untilReady()
-        try await eventually("two refreshes have been made") { try await emulator.calls("refresh") >= 2 }
+        try await clock.pass(until: "two refreshes have been made", grain: .milliseconds(500)) {
+            try await emulator.calls("refresh") >= 2
+        }
         #expect(try await lanyard.get("/protected/x").status == 200)
         let memory = try ProcessMemory(lanyard.process.pid)
         #expect(memory.count(of: "correct-horse") == 0)
@@ -30,10 +33,12 @@ struct SecretsInMemoryTests {
         "after a logout the memory of the release program holds neither refresh token nor password in any form",
         .enabled(if: Products.release("lanyard") != nil, "needs the release build"))
     func afterLogout() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "5s", arguments: ["--rotation", "grace"])
-        let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace")
+        let clock = try TestClock()
+        let emulator = try await EmulatorProcess.start(
+            tokens: "30s", under: clock, arguments: ["--rotation", "grace"])
+        let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace", under: clock)
         // The gate in between tells the test which secrets passed.
-        let witness = try SecretWitness(before: emulator.endpoint)
+        let witness = try SecretWitness(before: emulator.endpoint, under: clock)
         let running = try await device.start(identity: witness.endpoint, binary: Products.release("lanyard"))
         try await running.untilReady()
         // One password that only an operator gave, with characters that every form writes in its own way.
@@ -42,18 +47,22 @@ struct SecretsInMemoryTests {
         let quoted = try String(decoding: JSONEncoder().encode(given), as: UTF8.self)
         // The service takes its time: meanwhile the password is there, as it was given and as it is sent.
         try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
-        async let login = running.admin.call(
-            "POST", "/v1/users",
+        clock.stop()
+        let admin = try RawClient(running.admin.endpoint)
+        let body =
             #"{"name":"carol","identity":"demo","credential":{"email_password":{"email":"carol@example.com","password":\#(quoted)}}}"#
-        )
-        try await eventually("the login is under way") {
-            try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
-        }
+        try admin.send(
+            "POST /v1/users HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        try await clock.settle()
+        #expect(try await emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1)
         #expect(try ProcessMemory(running.process.pid).forms(of: given).isSuperset(of: ["plain", "json"]))
-        _ = try await login
-        try await eventually("three refreshes have been made") {
+        try await clock.pass(.milliseconds(1500))
+        #expect(try admin.response(to: "POST").status == 201)
+        admin.close()
+        try await clock.pass(until: "three refreshes have been made", grain: .milliseconds(500)) {
             try await emulator.calls("refresh") >= 3
         }
+        clock.run()
         for path in ["/", "/as/alice"] { #expect(try await running.account(at: path) != nil) }
         let before = try ProcessMemory(running.process.pid)
         let newest = witness.refreshTokens.suffix(3)

@@ -16,16 +16,17 @@ import Testing
         "a refresh's order on the system: write, fsync, rename, fsync of the folder, and only then the new token on the wire",
         .enabled(if: getuid() == 0 && SystemCallTrace.isPossible, "needs root and an strace that may trace"))
     func order() async throws {
+        let clock = try TestClock()
         let emulator = try await EmulatorProcess.start(
-            tokens: EmulatorProcess.life(seconds: 3), arguments: ["--rotation", "grace"])
-        let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace")
+            tokens: "10s", under: clock, arguments: ["--rotation", "grace"])
+        let device = try await Device.make(emulator, users: [Device.alice], rotation: "grace", under: clock)
         let upstream = try RawServer()
         let file = device.folder.file("trace")
         let running = try await device.start(
             upstream: upstream.endpoint, launcher: SystemCallTrace.launcher(Self.calls, to: file))
         try await running.untilReady()
         var tokens: [String] = []
-        try await eventually("three tokens were used") {
+        try await clock.pass(until: "three tokens were used", grain: .seconds(1)) {
             _ = try await RawClient.ask(running.data, "GET", "/")
             for request in upstream.requests {
                 guard let token = request["Authorization"], !tokens.contains(token) else { continue }

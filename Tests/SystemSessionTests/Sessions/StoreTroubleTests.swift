@@ -7,28 +7,35 @@ import Testing
 
 /// Disks and files that a store may meet, with the program as an unprivileged user: root passes every check.
 @Suite struct StoreTroubleTests {
+    /// Of the programs. It runs; what waits for time passes it.
+    private let clock: TestClock
+
+    init() throws { clock = try TestClock() }
+
     /// Short tokens and one-use refresh tokens: whatever is lost shows at once.
     private func bench(rotation: String = "one_use") async throws -> (emulator: EmulatorProcess, device: Device) {
         let emulator = try await EmulatorProcess.start(
-            tokens: EmulatorProcess.life(seconds: 2), arguments: ["--rotation", rotation])
-        let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, as: .nobody)
+            tokens: "10s", under: clock, arguments: ["--rotation", rotation])
+        let device = try await Device.make(
+            emulator, users: [Device.alice], rotation: rotation, as: .nobody, under: clock)
         return (emulator, device)
     }
 
     private func expectFailingThenWell(
         _ running: DeviceProcess, _ emulator: EmulatorProcess, mend: () async throws -> Void
     ) async throws {
-        try await eventually("the check store fails") {
+        clock.stop()
+        try await clock.pass(until: "the check store fails", grain: .milliseconds(500)) {
             try await running.check("store")["reason"].string == "store_failing"
         }
         let refreshes = try await emulator.calls("refresh")
-        try await eventually("it continues to renew the token in memory") {
+        try await clock.pass(until: "it continues to renew the token in memory", grain: .milliseconds(500)) {
             #expect(try await running.account(at: "/") != nil)
             return try await emulator.calls("refresh") >= refreshes + 2
         }
         #expect(try await RawClient.ask(running.health, "GET", "/readyz").status == 200)
         try await mend()
-        try await eventually("the check store passes again") {
+        try await clock.pass(until: "the check store passes again", grain: .milliseconds(500)) {
             let check = try await running.check("store")
             return check["ok"].bool == true && check["reason"].string == "stored"
         }
@@ -40,12 +47,13 @@ import Testing
     ) async throws {
         // No call is in progress once the token lives for long.
         try await emulator.control("PUT", "/settings", #"{"access_token_seconds":600}"#)
-        try await eventually("the next refresh is far away") {
+        try await clock.pass(until: "the next refresh is far away", grain: .milliseconds(500)) {
             let line = running.process.lines.last { $0.event == "session.refresh.succeeded" }
-            guard let next = line?.json["next_at"].string else { return false }
-            return try Date(next, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true)) > .now + 60
+            guard let line, let next = Timestamps.seconds(line.json["next_at"]) else { return false }
+            return next > clock.now + 60
         }
         try await running.kill()
+        clock.run()
         let again = try await startAgain()
         #expect(again.openIntents.isEmpty, "\(again.process.log)")
         try await again.untilReady()
@@ -87,7 +95,7 @@ import Testing
             "/usr/bin/nsenter", "--mount=/proc/\(holder.pid)/ns/mnt", "/usr/bin/setpriv", "--reuid=65534",
             "--regid=65534", "--clear-groups", "--pdeathsig", "KILL",
         ]
-        return (holder, launcher)
+        return (holder, Launcher.moving(launcher, under: clock))
     }
 
     @Test(
@@ -129,9 +137,9 @@ import Testing
         for filler in fillers { close(open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)) }
         let running = try await device.start(launcher: launcher, by: .same)
         try await running.untilReady()
+        try await expectFailingThenWell(running, emulator) { for filler in fillers { unlink(filler) } }
         let failed = try await running.process.event("store.write_failed")
         #expect(failed["msg"].string?.contains("No space left") == true, "\(failed)")
-        try await expectFailingThenWell(running, emulator) { for filler in fillers { unlink(filler) } }
         try await expectNothingLost(running, emulator) { try await device.start(launcher: launcher, by: .same) }
     }
 
@@ -139,8 +147,8 @@ import Testing
         "logins and switches say whether a restart would find them",
         .enabled(if: getuid() == 0, "needs root, to run as another user"))
     func unstoredLogins() async throws {
-        let emulator = try await EmulatorProcess.start(tokens: "1800s")
-        let device = try await Device.make(emulator, as: .nobody)
+        let emulator = try await EmulatorProcess.start(tokens: "1800s", under: clock)
+        let device = try await Device.make(emulator, as: .nobody, under: clock)
         let running = try await device.start()
         try await running.untilReady()
         try await emulator.add("carol@example.com", password: "carol-secret-word")
@@ -156,7 +164,7 @@ import Testing
             #expect(response["stored"].bool == false && response["state"].string == "active", "\(path): \(response)")
         }
         #expect(chmod(device.storeFolder, 0o700) == 0)
-        try await eventually("all of it is stored") {
+        try await clock.pass(until: "all of it is stored", grain: .milliseconds(500)) {
             try await running.check("store")["ok"].bool == true
         }
         for path in ["/v1/users/alice/login", "/v1/users/carol/activate"] {

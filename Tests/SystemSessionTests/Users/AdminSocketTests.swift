@@ -154,13 +154,16 @@ import Testing
 
     @Test("shutdown drains and ends with 0")
     func shutdown() async throws {
+        let clock = try TestClock()
         let folder = try TemporaryFolder()
         let path = folder.file("admin.sock")
         let lanyard = try await LanyardProcess.start(
-            Self.yaml + "shutdown: {drain_min: 2s}\n", token: "t", admin: "{address: \"unix:\(path)\"}")
+            Self.yaml + "shutdown: {drain_min: 2s}\n", token: "t", admin: "{address: \"unix:\(path)\"}", under: clock)
+        clock.stop()
         #expect(try await RawClient.ask(.unix(path), "POST", "/v1/shutdown").status == 202)
         #expect(try await RawClient.ask(.unix(path), "POST", "/v1/shutdown").status == 202)
         #expect(try await lanyard.readiness().status == 503)
+        try await clock.pass(until: "it ends", atMost: .seconds(60)) { lanyard.process.exit != nil }
         #expect(try await lanyard.process.waitForExit() == .code(0))
         #expect(lanyard.process.lines.count { $0.event == "shutdown.started" } == 1)
     }

@@ -68,8 +68,10 @@ import Testing
 
     @Test("two logins at once for one user: the second is told so")
     func atOnce() async throws {
-        let bench = try await UsersBench.start()
+        let clock = try TestClock()
+        let bench = try await UsersBench.start(under: clock)
         try await bench.untilAlice()
+        clock.stop()
         try await bench.emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         for (method, path, body) in [
             ("POST", "/users", #"{"name":"bob","identity":"demo","credential":\#(UsersBench.email("bob"))}"#),
@@ -81,6 +83,7 @@ import Testing
             try await eventually("the first is under way") { try await bench.emulator.calls("login") == calls + 1 }
             let second = try await bench.call(method, path, body.isEmpty ? nil : body)
             #expect(UsersBench.problem(second) == "login-in-progress", "\(path)")
+            try await clock.pass(.milliseconds(1500))
             #expect(try await first.status < 300)
         }
         #expect(try await bench.emulator.calls("login") == 4)

@@ -79,12 +79,15 @@ import Testing
     @Test(
         "a truncated JWT is not sent; the problem names the file and what the service would respond, until it is whole")
     func truncated() async throws {
+        let clock = try TestClock()
         let service = try LoginService()
+        clock.watch(service.server.threads)
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
         let whole = LoginService.jwt("alice", expiresIn: 600)
         let path = try folder.write("jwt", String(whole.prefix { $0 != "." }) + ".cGF5")
         let lanyard = try await LanyardProcess.start(
-            try service.configuration([("alice", "jwt: {token_file: \(path)}")], upstream: upstream.endpoint))
+            try service.configuration([("alice", "jwt: {token_file: \(path)}")], upstream: upstream.endpoint),
+            under: clock)
         #expect(
             try await Self.refusal(lanyard)["detail"].string
                 == "Lanyard cannot log this user in: \(path) holds no JWT: it has 2 segments in place of 3, and the "
@@ -92,40 +95,46 @@ import Testing
                 + "truncated: write the whole token into it, it is read again by itself.")
         #expect(service.server.requests.isEmpty && upstream.connectionCount == 0)
         try folder.write("jwt", whole)
-        try await lanyard.untilReady()
+        try await lanyard.untilReady(passing: clock)
         #expect(service.logins.count == 1)
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
     @Test("an expired JWT is not sent; the problem says when it expired, until the file is renewed")
     func expired() async throws {
+        let clock = try TestClock()
         let service = try LoginService()
+        clock.watch(service.server.threads)
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
         let path = try folder.write("jwt", LoginService.jwt("alice", expiresIn: -60))
         let lanyard = try await LanyardProcess.start(
-            try service.configuration([("alice", "jwt: {token_file: \(path)}")], upstream: upstream.endpoint))
+            try service.configuration([("alice", "jwt: {token_file: \(path)}")], upstream: upstream.endpoint),
+            under: clock)
         let detail = try await Self.refusal(lanyard)["detail"].string ?? ""
         #expect(detail.contains("\(path) holds a JWT that expired at 20"), "\(detail)")
         #expect(detail.hasSuffix("; write a new one into the file, it is read again by itself."), "\(detail)")
         #expect(service.logins.isEmpty)
         try folder.write("jwt", LoginService.jwt("alice", expiresIn: 600))
-        try await lanyard.untilReady()
+        try await lanyard.untilReady(passing: clock)
         #expect(service.logins.count == 1)
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
     @Test("a payload that is no object is not sent, and the problem says where it breaks")
     func unfitPayload() async throws {
+        let clock = try TestClock()
         let service = try LoginService()
+        clock.watch(service.server.threads)
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
         let path = try folder.write("payload", #"{"user":"canary","user":"x"}"#)
         let lanyard = try await LanyardProcess.start(
-            try service.configuration([("alice", "function: {payload_file: \(path)}")], upstream: upstream.endpoint))
+            try service.configuration([("alice", "function: {payload_file: \(path)}")], upstream: upstream.endpoint),
+            under: clock)
         let detail = try await Self.refusal(lanyard)["detail"].string ?? ""
         #expect(detail.contains("\(path) holds no JSON: a duplicate key at byte 17"), "\(detail)")
         #expect(!lanyard.process.log.contains("canary") && service.server.requests.isEmpty)
         try folder.write("payload", "{}")
-        try await lanyard.untilReady()
+        try await lanyard.untilReady(passing: clock)
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -189,18 +198,20 @@ import Testing
 
     @Test("an authorization code is used once, over a crash as well; a new one in the file is taken")
     func authorizationCode() async throws {
+        let clock = try TestClock()
         let service = try LoginService()
+        clock.watch(service.server.threads)
         let (folder, upstream) = (try TemporaryFolder(), try RawServer())
         let path = try folder.write("code", "4/first")
         let admin = Self.admin(folder)
         let yaml = try service.configuration(
             [("alice", "google: {auth_code_file: \(path)}")], upstream: upstream.endpoint, store: folder)
-        let first = try await LanyardProcess.start(yaml, admin: admin.setting)
+        let first = try await LanyardProcess.start(yaml, admin: admin.setting, under: clock)
         try await first.untilReady()
         first.process.signal(SIGKILL)
         try await first.process.waitForExit()
 
-        let second = try await LanyardProcess.start(yaml, admin: admin.setting)
+        let second = try await LanyardProcess.start(yaml, admin: admin.setting, under: clock)
         try await second.untilReady()
         // A refresh leaves the session's mark.
         try await admin.client.call("POST", "/v1/users/alice/refresh")
@@ -213,11 +224,11 @@ import Testing
         second.process.signal(SIGKILL)
         try await second.process.waitForExit()
 
-        let third = try await LanyardProcess.start(yaml, admin: admin.setting)
+        let third = try await LanyardProcess.start(yaml, admin: admin.setting, under: clock)
         #expect(try await Self.refusal(third)["detail"].string?.contains("has served its only login") == true)
         #expect(service.logins.count == 1)
         try folder.write("code", "4/second")
-        try await third.untilReady()
+        try await third.untilReady(passing: clock)
         #expect(service.logins.count == 2 && service.logins.last?.body.contains("4/second") == true)
         #expect(try await third.process.terminate() == .code(143))
     }

@@ -67,17 +67,26 @@ import Testing
 
     // MARK: Links
 
-    /// A guest at an emulator with a rotation, and an account that can be linked.
+    /// A guest at an emulator with a rotation, and an account that can be linked. Time stands but for the emulator's delays.
     private struct Bench {
+        let clock: TestClock
         let emulator: EmulatorProcess
         let running: DeviceProcess
 
         static func start(_ rotation: String) async throws -> Bench {
-            let emulator = try await EmulatorProcess.start(tokens: "30m", arguments: ["--rotation", rotation])
-            let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation)
+            let clock = try TestClock()
+            let emulator = try await EmulatorProcess.start(
+                tokens: "30m", under: clock, arguments: ["--rotation", rotation])
+            let device = try await Device.make(emulator, users: [Device.alice], rotation: rotation, under: clock)
             let running = try await device.start()
             try await running.untilReady()
-            return Bench(emulator: emulator, running: running)
+            clock.stop()
+            return Bench(clock: clock, emulator: emulator, running: running)
+        }
+
+        func terminate() async throws -> ServerProcess.Exit {
+            clock.run()
+            return try await running.process.terminate()
         }
 
         static let password = "guest-password"
@@ -95,9 +104,30 @@ import Testing
                 "POST", "/v1/users", #"{"name":"\#(name)","identity":"demo","credential":{"anonymous":{}}}"#)
         }
 
-        func link(_ name: String, _ email: String, _ password: String) async throws -> RawMessage {
-            try await running.admin.ask(
-                "POST", "/v1/users/\(name)/link", AdminClient.password(email, password))
+        /// Sends an admin call; its response comes later.
+        private func send(_ path: String, _ body: String) throws -> RawClient {
+            let client = try RawClient(running.admin.endpoint)
+            let head = "POST /v1/users/\(path) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)"
+            try client.send("\(head)\r\n\r\n\(body)")
+            return client
+        }
+
+        func sendLink(_ name: String, _ email: String, _ password: String) throws -> RawClient {
+            try send("\(name)/link", AdminClient.password(email, password))
+        }
+
+        /// Three refreshes at once.
+        func sendRefreshes(_ name: String) throws -> [RawClient] {
+            try (0..<3).map { _ in try send("\(name)/refresh", "") }
+        }
+
+        /// Passes the delays until every call has its response.
+        func responses(_ calls: [RawClient]) async throws -> [RawMessage] {
+            try await clock.pass(until: "every call has its response", atMost: .seconds(60)) {
+                calls.allSatisfy(\.hasInput)
+            }
+            defer { calls.forEach { $0.close() } }
+            return try calls.map { try $0.response(to: "POST") }
         }
 
         func refresh(_ name: String) async throws -> Int {
@@ -147,28 +177,21 @@ import Testing
             try await bench.addGuest(name)
             try await bench.register(email)
             try await bench.delay(slow, 700, before: isBefore)
-            let linked: RawMessage
-            let refreshed: [Int]
-            if slow == "link" {
-                async let link = bench.link(name, email, Bench.password)
-                try await eventually("the link is under way") { try await bench.inFlight("link") == 1 }
-                refreshed = try await Self.refreshAll(name, bench)
-                linked = try await link
-            } else {
-                async let refreshes = Self.refreshAll(name, bench)
-                try await eventually("a refresh is under way") { try await bench.inFlight("refresh") == 1 }
-                linked = try await bench.link(name, email, Bench.password)
-                refreshed = try await refreshes
-            }
-            #expect(linked.status == 200, "\(what): \(linked.bodyText)")
-            #expect(refreshed.allSatisfy { $0 == 200 }, "\(what): \(refreshed)")
+            let link = { [try bench.sendLink(name, email, Bench.password)] }
+            var calls = slow == "link" ? try link() : try bench.sendRefreshes(name)
+            try await bench.clock.settle()
+            #expect(try await bench.inFlight(slow) == 1, "\(what)")
+            calls += slow == "link" ? try bench.sendRefreshes(name) : try link()
+            let responses = try await bench.responses(calls)
+            let linked = try #require(slow == "link" ? responses.first : responses.last)
+            #expect(responses.map(\.status) == [200, 200, 200, 200], "\(what): \(responses.map(\.bodyText))")
             let identities = try linked.json["identities"].array.map { $0["provider_type"].string }
             #expect(identities == ["anon-user", "local-userpass"], "\(what)")
             try await bench.delay(slow, 0, before: isBefore)
             try await bench.expectValid(name, what)
             try await bench.expectHarmless(what)
         }
-        #expect(try await bench.running.process.terminate() == .code(143))
+        #expect(try await bench.terminate() == .code(143))
     }
 
     @Test(
@@ -181,26 +204,20 @@ import Testing
             let what = "\(rotation), \(slow) slow, before \(isBefore)"
             let links = try await bench.emulator.calls("link")
             try await bench.delay(slow, 700, before: isBefore)
-            async let refreshes = Self.refreshAll("guest", bench)
             // The account is alice's.
-            let refused = try await bench.link("guest", Device.alice.email, Device.alice.password)
-            let refreshed = try await refreshes
+            let calls =
+                try bench.sendRefreshes("guest")
+                + [bench.sendLink("guest", Device.alice.email, Device.alice.password)]
+            let responses = try await bench.responses(calls)
+            let (refreshed, refused) = (responses.dropLast().map(\.status), try #require(responses.last))
             #expect(refused.status == 401, "\(what): \(refused.bodyText)")
             #expect(try refused.json["error_code"].string == "InvalidSession", "\(what)")
-            #expect(refreshed.allSatisfy { $0 == 200 }, "\(what): \(refreshed)")
+            #expect(refreshed == [200, 200, 200], "\(what)")
             #expect(try await bench.emulator.calls("link") - links <= 2, "\(what)")
             try await bench.delay(slow, 0, before: isBefore)
             try await bench.expectValid("guest", what)
             try await bench.expectHarmless(what)
         }
-        #expect(try await bench.running.process.terminate() == .code(143))
-    }
-
-    /// Three refreshes at once; their statuses.
-    private static func refreshAll(_ name: String, _ bench: Bench) async throws -> [Int] {
-        try await withThrowingTaskGroup(of: Int.self) { group in
-            for _ in 0..<3 { group.addTask { try await bench.refresh(name) } }
-            return try await group.reduce(into: []) { $0.append($1) }
-        }
+        #expect(try await bench.terminate() == .code(143))
     }
 }
