@@ -5,7 +5,8 @@ import LanyardFoundations
 package enum StoreChange: Sendable {
     /// A call is about to be made for a session at `base`.
     case storeIntent(user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion)
-    /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more.
+    /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more. A user
+    /// of which the store knows nothing else is removed.
     case clearIntent(user: String)
     /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)

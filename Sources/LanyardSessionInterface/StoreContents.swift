@@ -46,8 +46,11 @@ extension StoreContents {
         case .storeIntent(let name, let identity, let intent, let base):
             return edit(name, identity, base: base, now: now) { $0.intent = intent }
         case .clearIntent(let name):
-            guard self[name] != nil else { return .stored(nil) }
-            return edit(name, nil, base: nil, now: now) { $0.closeIntent() }
+            guard let place = users.firstIndex(where: { $0.name == name }) else { return .stored(nil) }
+            users[place].closeIntent()
+            // The intent of a first login has added the user.
+            if users[place].isBlank { users.remove(at: place) }
+            return .stored(self[name])
         case .dropRefreshToken(let name, let base):
             if isUnknown(name, base) { return .stored(nil) }
             return edit(name, nil, base: base, now: now) { user in
@@ -176,6 +179,13 @@ extension StoreContents {
 }
 
 extension StoredUser {
+    /// Nothing has come of any call for the user: a store without it says the same.
+    fileprivate var isBlank: Bool {
+        var blank = StoredUser(name: name, identity: identity)
+        blank.identityFingerprint = identityFingerprint
+        return self == blank
+    }
+
     /// Stores the tokens of a login, a refresh or a link. All but a link clear the intent and the refusal. A spent
     /// credential stays recorded.
     fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {

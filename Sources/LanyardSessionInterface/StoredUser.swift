@@ -44,6 +44,10 @@ package struct StoredUser: Equatable, Sendable {
     /// There is a session to continue.
     package var isAuthenticated: Bool { session != nil && !isLoggedOut && !isRefused }
 
+    /// A login has succeeded at this identity. The generation does not tell: it also counts logouts, and it survives a
+    /// change of the identity.
+    package var hasEverBeenLoggedIn: Bool { session != nil || accountID != nil || provider != nil }
+
     /// The session's id and generation.
     package var version: SessionVersion { SessionVersion(session: session?.id ?? 0, generation: generation) }
 }

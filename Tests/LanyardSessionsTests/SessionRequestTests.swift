@@ -174,6 +174,43 @@ struct SessionRequestTests {
         #expect(driver.stored == nil)
     }
 
+    @Test("a refused addition leaves what the store knows of a former user of that name, its logout above all")
+    func formerUser() throws {
+        let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
+        var former = StoredUser(name: "alice", of: driver.coordinator.identity)
+        (former.generation, former.isLoggedOut) = (3, true)
+        driver.disk.contents.users.append(former)
+        driver.begin()
+        driver.handle(.login(Self.bob, ticket: 1))
+        #expect(driver.stored?.intent?.kind == .login)
+        try driver.fail(.credentialRefused)
+        #expect(driver.stored == former)
+    }
+
+    @Test("a refused login of a user that the store does not know leaves no record of it")
+    func noRecord() throws {
+        let driver = CoordinatorDriver(hasCredential: false)
+        driver.handle(.login(Self.bob, ticket: 1))
+        #expect(driver.stored?.intent?.kind == .login)
+        try driver.fail(.credentialRefused)
+        #expect(driver.stored == nil)
+        driver.handle(.login(Self.bob, ticket: 2))
+        try driver.grant(refresh: "bob", account: "b")
+        #expect(driver.stored?.session != nil && driver.state == .valid)
+    }
+
+    @Test("a user that moved to another application, and whose login is taken away, was never logged in there")
+    func neverLoggedInThere() throws {
+        let driver = CoordinatorDriver()
+        var moved = StoredUser(name: "alice", of: driver.coordinator.identity)
+        // The generation outlives the identity.
+        moved.generation = 4
+        driver.disk.contents.users.append(moved)
+        let restarted = CoordinatorDriver(hasCredential: false, disk: driver.disk)
+        restarted.begin()
+        #expect(restarted.state == .loggedOut)
+    }
+
     @Test(
         """
         a requested refresh that ends the session by a lost response gets that reply, not a retryable error; the \

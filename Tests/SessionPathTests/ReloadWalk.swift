@@ -221,9 +221,8 @@ final class ReloadWalk {
         // A user whose account another one has at its login stays refused until its next login; a restart tries it again.
         let users = report.views.filter { !waived.contains($0.status.user) }.map { view in
             let account = view.status.accountID ?? "-"
-            // A refused user whose login a reload takes away is logged out here, and in need of a login after a restart.
-            let state = view.status.state == .loginRequired ? SessionState.loggedOut : view.status.state
-            return "\(view.status.user) at \(view.status.identity) \(account) \(view.userState) \(state)"
+            let state = "\(view.userState) \(view.status.state) \(view.status.reason)"
+            return "\(view.status.user) at \(view.status.identity) \(account) \(state)"
         }
         let active = report.users.first { $0.index == report.activeUser }?.user
         return users.sorted() + ["active \(active ?? "none")"]

@@ -73,7 +73,7 @@ extension SessionCoordinator {
                 grant, startedAt: operation.call.startedAt, startedAtWall: operation.call.startedAtWall,
                 provider: operation.provider)
             reply(ticket, .belongs(to: other, obtained))
-            closeRequestedLogin(with: .clearIntent)
+            close(with: .clearIntent)
         }
     }
 
@@ -98,7 +98,7 @@ extension SessionCoordinator {
             logEvent(.requestedLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let token = operation.obtained?.grant.refreshToken { revoke(token) }
             reply(ticket, operatorReply ?? .failed(error))
-            return isSent ? closeRequestedLogin(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
+            return isSent ? close(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
         // If no retry may follow, waiting for one is useless.
         if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome, setup.rotation == .oneUse {
@@ -147,12 +147,6 @@ extension SessionCoordinator {
     private var endedVersion: SessionVersion? {
         guard base.session != 0, session.tokens == nil, let stored = storedUser?.session else { return nil }
         return stored.refresh == nil || writes.hasUnsavedTokenDrop ? base : nil
-    }
-
-    /// A user whose first login failed is not kept.
-    private mutating func closeRequestedLogin(with pendingChange: SessionWrites.PendingChange) {
-        let neverEstablished = setup.isAdded && context.accountID == nil
-        close(with: neverEstablished ? .terminate(.remove, nil) : pendingChange)
     }
 
     mutating func close(with pendingChange: SessionWrites.PendingChange) {

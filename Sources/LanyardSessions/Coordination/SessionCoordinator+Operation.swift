@@ -179,7 +179,7 @@ extension SessionCoordinator {
         refused = user?.refused
         provider = user?.provider
         accountSince = user?.accountSince
-        if let user, user.generation > 0 { context.hasEverBeenLoggedIn = true }
+        if let user, user.hasEverBeenLoggedIn { context.hasEverBeenLoggedIn = true }
         if let account = user?.accountID, context.learnAccount(account) {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
