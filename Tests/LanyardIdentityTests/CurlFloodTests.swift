@@ -58,6 +58,46 @@ struct CurlFloodTests {
         #expect(error.message.contains("too large"), "\(error.message)")
     }
 
+    private static let login = Array(
+        #"""
+        {"access_token":"\#(Tokens.access())","refresh_token":"\#(Tokens.refresh)",\#
+        "user_id":"0123456789abcdef01234567","device_id":"000000000000000000000000"}
+        """#.utf8)
+
+    @Test("a limit that is crossed when the response is complete does not take it away", arguments: [false, true])
+    func complete(isChunked: Bool) async throws {
+        let head =
+            isChunked
+            ? "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+                + "\(String(Self.login.count, radix: 16))\r\n"
+            : "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(Self.login.count)\r\n\r\n"
+        let whole = Array(head.utf8) + Self.login + Array((isChunked ? "\r\n0\r\n\r\n" : "").utf8)
+        var outcomes: [Bool] = []
+        for steps in 1...40 {
+            var limits = CurlLimits()
+            limits.stepsMax = steps
+            let bench = try IdentityBench(limits: limits) { request, _ in
+                request.method == "GET" ? nil : RawResponse([.send(whole)])
+            }
+            let outcome = await bench.login()
+            outcomes.append(outcome.success != nil)
+            #expect(outcome.failure?.hasMadeSession != true, "\(steps) steps: \(String(describing: outcome.failure))")
+        }
+        #expect(outcomes.contains(true) && outcomes.contains(false))
+    }
+
+    @Test("messages of TLS behind a complete response do not take it away")
+    func messagesBehind() async throws {
+        var outcomes: [Bool] = []
+        for messages in 20...40 {
+            let service = try FloodingService(.keyUpdates, around: Self.login, before: messages, by: Self.issued)
+            let outcome = await (try bench(service)).login()
+            outcomes.append(outcome.success != nil)
+            #expect(outcome.failure?.hasMadeSession != true, "\(messages): \(String(describing: outcome.failure))")
+        }
+        #expect(outcomes.contains(true) && outcomes.contains(false))
+    }
+
     private func pieces(_ flood: FloodingService.Flood) -> Int? {
         switch flood {
         case .keyUpdates, .sessionTickets: 200

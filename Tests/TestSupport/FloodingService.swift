@@ -91,6 +91,14 @@ package final class FloodingService: Sendable {
         core.threads.start { core.acceptAll() }
     }
 
+    /// A service that sends this many key updates, a complete response with this body, and as many again.
+    package convenience init(
+        _ flood: Flood, around body: [UInt8], before messages: Int, by issued: TestAuthority.Issued
+    ) throws {
+        try self.init(flood, by: issued)
+        core.state.withLock { $0.framed = (body, messages) }
+    }
+
     deinit { core.stop() }
 
     /// `http://localhost:PORT`, or with https.
@@ -112,6 +120,8 @@ package final class FloodingService: Sendable {
             var begun = 0
             var ended = 0
             var sentBytes = 0
+            /// A complete response with this body comes between this many messages.
+            var framed: (body: [UInt8], messages: Int)?
         }
 
         let flood: Flood
@@ -168,7 +178,15 @@ package final class FloodingService: Sendable {
                     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
                 )
             }
+            if let framed = state.withLock(\.framed) { return try send(framed.body, between: framed.messages, wire) }
             try flooding { try flood(wire) }
+        }
+
+        private func send(_ body: [UInt8], between messages: Int, _ wire: FloodedWire) throws {
+            if messages > 0 { try wire.sendKeyUpdates(messages) }
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: \(body.count)\r\n\r\n"
+            try wire.send(Array(head.utf8) + body)
+            if messages > 0 { try wire.sendKeyUpdates(messages) }
         }
 
         private func flooding(_ body: () throws -> Void) throws {

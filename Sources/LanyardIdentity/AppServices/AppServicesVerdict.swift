@@ -40,11 +40,10 @@ enum AppServicesVerdict {
 
     /// The error that a missing or incomplete response stands for. The part that has arrived may have made a session.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
-        let maybeHeard: [CurlError.Kind] = [.timedOut, .broken, .unreachable, .untrusted, .handshake]
         var error = error(of: "the \(call.rawValue)", failure)
-        if call == .refresh, failure.wasRequestSent, maybeHeard.contains(failure.kind) {
-            error.verdict = .unknownOutcome
-        }
+        // A response that is too large is one if it has a status. All other failures say nothing of what the service has done.
+        let hasResponse = failure.kind == .tooLarge && (failure.status ?? 0) >= 200
+        if call == .refresh, failure.wasRequestSent, !hasResponse { error.verdict = .unknownOutcome }
         if let body = failure.partialBody {
             note(body.withBytes { TokenReader.readUsable($0).response }, of: call, in: &error)
         }

@@ -82,7 +82,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         isStopped = true
         loop.drop(timer)
         loop.drop(housekeeping)
-        let ended = Array(running.values) + waiting.calls + waiting.logins
+        let ended =
+            running.values.map { ($0, $0.wasRequestSent) } + (waiting.calls + waiting.logins).map { ($0, false) }
         if let multi {
             for transfer in running.values { curl_multi_remove_handle(multi, transfer.easy) }
             curl_multi_cleanup(multi)
@@ -91,8 +92,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         (running, waiting, lostSlots) = ([:], Queue(), [])
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
-        for transfer in ended {
-            transfer.finish(.failure(.stopping(wasRequestSent: true)))
+        for (transfer, wasRequestSent) in ended {
+            transfer.finish(.failure(.stopping(wasRequestSent: wasRequestSent)))
         }
     }
 
@@ -188,6 +189,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             } else {
                 ended.append((transfer, code))
             }
+        }
+        for transfer in running.values where transfer.isFlooded {
+            curl_multi_remove_handle(multi, transfer.easy)
+            running[transfer.easy] = nil
+            ended.append((transfer, CURLE_ABORTED_BY_CALLBACK))
         }
         guard !ended.isEmpty else { return }
         loop.set(housekeeping, at: .past)

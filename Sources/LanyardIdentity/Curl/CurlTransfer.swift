@@ -61,6 +61,8 @@ final class CurlTransfer {
     private var body = SecretBuffer(capacity: 4096)
     private var headBytes = 0
     private var headIsComplete = false
+    /// The head says where the body ends. Otherwise the end of the connection says it.
+    private var hasBodyLength = false
     private var fields = CurlResponse.Fields()
     private var isTooLarge = false
     private var stepsLeft = 0
@@ -107,8 +109,9 @@ final class CurlTransfer {
     func outcome(_ code: CURLcode) -> Result<CurlResponse, CurlError> {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
-        if tally.pointee.is_exceeded { flood = .messages }
-        guard code == CURLE_OK, flood == nil else {
+        let hasBodyEnd = hasBodyLength || status == 204 || status == 304
+        if tally.pointee.is_exceeded, code != CURLE_OK || !hasBodyEnd { flood = .messages }
+        guard isComplete(code) else {
             if let prohibited, !hasAllowedConnection {
                 return .failure(CurlError(kind: .prohibited, wasRequestSent: false, message: prohibited.message))
             }
@@ -135,6 +138,14 @@ final class CurlTransfer {
         return .success(
             CurlResponse(
                 status: status, fields: fields, body: sealedBody(), requestStartedAt: requestStartedAt))
+    }
+
+    /// Whether libcurl has the whole response. What floods behind it does not count. A flood of messages ends the connection here, which is
+    /// no end of a body.
+    private func isComplete(_ code: CURLcode) -> Bool {
+        guard code == CURLE_OK else { return false }
+        if case .messages = flood { return false }
+        return true
     }
 
     /// Leaves the body empty.
@@ -164,7 +175,7 @@ final class CurlTransfer {
     }
 
     /// Bytes of the request itself were sent: TLS is established, and a proxy has connected.
-    private var wasRequestSent: Bool {
+    var wasRequestSent: Bool {
         var bytes = 0
         var begun: curl_off_t = 0
         lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &bytes)
@@ -371,9 +382,16 @@ final class CurlTransfer {
         Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue().endsFlood() ? 1 : 0
     }
 
+    /// A limit was crossed while a body arrived. Once libcurl returns, the transfer is to be ended unless it has ended by itself.
+    var isFlooded: Bool { flood != nil }
+
     /// Whether this step ends the transfer. libcurl has no limit of what reaches none of its other callbacks, such as the extension of a
     /// chunk.
+    ///
+    /// A step that has brought some of the body may have brought all of it: the rest of the step is libcurl's, which reads a bounded number
+    /// of bytes in it.
     private func endsFlood() -> Bool {
+        guard flood == nil else { return body.count == 0 }
         let bytesMax = CurlLimits.rawBytesMax(bodyBytes: request.responseBytesMax)
         stepsLeft -= 1
         if stepsLeft < 0 {
@@ -381,7 +399,7 @@ final class CurlTransfer {
         } else if descriptors.contains(where: { lanyard_tcp_received($0) > bytesMax }) {
             flood = .bytes(Int(bytesMax))
         }
-        return flood != nil
+        return flood != nil && body.count == 0
     }
 
     // MARK: Received bytes
@@ -415,7 +433,7 @@ final class CurlTransfer {
         }
         if line.starts(with: "HTTP/".utf8) {
             fields = CurlResponse.Fields()
-            headIsComplete = false
+            (headIsComplete, hasBodyLength) = (false, false)
         } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
             headIsComplete = true
         }
@@ -427,6 +445,7 @@ final class CurlTransfer {
         case "retry-after": fields.retryAfter = Self.value(line[(colon + 1)...])
         case "date": fields.date = Self.value(line[(colon + 1)...])
         case "location": fields.location = Self.value(line[(colon + 1)...])
+        case "content-length", "transfer-encoding": hasBodyLength = true
         default: break
         }
         return line.count
