@@ -112,22 +112,28 @@ final class Program: Sendable {
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, by: publication, log: log)
-        reloads.apply = { [sessions] configuration, files, keys in
+        reloads.apply = { [sessions] configuration, files, keys, turn in
             let prepared = requests.prepare(configuration, files.requestPath)
-            let obstacles = sources.reload(configuration, files.identityTLS) { users in
-                sessions.reload(users) { active in
-                    // Before the shards get their access log, which has the format of the pipe.
-                    pipe.setFormat(configuration.log.format)
-                    requests.serve(prepared, active: active)
+            let made: SessionSources.Made
+            do throws(SystemError) {
+                made = try sources.prepare(configuration, files.identityTLS)
+            } catch {
+                return turn.end(["\(error); raise the limit of open files (LimitNOFILE)"])
+            }
+            sessions.reload(sources.changes(to: made), begins: turn.begins) { active in
+                // Before the shards get their access log, which has the format of the pipe.
+                pipe.setFormat(configuration.log.format)
+                requests.serve(prepared, active: active)
+            } reply: { obstacles in
+                turn.end(obstacles) {
+                    sources.use(made)
+                    requests.finish(prepared)
+                    unverified.withLock { $0 = configuration.unverifiedRoutes }
+                    stop.apply(configuration.shutdown)
+                    // A level that was set at run time stays if the configured one is the same.
+                    if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
                 }
             }
-            guard obstacles.isEmpty else { return obstacles }
-            requests.finish(prepared)
-            unverified.withLock { $0 = configuration.unverifiedRoutes }
-            stop.apply(configuration.shutdown)
-            // A level that was set at run time stays if the configured one is the same.
-            if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
-            return []
         }
         health = bindings.health.map { socket in
             let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)

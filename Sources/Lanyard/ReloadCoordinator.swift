@@ -11,9 +11,10 @@ import Logging
 
 /// Loads the configuration again and applies it to the running program: all of it or nothing (architecture.md 7.9).
 ///
-/// The files of each reload are read on a thread of its own, because a read can hang. One reload runs at a time. Requests that come in
-/// that time share the next one, so that a flood of signals costs two. A reload whose files have not been read within 5 s is logged. It
-/// ends when another one is requested: the newest configuration wins, and what the former one reads is not used.
+/// The files of each reload are read on a thread of its own, because a read can hang. The store is read on its own queue, and nothing here
+/// waits for it. One reload runs at a time. Requests that come in that time share the next one, so that a flood of signals costs two. A
+/// reload whose files, or whose store, have not been read within 5 s is logged. It ends when another one is requested: the newest
+/// configuration wins, and what the former one reads is not used.
 final class ReloadCoordinator: Sendable {
     typealias Reply = @Sendable (ReloadOutcome) -> Void
 
@@ -32,17 +33,48 @@ final class ReloadCoordinator: Sendable {
         var current: Current?
         /// Reloads so far.
         var count = 0
-        /// Threads that still read for a reload that was given up.
-        var abandonedThreads = 0
+        /// Reloads that were given up and whose thread or store still reads.
+        var abandonedCount = 0
     }
 
     /// A reload in progress.
     private struct Current {
+        enum Step {
+            /// Its thread reads the files.
+            case readingFiles
+            /// The sessions read the store, since the files were read.
+            case readingStore(since: Instant)
+            /// It changes the running program, and is not given up any more.
+            case changing
+        }
+
         let number: Int
         let replies: [Reply]
         let progress: FileProgress
-        /// Its files have not been read in time.
+        var step = Step.readingFiles
+        /// How often its files were read.
+        var readings = 0
+        /// Its present step takes longer than it may.
         var isDelayed = false
+
+        /// A later reload may take its place.
+        var mayBeAbandoned: Bool {
+            if case .changing = step { false } else { isDelayed }
+        }
+    }
+
+    /// The reload at the moment when it changes the running program.
+    struct Turn: Sendable {
+        /// Whether it may change anything now. After true it must, and is not given up any more. Once, from any thread.
+        let begins: @Sendable () -> Bool
+        fileprivate let result: @Sendable ([String]?, @escaping @Sendable () -> Void) -> Void
+
+        /// Ends the reload. Once, from any thread.
+        ///
+        /// - Parameters:
+        ///   - obstacles: why nothing has changed, each with the remedy; nil: `begins` was false.
+        ///   - finish: if all has changed, called on the queue before those who wait are told.
+        func end(_ obstacles: [String]?, finish: @escaping @Sendable () -> Void = {}) { result(obstacles, finish) }
     }
 
     /// What a thread has read.
@@ -54,9 +86,9 @@ final class ReloadCoordinator: Sendable {
     }
 
     /// Beyond this, later reloads wait until a file that hangs can be read.
-    private static let abandonedThreadsMax = 8
-    /// What was read longer ago is read anew: another file has hung, and the first ones may have changed.
-    private static let readingAgeMax = Duration.seconds(1)
+    private static let abandonedMax = 8
+    /// What was read longer ago is read anew: another file, or the store, has hung, and the first ones may have changed.
+    private let readingAgeMax: Duration
     private static let readingsMax = 3
 
     /// What `/metrics` says of the reloads.
@@ -79,9 +111,8 @@ final class ReloadCoordinator: Sendable {
     /// Writes the outcome of a reload whatever the level of the log is, which the reload can change.
     private let auditLog: Logger
     /// Applies a new configuration, of which these live keys differ: users and routes in one turn of the sessions' queue,
-    /// then the rest. Returns why it cannot, each with the remedy; then nothing has changed. On the queue. Set before the
-    /// first request.
-    nonisolated(unsafe) var apply: @Sendable (Configuration, Files, _ keys: [String]) -> [String] = { _, _, _ in [] }
+    /// then the rest. Returns at once; the turn is told the outcome. On the queue. Set before the first request.
+    nonisolated(unsafe) var apply: @Sendable (Configuration, Files, _ keys: [String], Turn) -> Void = { $3.end([]) }
     /// A reload begins. On the queue. Set before the first request.
     nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
     /// A reload has ended. On the queue. Set before the first request.
@@ -92,10 +123,12 @@ final class ReloadCoordinator: Sendable {
     ///   - running: the configuration of the start.
     ///   - load: reads all sources as the start did.
     ///   - activation: of the sockets that the service manager has passed.
+    ///   - readingAgeMax: how long ago files may have been read that are applied.
     init(
         _ running: LoadedConfiguration, load: @escaping @Sendable () -> LoadedConfiguration,
-        activation: ActivationRules, log: Logger
+        activation: ActivationRules, readingAgeMax: Duration = .seconds(1), log: Logger
     ) {
+        self.readingAgeMax = readingAgeMax
         state = Guarded(State(running: running))
         self.load = load
         self.activation = activation
@@ -128,8 +161,8 @@ final class ReloadCoordinator: Sendable {
             guard !state.waiting.isEmpty else { return (nil, nil) }
             let former = state.current
             if let former {
-                guard former.isDelayed, state.abandonedThreads < Self.abandonedThreadsMax else { return (nil, nil) }
-                state.abandonedThreads += 1
+                guard former.mayBeAbandoned, state.abandonedCount < Self.abandonedMax else { return (nil, nil) }
+                state.abandonedCount += 1
             }
             state.count += 1
             let begun = Current(number: state.count, replies: state.waiting, progress: FileProgress())
@@ -142,29 +175,57 @@ final class ReloadCoordinator: Sendable {
         guard let begun else { return }
         counts.withLock { $0.startedAt = .now }
         onBegin()
-        delay?.begin(begun.number)
+        readFiles(begun)
+    }
+
+    /// On the queue.
+    private func readFiles(_ reload: Current) {
+        delay?.begin(reload.number)
         let code = DetachedThread.start { [self] in
-            let reading = begun.progress.noting { readAll() }
-            queue.async { [self] in finish(begun, reading) }
+            let reading = reload.progress.noting { readAll() }
+            queue.async { [self] in filesRead(reload, reading) }
         }
         if code != 0 {
-            state.withLock { $0.current = nil }
-            end(begun, failed(["no thread can be started to read the files (\(Errno.text(of: code)))"]))
+            complete(reload, failed(["no thread can be started to read the files (\(Errno.text(of: code)))"]))
         }
     }
 
-    /// The files were read: applies them, unless the reload was given up.
-    private func finish(_ reload: Current, _ reading: Reading) {
+    /// The files were read: applies them, unless the reload was given up. On the queue.
+    private func filesRead(_ reload: Current, _ reading: Reading) {
         let isCurrent = state.withLock { state in
-            if state.current?.number == reload.number { return true }
-            state.abandonedThreads -= 1
-            return false
+            guard state.current?.number == reload.number else { return false }
+            state.current?.step = .readingStore(since: .now)
+            state.current?.readings += 1
+            state.current?.isDelayed = false
+            return true
         }
-        if isCurrent {
-            let outcome = apply(reading)
-            state.withLock { $0.current = nil }
-            end(reload, outcome)
+        guard isCurrent else { return endAbandoned() }
+        delay?.begin(reload.number)
+        apply(reading, of: reload)
+    }
+
+    /// Something that a reload waited for has come after it was given up. On the queue.
+    private func endAbandoned() {
+        state.withLock { $0.abandonedCount -= 1 }
+        beginNext()
+    }
+
+    /// Whether the reload may change the running program. Not if it was given up, or if the store took so long that the files are to be read
+    /// anew. From any thread.
+    private func begins(_ number: Int) -> Bool {
+        state.withLock { state in
+            guard let current = state.current, current.number == number, case .readingStore(let since) = current.step
+            else { return false }
+            guard Instant.now - since <= readingAgeMax || current.readings >= Self.readingsMax else { return false }
+            state.current?.step = .changing
+            return true
         }
+    }
+
+    /// The current reload has ended. On the queue.
+    private func complete(_ reload: Current, _ outcome: ReloadOutcome) {
+        state.withLock { $0.current = nil }
+        end(reload, outcome)
         beginNext()
     }
 
@@ -175,13 +236,14 @@ final class ReloadCoordinator: Sendable {
         for reply in reload.replies { reply(outcome) }
     }
 
-    /// Threads that still read for reloads that were given up. From any thread.
-    var abandonedThreadCount: Int { state.withLock(\.abandonedThreads) }
+    /// Reloads that were given up and whose thread or store still reads. From any thread.
+    var abandonedCount: Int { state.withLock(\.abandonedCount) }
 
     /// On the queue of the delays' loop.
     private func handleDelay(of number: Int) {
         let progress = state.withLock { state -> FileProgress? in
-            guard state.current?.number == number else { return nil }
+            guard let current = state.current, current.number == number else { return nil }
+            if case .changing = current.step { return nil }
             state.current?.isDelayed = true
             return state.current?.progress
         }
@@ -229,16 +291,16 @@ final class ReloadCoordinator: Sendable {
             let loaded = load()
             let (files, errors) = read(loaded)
             readings += 1
-            if Instant.now - startedAt <= Self.readingAgeMax || readings == Self.readingsMax {
+            if Instant.now - startedAt <= readingAgeMax || readings == Self.readingsMax {
                 return Reading(loaded: loaded, files: files, errors: errors)
             }
         }
     }
 
-    private func apply(_ reading: Reading) -> ReloadOutcome {
+    private func apply(_ reading: Reading, of reload: Current) {
         let loaded = reading.loaded
         guard let files = reading.files, let configuration = loaded.configuration else {
-            return failed(reading.errors)
+            return complete(reload, failed(reading.errors))
         }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
@@ -247,19 +309,42 @@ final class ReloadCoordinator: Sendable {
                 metadata: [
                     "event": "reload.restart_needed", "keys": .string(changes.restartOnly.joined(separator: ", ")),
                 ])
-            return .restartNeeded(changes.restartOnly)
+            return complete(reload, .restartNeeded(changes.restartOnly))
         }
-        let obstacles = apply(configuration, files, changes.live)
-        guard obstacles.isEmpty else { return failed(obstacles) }
+        if case .file(let path, _) = configuration.store { reload.progress.note(path) }
+        let turn = Turn(
+            begins: { [self] in begins(reload.number) },
+            result: { [self] obstacles, finish in
+                queue.async { [self] in ended(reload, loaded, changes.live, obstacles, finish) }
+            })
+        apply(configuration, files, changes.live, turn)
+    }
+
+    /// The sessions have taken the configuration, or not. On the queue.
+    private func ended(
+        _ reload: Current, _ loaded: LoadedConfiguration, _ keys: [String], _ obstacles: [String]?,
+        _ finish: () -> Void
+    ) {
+        let isCurrent = state.withLock { state in
+            guard state.current?.number == reload.number else { return false }
+            if obstacles == nil {
+                state.current?.step = .readingFiles
+                state.current?.isDelayed = false
+            }
+            return true
+        }
+        guard isCurrent else { return endAbandoned() }
+        guard let obstacles else { return readFiles(reload) }
+        guard obstacles.isEmpty else { return complete(reload, failed(obstacles)) }
+        finish()
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
         state.withLock { $0.running = loaded }
         auditLog.notice(
-            changes.live.isEmpty
-                ? "the configuration was read again: nothing differs" : "the configuration was reloaded",
-            metadata: ["event": "reload.applied", "keys": .string(changes.live.joined(separator: ", "))])
-        return .applied(changes.live)
+            keys.isEmpty ? "the configuration was read again: nothing differs" : "the configuration was reloaded",
+            metadata: ["event": "reload.applied", "keys": .string(keys.joined(separator: ", "))])
+        complete(reload, .applied(keys))
     }
 
     private func failed(_ errors: [String]) -> ReloadOutcome {

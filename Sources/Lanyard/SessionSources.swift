@@ -56,26 +56,17 @@ final class SessionSources: Sendable {
         self.tlsWatches = tlsWatches
     }
 
-    /// Applies the users and identities of a new configuration.
+    /// Makes the users and identities of a new configuration. Nothing has changed yet.
     ///
-    /// - Parameters:
-    ///   - tls: of its identities.
-    ///   - apply: see `SessionService.reload`. nil: nothing differs.
-    /// - Returns: why nothing was changed; empty: the configuration is in force.
-    func reload(
-        _ configuration: Configuration, _ tls: IdentityTLS, apply: (SessionConfiguration?) -> [String]
-    ) -> [String] {
-        let made: Made
-        do throws(SystemError) {
-            made = try make(configuration, tlsWatches.renewed(tls))
-        } catch {
-            return ["\(error); raise the limit of open files (LimitNOFILE)"]
-        }
-        let isSame = made.isSame(as: state.withLock { $0.running })
-        let obstacles = apply(isSame ? nil : made.configuration)
-        guard obstacles.isEmpty else { return obstacles }
-        use(made)
-        return []
+    /// - Parameter tls: of its identities.
+    /// - Throws: there is no descriptor for the loop of an identity.
+    func prepare(_ configuration: Configuration, _ tls: IdentityTLS) throws(SystemError) -> Made {
+        try make(configuration, tlsWatches.renewed(tls))
+    }
+
+    /// What differs from the running configuration; nil: nothing.
+    func changes(to made: Made) -> SessionConfiguration? {
+        made.isSame(as: state.withLock { $0.running }) ? nil : made.configuration
     }
 
     /// This configuration is the running one from now on.

@@ -1,3 +1,4 @@
+import Foundation
 import LanyardAdmin
 import LanyardConfiguration
 import LanyardFoundations
@@ -31,6 +32,15 @@ import Testing
         }
     }
 
+    /// The key of a store, in a folder of its own.
+    private final class KeyFile: Sendable {
+        private let folder = try? TemporaryFolder()
+
+        init() { _ = try? folder?.write("key", String(repeating: "k", count: 64)) }
+
+        var path: String { folder?.file("key") ?? "" }
+    }
+
     /// What becomes of one reload.
     private final class Outcome: Sendable {
         private let held = Guarded<ReloadOutcome?>(nil)
@@ -48,23 +58,34 @@ import Testing
 
     private final class Bench: Sendable {
         static let path = "/net/tls/clients.pem"
+        static let storePath = "/nowhere/sessions"
+        /// Of the store.
+        static let keyFile = KeyFile()
 
         let loop: EventLoop
         let log = LogRecorder()
         let coordinator: ReloadCoordinator
         let loads: Loads
         private let appliedNumbers = Guarded<[Int]>([])
+        private let stores = Guarded<[Int: Milestone]>([:])
+        private let waiting = Guarded<[Int]>([])
 
-        init(hanging numbers: [Int]) throws {
+        init(hanging numbers: [Int], readingAgeMax: Duration = .seconds(3600)) throws {
             loop = try EventLoop(label: "test.reload")
             let loads = Loads(hanging: numbers)
             self.loads = loads
             coordinator = ReloadCoordinator(
                 Self.configuration(0), load: { loads.load() }, activation: ActivationRules(addresses: [:]),
-                log: log.logger)
-            coordinator.apply = { [weak self] configuration, _, _ in
-                self?.appliedNumbers.withLock { $0.append(configuration.limits.connectionsMax) }
-                return []
+                readingAgeMax: readingAgeMax, log: log.logger)
+            coordinator.apply = { [weak self] configuration, _, _, turn in
+                guard let self else { return }
+                let number = configuration.limits.connectionsMax
+                guard let store = stores.withLock({ $0[number] }), !store.isSet else { return take(number, turn) }
+                waiting.withLock { $0.append(number) }
+                Thread.detachNewThread { [self] in
+                    store.wait(for: "the store")
+                    take(number, turn)
+                }
             }
             coordinator.reportDelays(on: loop)
             loop.start()
@@ -72,6 +93,27 @@ import Testing
         }
 
         deinit { loop.stop() }
+
+        /// What the sessions do once they have read the store.
+        private func take(_ number: Int, _ turn: ReloadCoordinator.Turn) {
+            guard turn.begins() else { return turn.end(nil) }
+            appliedNumbers.withLock { $0.append(number) }
+            turn.end([])
+        }
+
+        /// The store does not respond to the sessions for these loads.
+        func hangStore(of numbers: [Int]) {
+            stores.withLock { stores in for number in numbers { stores[100 + number] = Milestone() } }
+        }
+
+        func releaseStore(of number: Int) { stores.withLock { $0[100 + number] }?.set() }
+
+        /// The sessions wait for the store on behalf of this load.
+        func awaitStore(_ number: Int) throws {
+            try blockUntil("the sessions read the store for load \(number)") {
+                waiting.withLock { $0.contains(100 + number) }
+            }
+        }
 
         /// The number of each load that was applied, in order, above 100.
         var applied: [Int] { appliedNumbers.withLock { $0 } }
@@ -82,6 +124,7 @@ import Testing
                 identities: {demo: {static: {token_file: /nowhere/token}}}
                 users: {alice: {identity: demo}}
                 routes: [{upstream: "http://127.0.0.1:9000"}]
+                store: {path: \(storePath), key_file: \(keyFile.path)}
                 """
             return Configuration.load(text: Array(text.utf8), path: "/nowhere/lanyard.yaml")
         }
@@ -147,7 +190,7 @@ import Testing
         bench.loads.release(1)
         // What the first one has read at last is never applied.
         try blockUntil("the first one's thread has ended") {
-            bench.coordinator.abandonedThreadCount == 0 || bench.applied.count > 1
+            bench.coordinator.abandonedCount == 0 || bench.applied.count > 1
         }
         #expect(bench.applied == [102])
         #expect(try bench.reload().awaited() == .applied(["limits.connections_max"]))
@@ -169,6 +212,61 @@ import Testing
         for outcome in outcomes { #expect(outcome.value?.isApplied == false) }
         #expect(second.value?.isApplied == false)
         for number in [1, 2] { bench.loads.release(number) }
+    }
+
+    @Test("a reload whose store hangs is logged by the store's name after 5 s; a later one takes its place and wins")
+    func storeHangs() throws {
+        let bench = try Bench(hanging: [])
+        bench.hangStore(of: [1, 2])
+        let first = bench.reload()
+        try bench.awaitStore(1)
+        let second = bench.reload()
+        bench.loop.pass(FileWatch.readTimeout - .nanoseconds(1))
+        #expect(bench.lines("reload.delayed").isEmpty && bench.loads.begun == 1)
+        bench.loop.pass(.nanoseconds(1))
+        let lines = bench.lines("reload.delayed")
+        #expect(lines.count == 1 && lines.allSatisfy { $0.contains(Bench.storePath) }, "\(lines)")
+        guard case .invalid(let reasons) = try first.awaited() else {
+            Issue.record("the first reload was not given up")
+            return
+        }
+        #expect(reasons.count == 1 && reasons[0].contains(Bench.storePath) && reasons[0].contains("later reload"))
+        try bench.awaitStore(2)
+        bench.releaseStore(of: 1)
+        try blockUntil("the first one has ended") { bench.coordinator.abandonedCount == 0 }
+        #expect(bench.applied.isEmpty && second.value == nil)
+        bench.releaseStore(of: 2)
+        #expect(try second.awaited() == .applied(["limits.connections_max"]))
+        #expect(bench.applied == [102])
+        #expect(bench.runningSeconds == 0)
+    }
+
+    @Test("a reload whose files have hung and whose store hangs then is logged twice, and waits 5 s for each")
+    func bothHang() throws {
+        let bench = try Bench(hanging: [1])
+        bench.hangStore(of: [1])
+        _ = bench.reload()
+        try bench.awaitLoad(1)
+        bench.loop.pass(FileWatch.readTimeout)
+        bench.loads.release(1)
+        try bench.awaitStore(1)
+        let second = bench.reload()
+        bench.loop.pass(FileWatch.readTimeout - .nanoseconds(1))
+        #expect(bench.loads.begun == 1 && second.value == nil)
+        bench.loop.pass(.nanoseconds(1))
+        let lines = bench.lines("reload.delayed")
+        #expect(lines.map { $0.contains(Bench.storePath) } == [false, true], "\(lines)")
+        #expect(try second.awaited() == .applied(["limits.connections_max"]))
+        #expect(bench.applied == [102])
+        bench.releaseStore(of: 1)
+    }
+
+    @Test("files that were read too long before the store are read anew, three times at most")
+    func readAnew() throws {
+        let bench = try Bench(hanging: [], readingAgeMax: .zero)
+        // Each time the files themselves are read three times, as that takes longer, too.
+        #expect(try bench.reload().awaited() == .applied(["limits.connections_max"]))
+        #expect(bench.loads.begun == 9 && bench.applied == [109])
     }
 
     @Test("eight threads at most wait for files of reloads that were given up; then later reloads wait as well")

@@ -1,3 +1,4 @@
+import Dispatch
 import TestSupport
 import Testing
 
@@ -64,6 +65,45 @@ import Testing
         let configuration = SessionConfiguration(
             users: users, identities: [ConfiguredIdentity("demo", kind)], settings: SessionSettings(refresh: refresh))
         return life.service.reload(configuration) { life.published.activate($0) }
+    }
+
+    /// What a reload that nobody waits for has come to.
+    private final class Outcome: Sendable {
+        private let state = Guarded<(obstacles: [String]?, isKnown: Bool)>((nil, false))
+
+        var isKnown: Bool { state.withLock(\.isKnown) }
+        /// nil: it was given up, or its outcome is not known yet.
+        var obstacles: [String]? { state.withLock(\.obstacles) }
+
+        func set(_ obstacles: [String]?) { state.withLock { $0 = (obstacles, true) } }
+    }
+
+    @Test("a reload that waits for the store blocks nobody, and changes nothing once it is given up")
+    func storeHangs() async throws {
+        let life = try await started()
+        let configuration = SessionConfiguration(
+            users: [ManagedUser(UserSettings(name: "bob", identity: "demo"), source: .service(bench.identity))],
+            identities: [ConfiguredIdentity("demo", .service(bench.identity, .none))], settings: SessionSettings())
+        for isGivenUp in [true, false] {
+            store.holdNextRead()
+            let outcome = Outcome()
+            let served = Guarded(0)
+            life.service.reload(configuration, begins: { !isGivenUp }) { _ in
+                served.withLock { $0 += 1 }
+            } reply: {
+                outcome.set($0)
+            }
+            try await eventually("the store is read") { store.holdsRead }
+            // The queue of the sessions goes on.
+            try await life.becomes(["alice:active"])
+            #expect(!outcome.isKnown)
+            store.releaseRead()
+            try await eventually("the outcome is known") { outcome.isKnown }
+            #expect(outcome.obstacles == (isGivenUp ? nil : []))
+            #expect(served.withLock { $0 } == (isGivenUp ? 0 : 1))
+            try await life.becomes(isGivenUp ? ["alice:active"] : ["bob:logged_out"])
+        }
+        await end(life)
     }
 
     /// A refresh of alice's session reaches the emulator and gets no response before the milestone.
@@ -137,5 +177,19 @@ import Testing
         try await eventually("the static token is served") { life.published.tokens().count > 1 }
         #expect(life.published.tokens().map(\.generation) == [1, 2])
         await end(life)
+    }
+}
+
+extension SessionService {
+    /// Reloads, and blocks the thread until the outcome is known.
+    func reload(_ configuration: SessionConfiguration?, serve: @escaping ServeRoutes) -> [String] {
+        let done = DispatchSemaphore(value: 0)
+        let outcome = Guarded<[String]>([])
+        reload(configuration, begins: { true }, serve: serve) { obstacles in
+            outcome.withLock { $0 = obstacles ?? [] }
+            done.signal()
+        }
+        done.wait()
+        return outcome.withLock { $0 }
     }
 }

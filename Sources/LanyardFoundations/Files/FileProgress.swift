@@ -22,9 +22,12 @@ package final class FileProgress: Sendable {
         return body()
     }
 
+    /// Another thread begins calls for this file. From any thread.
+    package func note(_ path: String) { latest.withLock { $0 = path } }
+
     /// The calling thread begins a call for this file. Nothing happens on a thread whose calls are not noted.
     package static func note(_ path: String) {
         guard let raw = pthread_getspecific(key) else { return }
-        Unmanaged<FileProgress>.fromOpaque(raw).takeUnretainedValue().latest.withLock { $0 = path }
+        Unmanaged<FileProgress>.fromOpaque(raw).takeUnretainedValue().note(path)
     }
 }

@@ -15,36 +15,35 @@ extension SessionService {
     /// Takes a new configuration, or nothing of it. Users of which nothing has changed are not touched: an unchanged
     /// `ManagedUser` has the same source object as before.
     ///
-    /// Blocks the calling thread, which owns no queue, until the store has said what it holds of the users concerned.
-    /// One call at a time.
+    /// Returns at once. The store is read first, which takes as long as its disk does. From anywhere. One call at a time
+    /// changes something.
     ///
     /// - Parameters:
     ///   - configuration: nil: nothing of users and identities differs.
+    ///   - begins: asked on the queue, in the turn in which the users would change. False: nothing is changed.
     ///   - serve: called once, in the turn in which the users change; not called if nothing is changed. All publications
     ///     of the service come from its queue, so each shard gets routes, active user and tokens in one order.
-    /// - Returns: why nothing was changed, with the remedy; empty: the configuration is in force.
-    package func reload(_ configuration: SessionConfiguration?, serve: @escaping ServeRoutes) -> [String] {
-        let done = DispatchSemaphore(value: 0)
-        let outcome = Guarded<[String]>([])
+    ///   - reply: called once, on the queue, with why nothing was changed and the remedy. Empty: the configuration is in
+    ///     force. nil: `begins` was false.
+    package func reload(
+        _ configuration: SessionConfiguration?, begins: @escaping @Sendable () -> Bool,
+        serve: @escaping ServeRoutes, reply: @escaping @Sendable ([String]?) -> Void
+    ) {
         loop.post { [self] in
             whenStarted { [self] in
-                reload(configuration, stored: [:], serve) { obstacles in
-                    outcome.withLock { $0 = obstacles }
-                    done.signal()
-                }
+                reload(configuration, stored: [:], begins, serve, reply)
             }
         }
-        done.wait()
-        return outcome.withLock { $0 }
     }
 
     /// - Parameter stored: what the store held of each user that was read; a user without a record has nil.
     private func reload(
-        _ configuration: SessionConfiguration?, stored: [String: StoredUser?], _ serve: @escaping ServeRoutes,
-        _ reply: @escaping @Sendable ([String]) -> Void
+        _ configuration: SessionConfiguration?, stored: [String: StoredUser?], _ begins: @escaping @Sendable () -> Bool,
+        _ serve: @escaping ServeRoutes, _ reply: @escaping @Sendable ([String]?) -> Void
     ) {
         guard !isStopped, !isDraining else { return reply(["Lanyard is about to end"]) }
         guard let configuration else {
+            guard begins() else { return reply(nil) }
             serve(userService.registry.active)
             return reply([])
         }
@@ -54,7 +53,7 @@ extension SessionService {
         guard missing.isEmpty else {
             return read(missing.sorted(), stored) { [self] result in
                 switch result {
-                case .success(let stored): self.reload(configuration, stored: stored, serve, reply)
+                case .success(let stored): self.reload(configuration, stored: stored, begins, serve, reply)
                 case .failure(let error): reply([error.message])
                 }
             }
@@ -62,6 +61,7 @@ extension SessionService {
         reload.stored = stored.compactMapValues(\.self)
         let obstacles = userService.registry.obstacles(to: reload)
         guard obstacles.isEmpty else { return reply(obstacles) }
+        guard begins() else { return reply(nil) }
         apply(configuration, reload, serve)
         reply([])
     }
