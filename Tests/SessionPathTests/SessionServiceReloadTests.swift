@@ -147,6 +147,16 @@ import Testing
         await end(life)
     }
 
+    @Test("a user that a reload moves is logging in, not logged out, until it has begun at its new place")
+    func beforeStart() async throws {
+        let life = try await started()
+        try await beginHangingRefresh(life)
+        #expect(try await reload(life, .service(moved)) == [])
+        let status = life.service.report.users.map { [$0.state.rawValue, $0.reason.rawValue] }
+        #expect(status == [["logging_in", "logging_in"]])
+        await end(life)
+    }
+
     @Test("a session that ends while its user leaves the service is revoked there")
     func endOfRetired() async throws {
         let life = try await started()

@@ -347,7 +347,9 @@ package final class SessionRunner: @unchecked Sendable {
         let tokens = session.tokens
         return SessionStatus(
             user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
-            state: session.state, reason: session.reason, generation: context.generation,
+            // Until its start it is not known whether the user is logged in: what the store holds decides.
+            state: session.reason == .loggingIn ? .loggingIn : session.state, reason: session.reason,
+            generation: context.generation,
             accessTokenExpiry: tokens?.expiry,
             refreshTokenExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,

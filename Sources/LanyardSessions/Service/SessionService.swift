@@ -105,7 +105,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Publishes the active user, then continues with the stored sessions and logs in the other users. From any thread, not from the queue.
     ///
-    /// Returns when the report has every stored session: until then it says of their users that they are logged out. After a second it
+    /// Returns when the report has every stored session: until then it says of their users that they are logging in. After a second it
     /// returns in any case.
     package func start() {
         let isUnderWay = DispatchSemaphore(value: 0)
