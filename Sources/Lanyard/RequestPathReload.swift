@@ -132,7 +132,8 @@ extension RequestPath.Settings {
         self.init(
             listeners: configuration.listeners, routes: configuration.routes.map { ($0.route, $0.upstream) },
             upstreamTLS: upstreamTLS.contexts, limits: configuration.limits,
-            tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus)
+            tokenWaitMax: configuration.refresh.waitMax, loginRequiredStatus: configuration.loginRequiredStatus,
+            drainMax: configuration.shutdown.drainMax)
     }
 }
 

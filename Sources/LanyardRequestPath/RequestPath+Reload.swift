@@ -95,6 +95,7 @@ extension ServedConfiguration {
         }
         self.init(
             routes: routes, targets: targets, breakers: breakers, rules: rules, limits: settings.limits,
-            tokenWaitMax: settings.tokenWaitMax, loginRequiredStatus: settings.loginRequiredStatus)
+            tokenWaitMax: settings.tokenWaitMax, loginRequiredStatus: settings.loginRequiredStatus,
+            drainMax: settings.drainMax)
     }
 }

@@ -39,10 +39,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         /// `refresh.wait_max`.
         package var tokenWaitMax: Duration
         package var loginRequiredStatus: Int
+        /// `shutdown.drain_max`: how long an exchange may go on that is to end.
+        package var drainMax: Duration
 
         package init(
             listeners: [ListenerSettings], routes: [Route], upstreamTLS: [TLSClientContext?] = [],
-            limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int
+            limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int,
+            drainMax: Duration = .seconds(30)
         ) {
             self.listeners = listeners
             self.routes = routes
@@ -50,6 +53,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             self.limits = limits
             self.tokenWaitMax = tokenWaitMax
             self.loginRequiredStatus = loginRequiredStatus
+            self.drainMax = drainMax
         }
 
         func tls(ofRoute index: Int) -> TLSClientContext? { index < upstreamTLS.count ? upstreamTLS[index] : nil }

@@ -22,6 +22,8 @@ package final class ServedConfiguration: Sendable {
     /// A request waits at most this long for a token.
     let tokenWaitMax: Duration
     let loginRequiredStatus: Int
+    /// How long the exchange of a client goes on that its listener would not admit any more.
+    let drainMax: Duration
 
     /// - Parameters:
     ///   - targets: one for each of `routes`.
@@ -29,7 +31,7 @@ package final class ServedConfiguration: Sendable {
     ///   - rules: one for each listener.
     package init(
         routes: [Route], targets: [UpstreamTarget], breakers: [RouteBreaker]? = nil, rules: [ListenerRules],
-        limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int
+        limits: LimitSettings, tokenWaitMax: Duration, loginRequiredStatus: Int, drainMax: Duration = .seconds(30)
     ) {
         self.routes = RouteTable(routes)
         routeList = routes
@@ -41,6 +43,7 @@ package final class ServedConfiguration: Sendable {
         headLimits = HeadLimits(limits)
         self.tokenWaitMax = tokenWaitMax
         self.loginRequiredStatus = loginRequiredStatus
+        self.drainMax = drainMax
     }
 
     /// The route of this name, if there is one.

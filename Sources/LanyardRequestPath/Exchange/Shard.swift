@@ -44,6 +44,8 @@ package final class Shard: @unchecked Sendable {
     var responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
 
     private let paused: PausedReaders
+    /// Clients that their listener would not admit any more.
+    private let admissionEnds: AdmissionEnds
     private var spareBuffers: [RequestBuffer] = []
     private var clients: [ObjectIdentifier: ClientConnection] = [:]
     /// Clients that wait for a request and may be closed for a new client.
@@ -83,6 +85,7 @@ package final class Shard: @unchecked Sendable {
         self.listenerTLS = listenerTLS
         handshakes = HandshakeQueue(loop: loop)
         suppressed = SuppressedLines(loop: loop)
+        admissionEnds = AdmissionEnds(loop: loop)
         retired = RetiredRoutes(loop: loop)
         tokens = TokenCache(source: source)
         idleConnections = IdleConnections()
@@ -190,6 +193,7 @@ package final class Shard: @unchecked Sendable {
     func remove(_ client: ClientConnection) {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
+        if client.isAdmissionEnding { admissionEnds.remove(client) }
         release(client.slot)
         if isDraining, clients.isEmpty { reportEmpty() }
     }
@@ -218,6 +222,7 @@ package final class Shard: @unchecked Sendable {
         }
         retired.end()
         suppressed.stop()
+        admissionEnds.stop()
     }
 
     private func reportEmpty() {
@@ -278,12 +283,16 @@ package final class Shard: @unchecked Sendable {
     func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
 
     /// Has new connections to a listener use this context. Others go on with the one that they began with, unless it has admitted clients
-    /// that the new one would not admit: an authority was removed. Then they end.
+    /// that the new one would not admit: an authority was removed. Then they end, with an exchange in progress after `drain_max` at the
+    /// latest.
     func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
-        let former = listenerTLS[index]
+        let formerTLS = listenerTLS[index]
         listenerTLS[index] = tls
-        guard let former, !tls.admitsClients(of: former) else { return }
-        for client in Array(clients.values) where client.rules.tlsIndex == index { client.endAdmission() }
+        guard let formerTLS, !tls.admitsClients(of: formerTLS) else { return }
+        let former = Array(clients.values).filter { $0.rules.tlsIndex == index }
+        for client in former { client.endAdmission() }
+        admissionEnds.add(
+            former.filter(\.isAdmissionEnding), until: loop.now + served.configuration.drainMax)
     }
 
     // MARK: Resources that exchanges share

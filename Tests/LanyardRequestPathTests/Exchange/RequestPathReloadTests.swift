@@ -117,6 +117,41 @@ import Testing
         try await eventually("no client is left") { bench.path.shards[0].load.value == 0 }
     }
 
+    @Test("an exchange of a client that is not admitted any more ends after drain_max, and becomes no tunnel")
+    func admissionOfExchange() async throws {
+        let gate = Milestone()
+        let stream = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+        let bench = try ProxyBench { request in
+            switch request.message.target {
+            case "/stream": RawResponse([.send(Array(stream.utf8))])
+            case "/ws": RawResponse([.send(Array(TunnelBench.granting.utf8))]).after(gate, "the other context")
+            default: .response()
+            }
+        } plan: {
+            $0.hasTLS = true
+            $0.timeStands = true
+        }
+        var settings = bench.settings
+        settings.drainMax = .seconds(60)
+        bench.apply(settings)
+        let (streaming, upgrading) = (try RawClient(bench.endpoint), try RawClient(bench.endpoint))
+        try streaming.send("GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        try upgrading.send(TunnelBench.asking)
+        try bench.awaitRequests(2)
+        let load = { bench.path.shards[0].load.value }
+        bench.path.setTLS(try TLSBench.server(demanding: TLSBench.authority.pem), ofListener: 0)
+        bench.pass(.zero)
+        #expect(load() == 2)
+        gate.set()
+        try await eventually("the tunnel has ended at once") { load() == 1 }
+        #expect(bench.count("lanyard_upgraded_connections") == 0)
+        bench.pass(.seconds(60) - .nanoseconds(1))
+        #expect(load() == 1)
+        bench.pass(.nanoseconds(1))
+        #expect(load() == 0)
+        #expect(bench.count("lanyard_requests", ["code_class": "2xx", "origin": "upstream"]) == 1)
+    }
+
     @Test(
         "a context admits the clients of another one if it trusts its authorities and has its names",
         arguments: [

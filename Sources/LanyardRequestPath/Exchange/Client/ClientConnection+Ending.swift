@@ -142,15 +142,18 @@ extension ClientConnection {
     }
 
     /// The client has disconnected, or reads nothing. Nothing more is sent.
-    func abandon() {
+    func abandon() { abandon(AccessEntry.UnusualEnd(.client, "client-gone")) }
+
+    /// The listener would not admit the client any more, and its exchange has lasted too long since.
+    func abandonDistrusted() { abandon(AccessEntry.UnusualEnd(.lanyard, "distrusted")) }
+
+    private func abandon(_ end: AccessEntry.UnusualEnd) {
         guard phase != .closed else { return }
         if phase == .tunnel { return endTunnel(.aborted) }
         if phase == .exchange {
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
-            record(
-                status, status == nil ? .lanyard : .upstream, AccessEntry.UnusualEnd(.client, "client-gone"),
-                bytes: relay.bodyBytes)
+            record(status, status == nil ? .lanyard : .upstream, end, bytes: relay.bodyBytes)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
             if relay.isDelimitedByClose { stream.resetOnClose() }

@@ -70,6 +70,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var isQueuedForHandshake = false
     /// The client's certificate has one of the listener's `client_names`, or the listener has none.
     var isNamedClient = true
+    /// The listener would not admit the client any more. Its exchange ends soon, and becomes no tunnel.
+    private(set) var isAdmissionEnding = false
     /// Deadline for request heads, request bodies, idle connections and the lingering close.
     private let inboundDeadline = Deadline()
     /// Deadline for the token, the response, and the client's reading of it.
@@ -232,14 +234,18 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// A client without a request does not keep the memory of a replaced configuration.
     func leaveFormerConfiguration() { if phase == .waiting { adoptServedConfiguration() } }
 
-    /// The client would not be admitted any more: its connection ends, at once or behind the request in progress.
+    /// The client would not be admitted any more: its connection ends, at once or behind the request in progress. The shard ends one that
+    /// lasts too long.
     func endAdmission() {
         switch phase {
         case .handshake: if stream.isSecured { close() }
         case .waiting, .head: close()
-        case .exchange: exchange.closeClient()
+        case .exchange:
+            isAdmissionEnding = true
+            exchange.closeClient()
         case .tunnel: endTunnel(.distrusted)
-        case .flushing, .lingering, .closed: break
+        case .flushing: isAdmissionEnding = true
+        case .lingering, .closed: break
         }
     }
 

@@ -64,7 +64,8 @@ extension ClientConnection {
             if phase == .tunnel { tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream) }
             intake.releaseBuffer(to: shard)
         }
-        // The user may have been logged out while the upstream worked on the request.
+        // An authority may have been removed, or the user logged out, while the upstream worked on the request.
+        if isAdmissionEnding { return endTunnel(.distrusted) }
         if let end = shard.endOfTunnel(self) { return endTunnel(end) }
         if phase == .tunnel { tunnel.run() }
     }
