@@ -32,6 +32,35 @@ import Testing
             #expect(process.lines.isEmpty, "\(process.lines)")
             return process.output.split(separator: "\n").map(String.init)
         }
+
+        /// How the writing of the note ends.
+        func note(at path: String) async throws -> ServerProcess.Exit {
+            let process = try ServerProcess(
+                "/bin/sh", ["-c", ". \(Products.root)/deploy/packaging/lanyard.stores.sh; note_stores \(path)"],
+                environment: ["DPKG_ROOT": folder.path])
+            return try await process.waitForExit()
+        }
+
+        /// Purges the package of this root. Its script knows the machine's folders only, so it gets those of this root.
+        ///
+        /// - Returns: the lines of standard error.
+        func purge() async throws -> [String] {
+            var script = try String(
+                contentsOfFile: "\(Products.root)/deploy/packaging/lanyard.postrm", encoding: .utf8)
+            for path in ["/etc/lanyard", "/var/lib/lanyard", "/run/lanyard", "/run/systemd"] {
+                script = script.replacing(path, with: folder.file(String(path.dropFirst())))
+            }
+            try FileManager.default.createDirectory(atPath: folder.file("bin"), withIntermediateDirectories: true)
+            for name in ["deluser", "getent", "systemctl"] {
+                let path = try folder.write("bin/\(name)", "#!/bin/sh\nexit 1\n")
+                try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: path)
+            }
+            let process = try ServerProcess(
+                "/bin/sh", [try folder.write("postrm", script), "purge"],
+                environment: ["PATH": "\(folder.file("bin")):/usr/bin:/bin"])
+            #expect(try await process.waitForExit() == .code(0))
+            return process.lines.map(\.text)
+        }
     }
 
     @Test(
@@ -109,6 +138,32 @@ import Testing
             atPath: root.folder.file("etc/default"), withIntermediateDirectories: true)
         try root.folder.write(path, text)
         #expect(try await root.stores() == (isInDoubt ? ["unread \(root.folder.file(path))"] : []))
+    }
+
+    @Test("the note for a purge ends with a line that says so; one that a full disk cuts short fails")
+    func note() async throws {
+        let root = try Root()
+        try root.folder.write("etc/lanyard/lanyard.yaml", "store: {path: /srv/l/store}\n")
+        let note = root.folder.file("note")
+        #expect(try await root.note(at: note) == .code(0))
+        #expect(try String(contentsOfFile: note, encoding: .utf8) == "store /srv/l/store\nend\n")
+        #expect(try await root.note(at: "/dev/full") != .code(0))
+    }
+
+    @Test(
+        "a purge keeps the key if the note of the removal has no end",
+        arguments: [
+            ("end\n", false), ("", true), ("store /srv/l/sto", true), ("store /srv/l/store\n", true),
+            ("\nend\n", false),
+        ])
+    func purge(_ note: String, _ keepsKey: Bool) async throws {
+        let root = try Root()
+        try root.folder.write("etc/lanyard/store.paths", note)
+        let errors = try await root.purge()
+        let key = root.folder.file("etc/lanyard/store.key")
+        #expect(FileManager.default.fileExists(atPath: key) == keepsKey, "\(errors)")
+        #expect(errors.contains("  \(root.folder.file("etc/lanyard/store.paths")), which has no end") == keepsKey)
+        #expect(!FileManager.default.fileExists(atPath: root.folder.file("etc/lanyard/store.paths")))
     }
 
     @Test("without the program each configuration is in doubt")

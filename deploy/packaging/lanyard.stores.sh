@@ -36,3 +36,9 @@ named_stores() {
         if grep -qs LANYARD_ -- "$file"; then printf 'unread %s\n' "$file"; fi
     done
 }
+
+# note_stores FILE: writes what named_stores says, and then `end`. A disk may be full in the midst of it: without its last line a note
+# says nothing of what is not in it. Fails if the note is not whole.
+note_stores() {
+    lines=$(named_stores) && printf '%s\nend\n' "$lines" >"$1"
+}
