@@ -136,7 +136,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         connection.owner = nil
-        guard !connection.stream.hasEnded, isTrusted(connection), hasCurrentAddress(connection), !isRetired else {
+        guard !connection.stream.hasEnded, !connection.stream.hasLargeSession, isTrusted(connection),
+            hasCurrentAddress(connection), !isRetired
+        else {
             return end(connection)
         }
         keepIdle(connection)

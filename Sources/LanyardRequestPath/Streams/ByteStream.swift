@@ -108,6 +108,8 @@ package struct ByteStream: ~Copyable {
 
     /// The handshake has resumed an earlier session.
     package var isResumed: Bool { tls?.isResumed ?? false }
+    /// The peer has given a session whose memory an idle connection is not worth.
+    package var hasLargeSession: Bool { tls?.hasLargeSession ?? false }
 
     /// Whether a listener's client is one of those that its names allow. After the handshake.
     package var isClientAllowed: Bool { tls?.isClientAllowed ?? true }
@@ -197,7 +199,7 @@ package struct ByteStream: ~Copyable {
     }
 
     /// Nothing has arrived, and no end: an idle connection that is still usable (http-rules.md 16.2). Messages of TLS
-    /// without data, such as session tickets, are read here and are nothing.
+    /// without data, such as session tickets, are read here and are nothing, unless they are too large.
     package mutating func staysIdle() -> Bool {
         guard let tls else { return !canRead && Socket.isQuiet(descriptor) }
         guard !hasEnded, !isBroken else { return false }
@@ -206,7 +208,7 @@ package struct ByteStream: ~Copyable {
         let isQuiet = tls.processIdleInput(queue: &outbound, canWrite: &canWrite) == .quiet
         taken &+= tls.sentBytes &- before
         canRead = !isQuiet
-        return isQuiet
+        return isQuiet && !tls.hasLargeSession
     }
 
     // MARK: Writing

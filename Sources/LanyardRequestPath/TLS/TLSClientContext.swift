@@ -49,8 +49,7 @@ package final class TLSClientContext: Sendable {
         lanyard_tls_keep_sessions(raw)
         SSL_CTX_sess_set_new_cb(raw) { ssl, session in
             guard let ssl, let session, let owner = TLSSession.owner(of: ssl) else { return 0 }
-            owner.keep(session)
-            return 1
+            return owner.keep(session) ? 1 : 0
         }
         SSL_CTX_set_cert_cb(
             raw,
@@ -86,6 +85,8 @@ final class TLSResumption: @unchecked Sendable {
 final class TLSSessionCache: Sendable {
     /// More than that many connections seldom begin at once.
     static let sessionsMax = 32
+    /// Of a session's serialized form. An upstream's ticket may have 64 KiB (RFC 8446 4.6.1). Those of servers have a few.
+    static let sessionBytesMax = 8 << 10
 
     private let sessions = Guarded<[TLSResumption]>([])
     private let verifiesCertificates: Bool

@@ -51,6 +51,8 @@ package final class TLSSession {
     private var messagesWithoutData = 0
     private var replies = 0
     private(set) var wasAskedForCertificate = false
+    /// OpenSSL holds a session that is too large to keep, as long as this connection lives.
+    private(set) var hasLargeSession = false
     /// Of a client's end: when this handshake began. It verifies the upstream, unless it resumes a session.
     private var beganAt = Instant.never
     /// Of a client's end: of the session that this handshake offers; nil: it offers none.
@@ -414,11 +416,16 @@ package final class TLSSession {
         SSL_get_ex_data(ssl, 0).map { Unmanaged<TLSSession>.fromOpaque($0).takeUnretainedValue() }
     }
 
-    /// The upstream has given a session that can be resumed. Takes over the reference.
-    func keep(_ session: OpaquePointer) {
+    /// The upstream has given a session that can be resumed. Takes over the reference, or returns false: the session is too large.
+    func keep(_ session: OpaquePointer) -> Bool {
+        guard i2d_SSL_SESSION(session, nil) <= TLSSessionCache.sessionBytesMax else {
+            hasLargeSession = true
+            return false
+        }
         let own = TLSVerification(socket.pointee.verification, at: beganAt)
         let session = TLSResumption(taking: session, isResumed ? offeredVerification ?? own : own)
         if case .client(let context) = role { context.sessions.add(session) }
+        return true
     }
 
     /// A ticket is about to be made. The session of a resumed connection has what the session before it had. False: there is no memory.

@@ -36,6 +36,22 @@ import Testing
         return pair
     }
 
+    @Test(
+        "a session whose ticket is large is not kept, and its connection is not worth keeping idle",
+        arguments: TLSBench.versions)
+    func large(_ version: CInt) throws {
+        for (names, isLarge) in [(1, false), (600, true)] {
+            // A listener's ticket has the client's certificate in it.
+            let list = (0..<names).map { "DNS:name-\($0).example.com" }.joined(separator: ",")
+            let server = try TLSBench.server(demanding: TLSBench.authority.pem)
+            let client = try TLSBench.client(
+                showing: TLSBench.authority.issue(list, purpose: "clientAuth"), version: version)
+            let first = try Self.connect(client, server)
+            #expect(first.client.session.hasLargeSession == isLarge)
+            #expect(try Self.connect(client, server).client.session.isResumed == !isLarge)
+        }
+    }
+
     @Test("a listener resumes no session of whose chain a certificate has ended", arguments: TLSBench.versions)
     func endedIntermediateOfClient(_ version: CInt) throws {
         let chain = Chain(purpose: "clientAuth")
