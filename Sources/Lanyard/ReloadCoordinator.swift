@@ -210,8 +210,8 @@ final class ReloadCoordinator: Sendable {
         beginNext()
     }
 
-    /// Whether the reload may change the running program. Not if it was given up, or if the store took so long that the files are to be read
-    /// anew. From any thread.
+    /// Whether the reload may change the running program. Not if it was given up. Not if the store took so long that the files are to be
+    /// read anew. From any thread.
     private func begins(_ number: Int) -> Bool {
         state.withLock { state in
             guard let current = state.current, current.number == number, case .readingStore(let since) = current.step

@@ -22,4 +22,12 @@ ProcessEnvironment.clear(.always)
 precondition(lanyard_openssl_wipe_on_free() == 1, "OpenSSL was used before main")
 // Before anything is read: other commands hold keys and passwords, too. `run` logs a failure of this step.
 if !Machine.forbidDumps(), !isRun { Report.error("warning: core dumps could not be forbidden") }
+// A command that waits for a file would say nothing of it.
+if !isRun {
+    FileWaitReport.begin { path in
+        Report.error(
+            "warning: \(path) has not been read within 5 s; check whether its file system responds, or what writes to the pipe"
+        )
+    }
+}
 LanyardCommand.runToExit()

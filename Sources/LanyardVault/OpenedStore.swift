@@ -62,6 +62,7 @@ package struct OpenedStore: Sendable {
             let sealing = AESSealing(try StoreSecret.read(keyFile))
             path = try storePath(text)
             FileProgress.note(text)
+            defer { FileProgress.ended() }
             disk = try Self.disk(path, makesFolder: false)
             try StoreFile(path, on: disk, sealing: sealing, fingerprintKey: try randomKey()).inspect()
         } catch {
@@ -71,6 +72,8 @@ package struct OpenedStore: Sendable {
             default: .forEveryUser(error)
             }
         }
+        FileProgress.note(text)
+        defer { FileProgress.ended() }
         do throws(DiskError) {
             try disk.checkWritable()
             return nil

@@ -150,10 +150,13 @@ import Testing
     @Test("a user that a reload moves is logging in, not logged out, until it has begun at its new place")
     func beforeStart() async throws {
         let life = try await started()
-        try await beginHangingRefresh(life)
+        let isReleased = Milestone()
+        defer { isReleased.set() }
+        try await beginHangingRefresh(life, until: isReleased)
         #expect(try await reload(life, .service(moved)) == [])
         let status = life.service.report.users.map { [$0.state.rawValue, $0.reason.rawValue] }
         #expect(status == [["logging_in", "logging_in"]])
+        isReleased.set()
         await end(life)
     }
 

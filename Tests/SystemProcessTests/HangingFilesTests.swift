@@ -283,3 +283,63 @@ struct HangingFilesTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 }
+
+/// Commands whose files hang.
+@Suite(
+    // A preloaded library comes before a sanitizer's runtime, which refuses that.
+    .enabled("needs a program without sanitizer") { !Sanitizer.isOn }
+)
+struct HangingCommandTests {
+    /// A command, and the file that it hangs in.
+    struct Case: CustomTestStringConvertible, Sendable {
+        let words: [String]
+        let file: String
+        var testDescription: String { words[0] }
+
+        static let all = [
+            Case(words: ["check", "--config", "lanyard.yaml"], file: "lanyard.yaml"),
+            Case(words: ["check", "--config", "lanyard.yaml"], file: "key"),
+            Case(words: ["check", "--print-store-path", "--config", "lanyard.yaml"], file: "lanyard.yaml"),
+            Case(words: ["health", "--config", "lanyard.yaml"], file: "lanyard.yaml"),
+            Case(words: ["status", "--admin", "127.0.0.1:1", "--token-file", "token"], file: "token"),
+        ]
+    }
+
+    @Test("a command says after 5 s which file it waits for, and goes on when that can be read", arguments: Case.all)
+    func waits(_ waiting: Case) async throws {
+        let clock = try TestClock()
+        let folder = try TemporaryFolder()
+        try folder.write("token", String(repeating: "t", count: 40))
+        try folder.write("key", String(repeating: "k", count: 64))
+        try folder.write(
+            "lanyard.yaml",
+            """
+            listeners: [{address: "127.0.0.1:0"}]
+            health: {address: "127.0.0.1:0"}
+            identities: {demo: {static: {token_file: token}}}
+            users: {alice: {identity: demo}}
+            routes: [{upstream: "http://127.0.0.1:9000"}]
+            store: {path: state/sessions, key_file: key}
+
+            """)
+        clock.stop()
+        try HangingFiles.hang(folder.file(waiting.file))
+        let arguments = waiting.words.map { word in
+            ["lanyard.yaml", "token"].contains(word) ? folder.file(word) : word
+        }
+        let launcher = try HangingFiles.launcher(under: clock)
+        let process = try ServerProcess(
+            launcher[0], Array(launcher.dropFirst()) + [try Products.path("lanyard")] + arguments, under: clock)
+        let says = { process.lines.contains { $0.text.contains("\(waiting.file) has not been read within 5 s") } }
+        try await eventually("it says so") {
+            // It may still be on its way to the file.
+            try await clock.pass(.seconds(1))
+            return says()
+        }
+        #expect(process.exit == nil)
+        HangingFiles.release(folder.file(waiting.file))
+        clock.run()
+        _ = try await process.waitForExit()
+        #expect(process.lines.count { $0.text.contains("has not been read within 5 s") } == 1, "\(process.log)")
+    }
+}

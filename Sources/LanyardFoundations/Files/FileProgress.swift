@@ -8,26 +8,47 @@ package final class FileProgress: Sendable {
         return pthread_key_create(&key, nil) == 0 ? key : .max
     }()
 
-    private let latest = Guarded<String?>(nil)
+    private struct State {
+        var path: String?
+        /// Since when the call for it lasts; nil: none does.
+        var since: Instant?
+    }
+
+    private let state = Guarded(State())
 
     package init() {}
 
     /// The file that the thread has begun to use last; nil: none yet. From any thread.
-    package var path: String? { latest.withLock { $0 } }
+    package var path: String? { state.withLock { $0.path } }
+
+    /// The call that the thread is in, and since when; nil: it is in none. From any thread.
+    package var current: (path: String, since: Instant)? {
+        state.withLock { state in
+            guard let path = state.path, let since = state.since else { return nil }
+            return (path, since)
+        }
+    }
 
     /// Runs `body`, whose calls for files are noted here. Not nested.
     package func noting<Result>(_ body: () -> Result) -> Result {
-        pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque())
+        attach()
         defer { pthread_setspecific(Self.key, nil) }
         return body()
     }
 
-    /// Another thread begins calls for this file. From any thread.
-    package func note(_ path: String) { latest.withLock { $0 = path } }
+    /// Notes the calls of the calling thread here from now on. The caller keeps this object alive.
+    func attach() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
 
-    /// The calling thread begins a call for this file. Nothing happens on a thread whose calls are not noted.
-    package static func note(_ path: String) {
-        guard let raw = pthread_getspecific(key) else { return }
-        Unmanaged<FileProgress>.fromOpaque(raw).takeUnretainedValue().note(path)
+    /// Another thread begins calls for this file. From any thread.
+    package func note(_ path: String) { state.withLock { $0 = State(path: path, since: .now) } }
+
+    /// The calling thread begins calls for this file. Nothing happens on a thread whose calls are not noted.
+    package static func note(_ path: String) { ofThread?.note(path) }
+
+    /// The calls of the calling thread for its file have ended.
+    package static func ended() { ofThread?.state.withLock { $0.since = nil } }
+
+    private static var ofThread: FileProgress? {
+        pthread_getspecific(key).map { Unmanaged<FileProgress>.fromOpaque($0).takeUnretainedValue() }
     }
 }
