@@ -80,6 +80,27 @@ struct TestClockTests {
         #expect(clock.elapsed > elapsed)
     }
 
+    @Test("a wait for a line passes the 2 ms before it, and no time while the program waits for something else")
+    func lines() async throws {
+        let clock = try TestClock()
+        let process = try await Self.start(
+            """
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+            signal.sigwait([signal.SIGUSR1])
+            time.sleep(0.002)
+            say('woke')
+            """, under: clock)
+        try await clock.settle()
+        clock.stop()
+        let before = clock.elapsed
+        for _ in 0..<20 { try await clock.passLogDelay() }
+        #expect(clock.elapsed == before)
+        process.signal(SIGUSR1)
+        try await process.event("woke")
+        #expect(clock.elapsed - before == .milliseconds(3))
+        #expect(try await process.waitForExit() == .code(0))
+    }
+
     @Test("a killed program's deadlines are forgotten, and a child has its own")
     func endings() async throws {
         let clock = try TestClock()
