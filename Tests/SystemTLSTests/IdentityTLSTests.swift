@@ -9,12 +9,15 @@ import Testing
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct IdentityTLSTests {
     private struct Bench {
+        /// Lanyard's. The identity service in Python has the machine's.
+        let clock: TestClock
         let folder: TemporaryFolder
         let service: ServerProcess
         let yaml: String
 
         /// - Parameter users: each has an identity and files of its name.
         init(_ users: [String] = ["alice", "bob"]) async throws {
+            clock = try TestClock()
             folder = try TemporaryFolder()
             let leaf = IdentityTLSTests.authority.issue("IP:127.0.0.1")
             try folder.write("leaf.pem", leaf.certificate)
@@ -57,11 +60,24 @@ struct IdentityTLSTests {
             }
         }
 
-        /// Refreshes of both go on.
-        func refresh(_ names: [String], times: Int) async throws {
+        /// Lanyard, whose time stands from now on.
+        func start(_ launcher: [String] = []) async throws -> LanyardProcess {
+            let lanyard = try await LanyardProcess.start(yaml, under: clock, launcher: launcher)
+            clock.stop()
+            return lanyard
+        }
+
+        /// Passes the time in which changed files are found and used.
+        func passFileDelay(of lanyard: LanyardProcess) async throws {
+            try await clock.pass(LanyardProcess.fileDelay, whenSettled: lanyard.process, service)
+        }
+
+        /// Passes time until each has been refreshed so often.
+        func refresh(_ names: [String], times: Int, by lanyard: LanyardProcess) async throws {
             let before = names.map { count("session", $0) }
-            try await eventually("\(names) are refreshed") {
-                zip(names, before).allSatisfy { count("session", $0) >= $1 + times }
+            try await clock.pass(until: "\(names) are refreshed", atMost: .seconds(60)) {
+                try await settled(lanyard.process, service)
+                return zip(names, before).allSatisfy { count("session", $0) >= $1 + times }
             }
         }
 
@@ -107,29 +123,32 @@ struct IdentityTLSTests {
     @Test("a key that does not fit: reported by reload and watch, and the old pair goes on; a whole new pair is used")
     func changes() async throws {
         let bench = try await Bench(["alice"])
-        let lanyard = try await LanyardProcess.start(bench.yaml)
-        try await bench.refresh(["alice"], times: 1)
+        let lanyard = try await bench.start()
+        try await bench.refresh(["alice"], times: 1, by: lanyard)
         let next = Self.authority.issue(commonName: "alice-next", purpose: "clientAuth")
         try bench.replace("alice.key", by: next.key)
         lanyard.process.signal(SIGHUP)
         try await lanyard.process.event("reload.failed") {
             $0["reason"].string?.contains("identities.alice.tls: \(bench.folder.file("alice.key")) has a key") == true
         }
+        try await bench.passFileDelay(of: lanyard)
         try await lanyard.process.event("identity.tls.failed") {
             $0["identity"].string == "alice" && $0["reason"].string?.contains("does not belong") == true
         }
-        try await bench.refresh(["alice"], times: 2)
+        try await bench.refresh(["alice"], times: 2, by: lanyard)
         try bench.replace("alice.pem", by: next.certificate)
+        try await bench.passFileDelay(of: lanyard)
         try await lanyard.process.event("identity.tls.reloaded")
-        try await bench.refresh(["alice-next"], times: 1)
+        try await bench.refresh(["alice-next"], times: 1, by: lanyard)
         // By a reload, in the same process and without another login.
         let last = Self.authority.issue(commonName: "alice-last", purpose: "clientAuth")
         try bench.replace("alice.pem", by: last.certificate)
         try bench.replace("alice.key", by: last.key)
         lanyard.process.signal(SIGHUP)
         try await lanyard.process.event("reload.applied")
-        try await bench.refresh(["alice-last"], times: 1)
+        try await bench.refresh(["alice-last"], times: 1, by: lanyard)
         #expect(["alice", "alice-next", "alice-last"].map { bench.count("login", $0) } == [1, 0, 0])
+        bench.clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
@@ -153,17 +172,20 @@ struct IdentityTLSTests {
         .enabled("needs a program without sanitizer") { !Sanitizer.isOn })
     func hanging() async throws {
         let bench = try await Bench()
-        let lanyard = try await LanyardProcess.start(bench.yaml, launcher: HangingFiles.launcher())
-        try await bench.refresh(["alice", "bob"], times: 1)
+        let lanyard = try await bench.start(HangingFiles.launcher(under: bench.clock))
+        try await bench.refresh(["alice", "bob"], times: 1, by: lanyard)
         let files = ["alice.key", "alice.pem", "ca.pem"].map(bench.folder.file)
         for file in files { try HangingFiles.hang(file) }
         defer { for file in files { HangingFiles.release(file) } }
+        // The interval of a look, and the 5 s that a read may take.
+        try await bench.clock.pass(.seconds(8), whenSettled: lanyard.process, bench.service)
         for file in files {
             try await lanyard.process.event("file.delayed") { $0["path"].string == file }
         }
-        try await bench.refresh(["alice", "bob"], times: 3)
+        try await bench.refresh(["alice", "bob"], times: 3, by: lanyard)
         // The files hang until the end of the test.
         #expect(try await RawClient.ask(lanyard.health, "GET", "/livez").status == 200)
+        bench.clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 }

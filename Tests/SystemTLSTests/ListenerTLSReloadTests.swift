@@ -14,7 +14,8 @@ struct ListenerTLSReloadTests {
 
     @Test("certificate, key and authority change under ten connections: no request fails, and new ones see the new")
     func load() async throws {
-        let bench = try await ListenerTLSBench.start("client_ca_file: FOLDER/clients.pem")
+        let clock = try TestClock()
+        let bench = try await ListenerTLSBench.start("client_ca_file: FOLDER/clients.pem", under: clock)
         try bench.writeClient("client.pem", names: "DNS:any")
         // Every fifth client connects for each request, the others keep their connection.
         let clients = try await bench.clients(
@@ -43,11 +44,11 @@ struct ListenerTLSReloadTests {
         try await clients.round()
         let next = ListenerTLSBench.authority.issue("DNS:localhost")
         try ListenerTLSBench.write(next, to: folder)
-        try await clients.rounds(until: "the first reload") { reloads() == 1 }
+        try await clients.rounds(until: "the first reload", under: clock) { reloads() == 1 }
         // Another authority beside the first one: the clients of both are trusted.
         let other = TestAuthority("Another authority of clients")
         try ListenerTLSBench.replace("clients.pem", by: ListenerTLSBench.clientAuthority.pem + other.pem, in: folder)
-        try await clients.rounds(until: "the second reload") { reloads() == 2 }
+        try await clients.rounds(until: "the second reload", under: clock) { reloads() == 2 }
         try bench.writeClient("second.pem", names: "DNS:any", authority: other)
         #expect(try await bench.python("print(ask('/', context(certificate='second.pem'))[0])") == "200\n")
         try await clients.round()
@@ -56,8 +57,10 @@ struct ListenerTLSReloadTests {
 
     @Test("a reload of other keys after a certificate was renewed: sessions are still resumed")
     func laterReload() async throws {
-        let bench = try await ListenerTLSBench.start()
+        let clock = try TestClock()
+        let bench = try await ListenerTLSBench.start(under: clock)
         try ListenerTLSBench.write(ListenerTLSBench.authority.issue("DNS:localhost"), to: bench.folder)
+        try await clock.pass(LanyardProcess.fileDelay)
         _ = try await bench.lanyard.process.event("listener.tls.reloaded")
         let pipe = try Fifo(in: bench.folder, named: "reloaded")
         async let output = bench.python(
@@ -85,24 +88,29 @@ struct ListenerTLSReloadTests {
         "a key without its certificate, a half-written file and a lost one: logged, and the old ones are used until all fit"
     )
     func mismatch() async throws {
-        let bench = try await ListenerTLSBench.start()
+        let clock = try TestClock()
+        let bench = try await ListenerTLSBench.start(under: clock)
         let old = try await serial(bench)
         let next = ListenerTLSBench.authority.issue("DNS:localhost")
         try ListenerTLSBench.replace("key.pem", by: next.key, in: bench.folder)
+        try await clock.pass(LanyardProcess.fileDelay)
         let failed = try await bench.lanyard.process.event("listener.tls.failed")
         #expect(failed["reason"].string?.contains("does not belong to the certificate") == true)
         #expect(try await serial(bench) == old)
         try ListenerTLSBench.replace("cert.pem", by: String(next.certificate.prefix(200)), in: bench.folder)
+        try await clock.pass(LanyardProcess.fileDelay)
         _ = try await bench.lanyard.process.event("listener.tls.failed") {
             $0["reason"].string?.contains("damaged") == true
         }
         #expect(try await serial(bench) == old)
         unlink(bench.folder.file("cert.pem"))
+        try await clock.pass(LanyardProcess.fileDelay)
         _ = try await bench.lanyard.process.event("listener.tls.failed") {
             $0["reason"].string?.contains("does not exist") == true
         }
         #expect(try await serial(bench) == old)
         try ListenerTLSBench.replace("cert.pem", by: next.certificate, in: bench.folder)
+        try await clock.pass(LanyardProcess.fileDelay)
         _ = try await bench.lanyard.process.event("listener.tls.reloaded")
         #expect(try await serial(bench) != old)
         try await bench.lanyard.process.settle()

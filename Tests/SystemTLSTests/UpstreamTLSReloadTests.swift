@@ -41,12 +41,14 @@ struct UpstreamTLSReloadTests {
         let own = authority.issue(purpose: "clientAuth")
         try folder.write("client.pem", own.certificate)
         try folder.write("client.key", own.key)
+        let clock = try TestClock()
         let lanyard = try await LanyardProcess.start(
             before: upstream.url,
             route: """
                 tls: {ca_file: \(folder.file("ca.pem")), certificate_file: \(folder.file("client.pem")), \
                 key_file: \(folder.file("client.key"))}
-                """)
+                """, under: clock)
+        clock.stop()
         let old = try await lanyard.get("/certificate").bodyText
         let clients = try await PythonClients.start(Self.clients, in: folder, ["\(lanyard.data)"])
         func reloads() -> Int { lanyard.process.lines.count { $0.event == "upstream.tls.reloaded" } }
@@ -54,13 +56,13 @@ struct UpstreamTLSReloadTests {
         let next = authority.issue(purpose: "clientAuth")
         try Self.replace("client.pem", by: next.certificate, in: folder)
         try Self.replace("client.key", by: next.key, in: folder)
-        try await clients.rounds(until: "the first reload") { reloads() == 1 }
-        try await clients.rounds(until: "the upstream is shown the new certificate") {
+        try await clients.rounds(until: "the first reload", under: clock) { reloads() == 1 }
+        try await clients.rounds(until: "the upstream is shown the new certificate", under: clock) {
             try await lanyard.get("/certificate").bodyText != old
         }
         // Another authority before the first one: the upstream's is still trusted.
         try Self.replace("ca.pem", by: TestAuthority("Another authority").pem + authority.pem, in: folder)
-        try await clients.rounds(until: "the second reload") { reloads() == 2 }
+        try await clients.rounds(until: "the second reload", under: clock) { reloads() == 2 }
         try await clients.round()
         #expect(try await clients.end() == "2 {}")
         #expect(!lanyard.process.log.contains("upstream.tls.reload_failed"))
@@ -71,11 +73,14 @@ struct UpstreamTLSReloadTests {
     func handshakeUnderWay() async throws {
         let upstream = try await TLSUpstream.start()
         try upstream.folder.write("hold", "")
+        let clock = try TestClock()
         let lanyard = try await LanyardProcess.start(
-            before: upstream.url, route: "timeouts: {connect: 60s, connect_all: 60s}, \(upstream.trust)")
+            before: upstream.url, route: "timeouts: {connect: 1h, connect_all: 1h}, \(upstream.trust)", under: clock)
+        clock.stop()
         async let response = lanyard.get("/")
         try await eventually("the handshake has begun") { upstream.process.output.contains("held") }
         try Self.replace("ca.pem", by: TestAuthority("Another authority").pem, in: upstream.folder)
+        try await clock.pass(LanyardProcess.fileDelay)
         _ = try await lanyard.process.event("upstream.tls.reloaded")
         unlink(upstream.folder.file("hold"))
         #expect(try await response.status == 502)
@@ -91,24 +96,28 @@ struct UpstreamTLSReloadTests {
         let (own, next) = (authority.issue(purpose: "clientAuth"), authority.issue(purpose: "clientAuth"))
         try folder.write("client.pem", own.certificate)
         try folder.write("client.key", own.key)
+        let clock = try TestClock()
         let lanyard = try await LanyardProcess.start(
             before: upstream.url,
             route: """
                 tls: {ca_file: \(folder.file("ca.pem")), certificate_file: \(folder.file("client.pem")), \
                 key_file: \(folder.file("client.key"))}
-                """)
+                """, under: clock)
+        clock.stop()
         let old = try await lanyard.get("/certificate").bodyText
         for (name, text, words) in [
             ("client.key", next.key, "does not belong"),
             ("client.pem", String(next.certificate.prefix(200)), "damaged"),
         ] {
             try Self.replace(name, by: text, in: folder)
+            try await clock.pass(LanyardProcess.fileDelay)
             _ = try await lanyard.process.event("upstream.tls.reload_failed") {
                 $0["reason"].string?.contains(words) == true && $0["reason"].string?.contains("route all") == true
             }
             #expect(try await lanyard.get("/certificate").bodyText == old)
         }
         try Self.replace("client.pem", by: next.certificate, in: folder)
+        try await clock.pass(LanyardProcess.fileDelay)
         _ = try await lanyard.process.event("upstream.tls.reloaded")
         try await eventually("the upstream is shown the new certificate") {
             let response = try await lanyard.get("/certificate")

@@ -11,8 +11,10 @@ final class Fifo: Sendable {
         guard mkfifo(path, 0o600) == 0 else { throw TestFailure("mkfifo: errno \(errno)") }
     }
 
-    /// Waits until a reader has opened it.
+    /// Waits until a reader has opened it. A write after the reader has gone throws.
     func opened() async throws -> FileHandle {
+        // Its default action would end the tests. Started programs get the default again.
+        signal(SIGPIPE, SIG_IGN)
         var handle: FileHandle?
         try await eventually("\(path) is being read") {
             // Without waiting: it fails until there is a reader.

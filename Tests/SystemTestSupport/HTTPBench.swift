@@ -53,7 +53,7 @@ final class HTTPBench: Sendable {
     }
 
     /// How many shards a bench has that asks for no number: `LANYARD_TEST_SHARDS`, else three.
-    static let shards = getenv("LANYARD_TEST_SHARDS").flatMap { Int(String(cString: $0)) } ?? 3
+    static let shards = LanyardProcess.shards ?? 3
     static let token = "bench.token-1~a_b+c/d=="
     /// 200 with the body `ok`, which HEAD only hears of.
     private static let standard: RawServer.Script = { request in

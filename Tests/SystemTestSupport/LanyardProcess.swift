@@ -1,8 +1,16 @@
+import Glibc
 import TestSupport
 import Testing
 
 /// The built `lanyard run` with a configuration of the test's own, on ports of its own.
 final class LanyardProcess: Sendable {
+    /// So long after a change of secret files its content is in use, or the failure is logged: a look every 2 s, a second one 200 ms later,
+    /// and for files of TLS another 2.7 s in which none of them changes.
+    static let fileDelay = Duration.seconds(5)
+
+    /// How many shards a program has that asks for no number (`LANYARD_TEST_SHARDS`); nil: as many as it takes itself.
+    static let shards = getenv("LANYARD_TEST_SHARDS").flatMap { Int(String(cString: $0)) }
+
     let process: ServerProcess
     /// Where clients connect.
     let data: RawEndpoint
@@ -38,7 +46,8 @@ final class LanyardProcess: Sendable {
             health: {address: "127.0.0.1:0"}
             admin: \(admin)
 
-            """ + accounts + (yaml.contains("log:") ? yaml : yaml + "\nlog: {access: false}\n"))
+            """ + accounts + yaml + (yaml.contains("log:") ? "" : "\nlog: {access: false}\n")
+                + (shards.flatMap { yaml.contains("shards:") ? nil : "\nshards: \($0)\n" } ?? ""))
         let command = launcher + [try binary ?? Products.path("lanyard"), "run", "--config", path]
         let process = try ServerProcess(command[0], Array(command.dropFirst()), under: clock, cpus: cpus)
         let data = try await process.event("listening") { $0["listener"].string == "data" }

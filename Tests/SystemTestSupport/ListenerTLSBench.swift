@@ -16,9 +16,10 @@ final class ListenerTLSBench: Sendable {
     ///   - keys: further keys of `tls`.
     ///   - listener: further keys of the listener.
     ///   - rest: further sections.
+    ///   - clock: of the program, which stands from then on; nil: real time.
     static func start(
         _ keys: String = "", certificate: TestAuthority.Issued = authority.issue("DNS:localhost,IP:127.0.0.1"),
-        listener: String = "", rest: String = ""
+        listener: String = "", rest: String = "", under clock: TestClock? = nil
     ) async throws -> ListenerTLSBench {
         let folder = try TemporaryFolder()
         try folder.write("ca.pem", authority.pem)
@@ -31,8 +32,9 @@ final class ListenerTLSBench: Sendable {
         if !listener.isEmpty { own += ", " + listener }
         let lanyard = try await LanyardProcess.start(
             "routes: [{name: all, upstream: \"http://\(endpoint)\", upgrades: [websocket]}]\n" + rest,
-            token: "tls-token", listener: own)
+            token: "tls-token", listener: own, under: clock)
         try await lanyard.untilReady()
+        clock?.stop()
         return ListenerTLSBench(lanyard, folder, upstream)
     }
 

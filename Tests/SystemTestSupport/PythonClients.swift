@@ -33,18 +33,26 @@ final class PythonClients: Sendable {
     /// One request of each client, all at the same time. Returns when all have ended.
     func round() async throws {
         let next = roundCount + 1
-        try rounds.write(contentsOf: Data("\n".utf8))
+        do {
+            try rounds.write(contentsOf: Data("\n".utf8))
+        } catch {
+            throw TestFailure("\(error); Python said:\n\(process.log)")
+        }
         try await eventually("round \(next) has ended; it said:\n\(process.log)") {
             if let exit = process.exit { throw TestFailure("Python ended with \(exit):\n\(process.log)") }
             return roundCount == next
         }
     }
 
-    /// Rounds, at least two, until `condition` is true after one.
-    func rounds(until what: String, _ condition: () async throws -> Bool) async throws {
+    /// Rounds, at least two, until `condition` is true after one. In each a quarter of a second of the clock passes.
+    func rounds(
+        until what: String, under clock: TestClock, _ condition: () async throws -> Bool
+    ) async throws {
         try await round()
         try await eventually(what) {
+            async let passed: Void = clock.pass(.milliseconds(250))
             try await round()
+            try await passed
             return try await condition()
         }
     }

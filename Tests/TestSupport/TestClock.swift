@@ -103,6 +103,17 @@ package final class TestClock: Sendable {
         }
     }
 
+    /// The same beside programs that have the machine's clock, such as a peer in Python.
+    ///
+    /// - Parameter process: such a program and, behind it, those that talk to it. At each step nothing is on its way between them.
+    package func pass(
+        _ duration: Duration, whenSettled process: ServerProcess, _ others: ServerProcess...
+    ) async throws {
+        let processes = [process] + others
+        try await settled(processes)
+        try await pass(duration, atEachStep: { try await settled(processes) })
+    }
+
     /// Passes time from deadline to deadline until `condition` is true, for waits whose length the program chooses.
     ///
     /// - Parameters:

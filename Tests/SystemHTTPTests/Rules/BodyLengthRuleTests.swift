@@ -5,8 +5,10 @@ import Testing
 
 /// http-rules.md 5: length of a request body.
 @Suite(.serialized) struct BodyLengthRuleTests {
-    private static let shared = Task {
-        try await HTTPBench.start { $0.route = "timeouts: {request_idle: 300ms}" }
+    private static let shared = Task { try await HTTPBench.start { $0.route = "timeouts: {request_idle: 1h}" } }
+    /// Its clock stands.
+    private static let timed = Task {
+        try await HTTPBench.startUnderClock { $0.route = "timeouts: {request_idle: 60s}" }.bench
     }
     private let bench: HTTPBench
 
@@ -197,7 +199,9 @@ import Testing
 
     @Test("5.8 A body that stands still gets 408 and never looks complete upstream", arguments: cuts)
     func timedOut(_ framing: String, _ body: String, _ forwarded: String) async throws {
-        let seen = try await bench.cuts(post(framing, line: "POST /cut HTTP/1.1", then: body), .timeout)
+        let bench = try await Self.timed.value
+        let text = post(framing, line: "POST /cut HTTP/1.1", then: body)
+        let seen = try await bench.cuts(text, .timeout, after: .seconds(60))
         #expect(seen == HTTPBench.forwarded("POST /cut", [framing]) + forwarded)
     }
 

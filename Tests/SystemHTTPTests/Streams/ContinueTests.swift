@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -9,13 +10,20 @@ import Testing
         "PUT /hand/large HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n\(framing)\r\n\r\n"
     }
 
+    /// What the connections linger passes.
+    private static func stop(_ bench: HTTPBench, _ clock: TestClock) async throws {
+        bench.lanyard.process.signal(SIGTERM)
+        try await clock.pass(.seconds(10))
+        #expect(try await bench.lanyard.process.waitForExit() == .code(143))
+    }
+
     private static let framings = ["Content-Length: 1000000", "Transfer-Encoding: chunked"]
 
     @Test(
         "11.3 An upstream that refuses the body: its response reaches the client, no body byte goes up, neither connection is used again",
         arguments: framings)
     func refused(_ framing: String) async throws {
-        let bench = try await HTTPBench.start()
+        let (bench, clock) = try await HTTPBench.startUnderClock()
         let client = try await bench.connect()
         async let responded = bench.acceptAndRespond("HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\n\r\ntoo big\n")
         try await client.send(Self.request(framing))
@@ -37,14 +45,14 @@ import Testing
         #expect(try await fresh.head().hasPrefix("GET /hand/next "))
         try await fresh.send("HTTP/1.1 204 No Content\r\n\r\n")
         #expect(try await other.response().status == 204)
-        try await bench.lanyard.process.terminate()
+        try await Self.stop(bench, clock)
     }
 
     @Test(
         "11.1 An upstream that wants the body: its 100 reaches the client, then the body goes up, and both connections are kept"
     )
     func granted() async throws {
-        let bench = try await HTTPBench.start()
+        let (bench, clock) = try await HTTPBench.startUnderClock()
         let client = try await bench.connect()
         try await client.send(Self.request("Content-Length: 11"))
         let upstream = try await bench.accept()
@@ -62,14 +70,14 @@ import Testing
         #expect(try await upstream.head().hasPrefix("GET /hand/next "))
         try await upstream.send("HTTP/1.1 204 No Content\r\n\r\n")
         #expect(try await client.response().status == 204)
-        try await bench.lanyard.process.terminate()
+        try await Self.stop(bench, clock)
     }
 
     @Test(
         "11.2 A client that does not wait for 100 is served at once, and gets the final response alone if the upstream says no 100"
     )
     func impatient() async throws {
-        let bench = try await HTTPBench.start()
+        let (bench, clock) = try await HTTPBench.startUnderClock()
         let client = try await bench.connect()
         try await client.send(Self.request("Content-Length: 5") + "hello")
         let upstream = try await bench.accept()
@@ -77,6 +85,6 @@ import Testing
         #expect(try await upstream.read(5) == "hello")
         try await upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         #expect(try await client.response().status == 200)
-        try await bench.lanyard.process.terminate()
+        try await Self.stop(bench, clock)
     }
 }

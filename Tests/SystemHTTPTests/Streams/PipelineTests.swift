@@ -48,13 +48,14 @@ import Testing
         let data = lanyard.data
         let (bytes, responses) = Self.burst(bodyBytes: bodyBytes, host: data)
         let client = try RawClient(data)
-        defer { client.close() }
         for piece in Self.pieces(of: bytes, cut) { try client.send(piece) }
         let got = try responses.map { _ in try client.response().bodyText }
         #expect(got == responses)
         // One at a time on one connection: the next is sent when the response before it has ended.
         #expect(upstream.connectionCount == 1)
         #expect(upstream.requests.count == Self.count)
+        // A drain would wait for it.
+        client.close()
         try await lanyard.process.terminate()
     }
 
