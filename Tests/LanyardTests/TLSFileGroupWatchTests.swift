@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test("a change of any file of the group is followed", arguments: ["cert.pem", "key.pem", "clients.pem"])
-    func eachFile(_ changed: String) async throws {
+    func eachFile(_ changed: String) throws {
         let folder = try TemporaryFolder()
         let names = ["cert.pem", "key.pem", "clients.pem"]
         let paths = try names.map { try folder.write($0, "first") }
@@ -26,14 +26,18 @@ import Testing
         let reader = FileReader()
         let group = Group(paths, try TLSFileContents(reading: paths), by: FilePublication(), on: loop)
         loop.start()
+        loop.freezeTime()
         group.start(by: reader)
         defer {
             group.stop()
             reader.stop()
             loop.stop()
         }
+        loop.settle()
         try folder.write(changed, "second")
-        try await eventually("\(changed) is followed") { group.contents.withLock { !$0.isEmpty } }
+        loop.pass(FileWatch.interval + FileSettling.settlingDelay + TLSFileContents.changeDelay - .nanoseconds(1))
+        #expect(group.contents.withLock { $0.isEmpty })
+        loop.pass(.nanoseconds(1))
         let used = try #require(group.contents.withLock { $0.last })
         #expect(used.byPath[folder.file(changed)]?.count == 6)
     }

@@ -19,6 +19,8 @@ package final class RawClient: @unchecked Sendable {
     package func send(_ text: String) throws { try socket.send(text.utf8) }
     /// Sends bytes as they are.
     package func send(_ bytes: [UInt8]) throws { try socket.send(bytes) }
+    /// Bytes that have arrived and are not read.
+    package var waitingBytes: Int { socket.waitingBytes }
     /// Ends the sending side. The response can still be read.
     package func halfClose() { socket.halfClose() }
     /// Ends the connection in order.

@@ -99,11 +99,12 @@ package final class RawSocket: Sendable {
         return UInt16(bigEndian: address.sin_port)
     }
 
-    /// The next connection; nil: the listener is closed or the patience is exhausted.
+    /// The next connection; nil: the listener is closed or the patience is exhausted. If the process has no descriptor left, the connection
+    /// stays in the kernel's queue until there is one.
     ///
     /// - Parameter patience: nil for a server, which ends with its listener.
     package func accept(with patience: Patience? = Patience()) -> RawSocket? {
-        while true {
+        while patience?.isExhausted != true {
             guard (try? wait(for: POLLIN, with: patience, doing: "accepting")) != nil else { return nil }
             let result = use { (Glibc.accept($0, nil, nil), errno) }
             guard let (new, failure) = result else { return nil }
@@ -112,8 +113,13 @@ package final class RawSocket: Sendable {
                 setsockopt(new, CInt(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<CInt>.size))
                 return RawSocket(taking: new)
             }
-            if failure != EAGAIN && failure != EINTR && failure != ECONNABORTED { return nil }
+            switch failure {
+            case EAGAIN, EINTR, ECONNABORTED: break
+            case EMFILE, ENFILE, ENOBUFS, ENOMEM: usleep(10_000)
+            default: return nil
+            }
         }
+        return nil
     }
 
     /// Sends all bytes.
@@ -169,6 +175,14 @@ package final class RawSocket: Sendable {
             default: throw TestFailure("receiving: errno \(failure)")
             }
         }
+    }
+
+    /// Bytes that have arrived and are not read.
+    package var waitingBytes: Int {
+        use { descriptor in
+            var count: CInt = 0
+            return ioctl(descriptor, UInt(FIONREAD), &count) == 0 ? Int(count) : 0
+        } ?? 0
     }
 
     /// Makes the kernel record the times that `receiveStamped` returns (SO_TIMESTAMPNS, socket(7)).
