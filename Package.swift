@@ -241,7 +241,8 @@ let package = Package(
             "LanyardTests",
             [
                 "COpenSSL", "Lanyard", "LanyardAdmin", "LanyardConfiguration", "LanyardFoundations",
-                "LanyardRequestPath", "LanyardSettings", "LanyardTelemetry", "TestSupport", logging,
+                "LanyardIdentity", "LanyardRequestPath", "LanyardSessions", "LanyardSettings", "LanyardTelemetry",
+                "TestSupport", logging,
             ]),
         .tests("LanyardEmulatorTests", ["COpenSSL", "LanyardEmulator", "LanyardFoundations", "TestSupport"]),
         // The session service with the App Services client, the emulator and a store.

@@ -117,6 +117,8 @@ final class PlayedUsers: UserOperations {
     private let secrets = Guarded<[Secret]>([])
     private let parked = Guarded<[Reply]>([])
     private let heldReport = Guarded<DispatchSemaphore?>(nil)
+    /// How many users the report has beside the three.
+    let otherUsers = Guarded(0)
     /// The reply; nil leaves the call waiting.
     let response = Guarded<Result<UserOutcome, UserError>?>(nil)
 
@@ -231,16 +233,17 @@ final class PlayedUsers: UserOperations {
             nextRefreshAt: nil, lastError: error, hasEverBeenReady: true, usableUntil: .past)
     }
 
-    /// Alice is active, bob is inactive, carol has no session.
+    /// Alice is active, bob is inactive, carol has no session. Then come the others.
     var report: SessionReport {
         if let held = heldReport.withLock({ $0 }) { held.wait() }
-        return SessionReport(
-            users: [
-                Self.status(
-                    "alice", 0, .stale, account: "65f0c0ffee", generation: 7,
-                    expiry: WallTime(seconds: 1_900_000_000), error: "it said \"no\""),
-                Self.status("bob", 3, .valid), Self.status("carol", 1, .loginRequired),
-            ], activeUser: UserIndex(0))
+        let known = [
+            Self.status(
+                "alice", 0, .stale, account: "65f0c0ffee", generation: 7,
+                expiry: WallTime(seconds: 1_900_000_000), error: "it said \"no\""),
+            Self.status("bob", 3, .valid), Self.status("carol", 1, .loginRequired),
+        ]
+        let others = (0..<otherUsers.withLock { $0 }).map { Self.status("user-\($0)", 4 + $0, .valid) }
+        return SessionReport(users: known + others, activeUser: UserIndex(0))
     }
 
     static let bob = UserView(status: status("bob", 3, .valid, account: "b0b"), userState: .active)

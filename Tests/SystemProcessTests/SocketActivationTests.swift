@@ -132,11 +132,18 @@ enum Replacement {
         let port = try await SocketManager.port(of: manager)
         try await eventually("it serves:\n\(manager.log)") { manager.output.contains("ready\n") }
         let loop = ClosedLoop(clients: clients, .tcp(port), "/x", pause: .milliseconds(5))
-        try await eventually("all are replaced") {
-            manager.output.matches(of: /replaced/).count == count
+        func responses() async throws {
+            let before = loop.tally.requests
+            try await eventually("each client has had a response since") { loop.tally.requests > before + 3 * clients }
         }
-        let before = loop.tally.requests
-        try await eventually("each client has had a response since") { loop.tally.requests > before + 3 * clients }
+        for number in 1...count {
+            try await responses()
+            manager.signal(SIGUSR1)
+            try await eventually("program \(number) is replaced") {
+                manager.output.matches(of: /replaced/).count == number
+            }
+        }
+        try await responses()
         let tally = try await loop.stop()
         #expect(tally.failed == 0, "\(tally.failures)")
         #expect(tally.requests > 10 * clients)

@@ -141,8 +141,18 @@ final class SilentRounds: Sendable {
     /// nil after a whole 200 with the body `ok`, else what came instead.
     private static func readResponse(_ descriptor: CInt, into buffer: inout [UInt8]) -> String? {
         var count = 0
+        var patience: Patience?
         while true {
             let got = buffer.withUnsafeMutableBytes { recv(descriptor, $0.baseAddress! + count, $0.count - count, 0) }
+            if got < 0, errno == EAGAIN {
+                // A second has passed. A round with its responses at once needs no patience.
+                if let patience {
+                    if patience.isExhausted { return patience.failure("the response comes").description }
+                } else {
+                    patience = Patience()
+                }
+                continue
+            }
             guard got > 0 else { return "no response, errno \(got == 0 ? 0 : errno)" }
             count += got
             // "HTTP/1.1 200" and an end of "\r\nok".
@@ -175,7 +185,7 @@ final class SilentRounds: Sendable {
 
     private static func setBlocking(_ descriptor: CInt) {
         _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK)
-        var timeout = timeval(tv_sec: 60, tv_usec: 0)
+        var timeout = timeval(tv_sec: 1, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
     }
 }

@@ -6,15 +6,15 @@ enum SocketManager {
     /// Arguments: what to bind, a comma between two (`NAME=tcp`, `NAME=any`, `NAME=unix:/path`, `NAME=datagram`, `NAME=closed` for a number
     /// that is named and not passed); how often the program is
     /// replaced; then its command. It prints `port N` for each TCP socket, `ready` when the first program serves, `replaced` for each
-    /// further one. The last one runs until it ends by itself or the script is killed.
+    /// further one. It replaces a program when it gets SIGUSR1. The last one runs until it ends by itself or the script is killed.
     private static let script = #"""
-        import os, signal, socket, subprocess, sys, tempfile, time
+        import os, select, signal, socket, subprocess, sys, tempfile
         places, count, command = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3:]
         folder = tempfile.mkdtemp()
         # Each socket out of the way first: one of them may have a number that another is to get.
         notify = socket.socket(fileno=os.dup2(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).detach(), 90))
         notify.bind(folder + "/notify")
-        notify.settimeout(20)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
         sockets = []
         for place in places:
             kind = place.split("=", 1)[1]
@@ -35,18 +35,22 @@ enum SocketManager {
         environment = dict(os.environ, LISTEN_FDS=str(len(sockets)), LISTEN_FDNAMES=names, NOTIFY_SOCKET=folder + "/notify")
         start = ["/bin/sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"] + command
 
+        def unblock(): signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+
         def begin():
-            child = subprocess.Popen(start, env=environment, pass_fds=passed)
-            while True:
-                try: message = notify.recv(4096)
-                except TimeoutError: sys.exit(f"not ready, status {child.poll()}")
-                if message.startswith(b"READY=1"): return child
+            child = subprocess.Popen(start, env=environment, pass_fds=passed, preexec_fn=unblock)
+            end = os.pidfd_open(child.pid)
+            while notify in select.select([notify, end], [], [])[0]:
+                if notify.recv(4096).startswith(b"READY=1"):
+                    os.close(end)
+                    return child
+            sys.exit(f"not ready, status {child.wait()}")
 
         if count < 0: sys.exit(subprocess.run(start, env=environment, pass_fds=passed).returncode)
         child = begin()
         print("ready", flush=True)
         for _ in range(count):
-            time.sleep(0.3)
+            signal.sigwait([signal.SIGUSR1])
             child.send_signal(signal.SIGTERM)
             child.wait()
             child = begin()

@@ -78,14 +78,17 @@ package final class FloodingService: Sendable {
     /// - Parameters:
     ///   - flood: what it sends.
     ///   - pieces: how many pieces come before the response becomes valid; nil: the flood ends with the connection.
+    ///   - isStepped: the flood stands until `step` or `release`.
     ///   - issued: its certificate; nil: it speaks plain http.
-    package init(_ flood: Flood, pieces: Int? = nil, by issued: TestAuthority.Issued? = nil) throws {
+    package init(
+        _ flood: Flood, pieces: Int? = nil, isStepped: Bool = false, by issued: TestAuthority.Issued? = nil
+    ) throws {
         precondition(issued != nil || !flood.isOfTLS, "this flood needs TLS")
         let listener = try RawSocket.listen(at: .tcp(0))
         endpoint = .tcp(listener.localPort)
         let version = flood == .helloRequests ? TLS1_2_VERSION : 0
         core = Core(
-            flood, pieces, listener, try issued.map { try TLSRelay.makeContext(.server($0), version) },
+            flood, pieces, isStepped, listener, try issued.map { try TLSRelay.makeContext(.server($0), version) },
             origin: "\(issued == nil ? "http" : "https")://localhost:\(listener.localPort)")
         let core = core
         core.threads.start { core.acceptAll() }
@@ -110,11 +113,17 @@ package final class FloodingService: Sendable {
     /// Bytes of the floods that the kernel has taken, before encryption.
     package var sentBytes: Int { core.state.withLock { $0.sentBytes } }
 
+    /// Lets one more piece of a stepped flood go, of key updates the sixteenth part of one.
+    package func step() { core.steps.signal() }
+    /// Nothing holds a stepped flood any more.
+    package func release() { core.release() }
+
     /// Ends the listener and every connection.
     package func stop() { core.stop() }
 
     private final class Core: Sendable {
         struct State {
+            var isStepped: Bool
             var live: [Int: RawSocket] = [:]
             var accepted = 0
             var begun = 0
@@ -129,12 +138,15 @@ package final class FloodingService: Sendable {
         let listener: RawSocket
         nonisolated(unsafe) let context: OpaquePointer?
         let origin: String
-        let state = Guarded(State())
+        let state: Guarded<State>
+        let steps = DispatchSemaphore(value: 0)
         let threads = PeerThreads()
 
         init(
-            _ flood: Flood, _ pieces: Int?, _ listener: RawSocket, _ context: OpaquePointer?, origin: String
+            _ flood: Flood, _ pieces: Int?, _ isStepped: Bool, _ listener: RawSocket, _ context: OpaquePointer?,
+            origin: String
         ) {
+            state = Guarded(State(isStepped: isStepped))
             (self.flood, self.pieces, self.listener, self.context, self.origin) = (
                 flood, pieces, listener, context, origin
             )
@@ -142,8 +154,14 @@ package final class FloodingService: Sendable {
 
         deinit { SSL_CTX_free(context) }
 
+        func release() {
+            state.withLock { $0.isStepped = false }
+            steps.signal()
+        }
+
         func stop() {
             listener.close()
+            release()
             for socket in state.withLock({ Array($0.live.values) }) { socket.reset() }
         }
 
@@ -212,7 +230,11 @@ package final class FloodingService: Sendable {
             let texts = flood.texts
             try wire.send(texts.before)
             switch flood {
-            case .keyUpdates: try repeatedly { try note(1) { try wire.sendKeyUpdates(64) } }
+            case .keyUpdates:
+                try repeatedly {
+                    let count = state.withLock { $0.isStepped } ? 4 : 64
+                    try note(1) { try wire.sendKeyUpdates(count) }
+                }
             case .sessionTickets: try repeatedly { try note(1) { try wire.sendTickets(16) } }
             default:
                 let piece = Array(texts.piece.utf8)
@@ -237,6 +259,7 @@ package final class FloodingService: Sendable {
         private func repeatedly(_ send: () throws -> Void) throws {
             var count = 0
             while pieces.map({ count < $0 }) ?? true {
+                if state.withLock({ $0.isStepped }) { steps.wait() }
                 try send()
                 count += 1
             }

@@ -11,7 +11,9 @@ package enum HangingFiles {
     /// - Throws: `TestFailure` if it has not been built.
     package static func launcher(under clock: TestClock? = nil) throws -> [String] {
         let library = try Products.library("libHangingFiles.so")
-        let variables = clock?.environment(preloading: [library]) ?? ["LD_PRELOAD": library]
+        // These take the place of the variables that the launcher itself gets.
+        let variables = (clock?.environment(preloading: [library]) ?? ["LD_PRELOAD": library])
+            .merging(try Jitter.variables(for: ["lanyard"])) { "\($0):\($1)" }
         return ["/usr/bin/env"] + variables.map { "\($0)=\($1)" }
     }
 

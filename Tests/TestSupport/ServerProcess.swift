@@ -66,7 +66,7 @@ package final class ServerProcess: Sendable {
         // Not into setpriv: the clock's thread would be its second one. libc sets the user in both, and only the first keeps its
         // capabilities in between.
         let preloading = (clock?.environment() ?? [:])
-            .merging(try Jitter.variables(for: program)) { "\($1):\($0)" }
+            .merging(try Jitter.variables(for: [program] + arguments)) { "\($1):\($0)" }
         if !preloading.isEmpty { command += ["/usr/bin/env"] + preloading.map { "\($0)=\($1)" } }
         command += [program.contains("/") ? program : try Products.path(program)] + arguments
         let standard = Sanitizer.options.merging(["PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]) { $1 }

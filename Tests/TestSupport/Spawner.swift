@@ -9,9 +9,6 @@ import LanyardFoundations
 /// not when a worker thread ends.
 final class Spawner: Sendable {
     static let shared = Spawner()
-    /// A machine with much to do starts a program in seconds.
-    private static let timeout = DispatchTimeInterval.seconds(120)
-
     private let queue = Guarded<[@Sendable () -> Void]>([])
     private let semaphore = DispatchSemaphore(value: 0)
 
@@ -45,8 +42,9 @@ final class Spawner: Sendable {
             }
         }
         semaphore.signal()
-        guard done.wait(timeout: .now() + Self.timeout) == .success else {
-            throw TestFailure("\(arguments[0]) has not started within two minutes")
+        let patience = Patience()
+        while done.wait(timeout: .now() + .seconds(1)) == .timedOut {
+            if patience.isExhausted { throw patience.failure("\(arguments[0]) starts") }
         }
         return try result.withLock { $0 }.get()
     }

@@ -27,7 +27,7 @@ package final class AppServicesIdentity: IdentityService {
     package let fingerprint: IdentityFingerprint?
     package var accounts: (any AccountService)? { self }
     private let files: FileReader
-    private let loop: EventLoop
+    let loop: EventLoop
     private let ownsLoop: Bool
     let http: CurlMulti
     private let limits: CurlLimits

@@ -93,7 +93,7 @@ struct PythonPeerTests {
         ]
         if version == 11:
             exchanges += [("POST", "/echo", parts, {}), ("GET", "/echo", None, {})]
-        connection = Connection(host, timeout=20)
+        connection = Connection(host)
         for method, path, body, headers in exchanges:
             chunked = callable(body)
             connection.request(

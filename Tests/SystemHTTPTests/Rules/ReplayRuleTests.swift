@@ -49,12 +49,13 @@ import Testing
     @Test("17.1 Twenty requests that are refused at once cause one refresh; each is sent twice and sees one 200")
     func crowd() async throws {
         let size = 20
-        let arrived = DispatchGroup()
-        for _ in 0..<size { arrived.enter() }
+        let (arrived, allHaveArrived) = (Tally(), Milestone())
         // No response leaves before every request has come with the old token.
         bench.refuses {
-            arrived.leave()
-            return arrived.wait(timeout: .now() + 300) == .success ? Self.refusal() : .response(500, "Too few")
+            arrived.add()
+            if arrived.value == size { allHaveArrived.set() }
+            allHaveArrived.wait(for: "all requests have come")
+            return allHaveArrived.isSet ? Self.refusal() : .response(500, "Too few")
         }
         let bench = bench
         let refreshes = try await bench.refreshes()

@@ -17,13 +17,16 @@ final class FloodBench: Sendable {
     /// - Parameters:
     ///   - flood: of mallory's identity; nil: there is no mallory.
     ///   - isTLS: mallory's identity speaks https.
-    static func start(_ flood: FloodingService.Flood?, isTLS: Bool) async throws -> FloodBench {
+    ///   - isStepped: the flood waits for the test.
+    static func start(
+        _ flood: FloodingService.Flood?, isTLS: Bool, isStepped: Bool = false
+    ) async throws -> FloodBench {
         let emulator = try await EmulatorProcess.start(tokens: "1800s")
         let folder = try TemporaryFolder()
         let authority = TestAuthority()
         let caFile = try folder.write("ca.pem", authority.pem)
         let issued = isTLS ? authority.issue() : nil
-        let hostile = try flood.map { try FloodingService($0, by: issued) }
+        let hostile = try flood.map { try FloodingService($0, isStepped: isStepped, by: issued) }
         let path = folder.file("admin.sock")
         var (identity, user) = ("", "")
         if let hostile {
@@ -82,11 +85,20 @@ final class FloodBench: Sendable {
         "beside a service that floods, the refreshes and requests of another identity's user succeed, and the flood is ended",
         arguments: [(FloodingService.Flood.keyUpdates, true), (.chunkExtension, false)])
     func beside(_ flood: FloodingService.Flood, _ isTLS: Bool) async throws {
-        let bench = try await FloodBench.start(flood, isTLS: isTLS)
+        let bench = try await FloodBench.start(flood, isTLS: isTLS, isStepped: true)
         let hostile = try #require(bench.hostile)
         async let provoked = bench.provoke()
         try await eventually("the flood has begun") { hostile.begun > 0 }
-        for _ in 0..<3 { #expect(try await bench.look() == []) }
+        for _ in 0..<3 {
+            let sent = hostile.sentBytes
+            hostile.step()
+            #expect(try await bench.look() == [])
+            hostile.step()
+            try await eventually("the flood goes on") { hostile.sentBytes > sent }
+            // It was open all the time: none has begun since.
+            #expect(hostile.begun == 1 && hostile.open == 1)
+        }
+        hostile.release()
         let response = try await provoked
         #expect(response.status == 503 && response.bodyText.contains("too large"), "\(response.bodyText)")
         try await eventually("the connection has ended") { hostile.open == 0 }
