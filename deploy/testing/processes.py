@@ -11,6 +11,11 @@ import subprocess
 import threading
 import time
 
+STANDSTILL_SECONDS = 300
+# Of one CPU. Less than this is no work: programs that wait look at files and clocks, too.
+IDLE_SHARE = 0.01
+# As in Tests/TestSupport: the factor of a kernel without a pressure file, and the least share of wall time.
+BLIND_FACTOR, SLOWEST_SHARE = 6, 12
 TICKS = os.sysconf("SC_CLK_TCK")
 SAMPLE_SECONDS = 0.5
 PR_SET_PDEATHSIG = 1
@@ -106,6 +111,27 @@ class Usage:
             self.waiting += max(0, now - self.at - (cpu - self.cpu) - starved)
             self.cpu, self.at, self.waited = cpu, now, waited
             return self.cpu, self.waiting
+
+
+class Standstill:
+    """Whether what this process has started stands still: for `seconds` it reports nothing and uses no CPU.
+
+    These are seconds of granted time, as `Patience` counts them.
+    """
+
+    def __init__(self, usage, seconds=STANDSTILL_SECONDS):
+        self.usage = usage
+        self.seconds = seconds * (BLIND_FACTOR if pressure() is None else 1)
+        self.progress = None
+        self.cpu, self.waiting = usage.sample()
+        self.moved = time.monotonic()
+
+    def has_come(self, progress):
+        """Asked again and again. `progress`: a value that differs after each report."""
+        cpu, waiting = self.usage.sample()
+        if progress != self.progress or cpu - self.cpu > IDLE_SHARE * self.seconds:
+            self.progress, self.cpu, self.waiting, self.moved = progress, cpu, waiting, time.monotonic()
+        return max(waiting - self.waiting, (time.monotonic() - self.moved) / SLOWEST_SHARE) >= self.seconds
 
 
 def end_session(session, grace=0):

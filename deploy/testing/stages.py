@@ -9,9 +9,9 @@ import signal
 import subprocess
 import time
 
-from processes import describe_threads, die_with_parent, end_session
+from processes import Standstill, describe_threads, die_with_parent, end_session
 from report import quarantine
-from testrun import IDLE_SHARE, SLOWEST_SHARE, STANDSTILL_SECONDS, run_tests
+from testrun import run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LOGS = os.path.join(ROOT, ".build/test-logs")
@@ -45,9 +45,7 @@ def long_suites():
 
 def http_suites():
     """The suites of the HTTP rules."""
-    return sorted({name for path, text in sources("System*Tests")
-                   if "/HTTP/" in path or "/SystemHTTPTests/" in path
-                   for name in re.findall(r"^[^/\n]*@Suite.*\b(?:struct|class|enum|actor) (\w+)", text, re.M)})
+    return sorted({name for _, text in sources("SystemHTTPTests") for name in SUITE.findall(text) if name.endswith("Tests")})
 
 
 def changed_paths():
@@ -77,18 +75,14 @@ class Stages:
         with open(log, "wb") as output:
             process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                        start_new_session=True, preexec_fn=die_with_parent)
-        started = moved = time.monotonic()
-        size, (cpu, waited) = 0, self.usage.sample()
+        started, standstill = time.monotonic(), Standstill(self.usage)
         try:
-            while max(self.usage.waiting - waited, (time.monotonic() - moved) / SLOWEST_SHARE) < STANDSTILL_SECONDS:
-                if limit is not None and time.monotonic() - started >= limit:
-                    break
+            while limit is None or time.monotonic() - started < limit:
                 try:
                     return process.wait(timeout=1)
                 except subprocess.TimeoutExpired:
-                    now = os.path.getsize(log), self.usage.sample()[0]
-                if now[0] != size or now[1] - cpu > IDLE_SHARE * STANDSTILL_SECONDS:
-                    (size, cpu), waited, moved = now, self.usage.waiting, time.monotonic()
+                    if standstill.has_come(os.path.getsize(log)):
+                        break
             waits = describe_threads(process.pid, log + ".threads")
             print(f"    it stood still or its time was up; its threads: {waits} ({log}.threads)", flush=True)
             return 124

@@ -29,15 +29,12 @@ import tempfile
 import time
 
 from events import Stream, place
-from processes import Usage, describe_threads, die_with_parent, end_session, pressure
+from processes import STANDSTILL_SECONDS, Standstill, Usage, describe_threads, die_with_parent, end_session
 from report import Report, quarantine
 
-STANDSTILL_SECONDS = 300
-# Of one CPU. Less than this is no work: programs that wait look at files and clocks, too.
-IDLE_SHARE = 0.01
 PATIENCE = 3
-# As in Tests/TestSupport: the factors of a kernel without a pressure file and of a sanitizer, and the least share of wall time.
-BLIND_FACTOR, SANITIZER_FACTOR, SLOWEST_SHARE = 6, 4, 12
+# As in Tests/TestSupport.
+SANITIZER_FACTOR = 4
 # How often the tests that had not begun run in a further process.
 ROUNDS_MAX = 3
 PROGRESS_SECONDS = 60
@@ -78,21 +75,19 @@ class Run:
 
     def watch(self, command):
         """Returns the exit status, or None after a standstill, and the commands of processes that were left."""
-        started = shown = moved = time.monotonic()
-        position, status, left = 0, None, []
-        (cpu, waited) = self.before
+        started = shown = time.monotonic()
+        status, left = None, []
+        standstill = Standstill(self.usage, self.standstill)
         with open(self.log, "wb") as output:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                        start_new_session=True, preexec_fn=die_with_parent)
         try:
-            while max(self.usage.waiting - waited, (time.monotonic() - moved) / SLOWEST_SHARE) < self.standstill:
+            while not standstill.has_come(self.stream.position):
                 try:
                     status = process.wait(timeout=MEASURE_POLL_SECONDS if self.measures else POLL_SECONDS)
                     break
                 except subprocess.TimeoutExpired:
-                    used = self.read()
-                if self.stream.position != position or used - cpu > IDLE_SHARE * self.standstill:
-                    position, cpu, waited, moved = self.stream.position, used, self.usage.waiting, time.monotonic()
+                    self.read()
                 if time.monotonic() - shown > PROGRESS_SECONDS:
                     shown = time.monotonic()
                     self.show_progress(int(shown - started))
@@ -107,13 +102,12 @@ class Run:
         return status, left
 
     def read(self):
-        """Reads the stream, and notes what the tests that have ended since used. Returns the CPU seconds up to now."""
+        """Reads the stream, and notes what the tests that have ended since used."""
         now, ended = self.usage.sample(), self.stream.read()
         for test in ended:
             self.figures.append((test, *((later - former) / len(ended) for later, former in zip(now, self.before))))
         if ended:
             self.before = now
-        return now[0]
 
     def show_progress(self, seconds):
         stream = self.stream
@@ -228,7 +222,7 @@ def run_tests(report, usage, name, command, folder, standstill=STANDSTILL_SECOND
         os.remove(old)
     os.environ["NO_COLOR"] = "1"
     os.environ.pop("LANYARD_TEST_PATIENCE", None)
-    standstill *= (BLIND_FACTOR if pressure() is None else 1) * (SANITIZER_FACTOR if reports else 1)
+    standstill *= SANITIZER_FACTOR if reports else 1
     started = time.monotonic()
     runs = [Run(command + (["--no-parallel"] if measures else []), folder, plain, usage, standstill, measures)]
     names = runs[0].stream.names

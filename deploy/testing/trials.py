@@ -7,22 +7,31 @@ import subprocess
 import tempfile
 
 from events import LATE, Stream, place
-from processes import die_with_parent, end_session
+from processes import STANDSTILL_SECONDS, Standstill, Usage, die_with_parent, end_session
 from stages import DEBUG_BUILD, ROOT, WIDTH
 
 TEST_PROGRAM = os.path.join(ROOT, ".build", "debug", "lanyardPackageTests.xctest")
-BUILD_LIMIT = 3600
+usage = Usage()
 
 
-def run(command, limit, log, **options):
-    """Runs a command in a session of its own. Returns its status; None if it has exceeded the limit of seconds."""
+def size(path):
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def run(command, log, watched=None, patience=1, **options):
+    """Runs a command in a session of its own. Returns its status; None if it stood still: a file (`watched`, else its log) did not grow,
+    and it used no CPU."""
     with open(log, "ab") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             preexec_fn=die_with_parent, **options)
+    standstill = Standstill(usage, STANDSTILL_SECONDS * patience)
     try:
-        return process.wait(timeout=limit)
-    except subprocess.TimeoutExpired:
+        while not standstill.has_come(size(watched or log)):
+            try:
+                return process.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                pass
         return None
     finally:
         if process.poll() is None:
@@ -32,7 +41,7 @@ def run(command, limit, log, **options):
 
 
 def build(log, *arguments):
-    return run(["swift", "build", *arguments], BUILD_LIMIT, log) == 0
+    return run(["swift", "build", *arguments], log) == 0
 
 
 def build_tests(log):
@@ -42,10 +51,10 @@ def build_tests(log):
 class TestRun:
     """One run of the test program. `passed` and `running` hold tests as SUITE/FUNCTION, `failed` has what each of them said.
 
-    `status` is None if the run has exceeded its limit, and negative if a signal has ended the program.
+    `status` is None if the run stood still, and negative if a signal has ended the program.
     """
 
-    def __init__(self, pattern, limit, log, **variables):
+    def __init__(self, pattern, log, patience=1, **variables):
         with tempfile.TemporaryDirectory(prefix="lt-") as folder:
             # Some tests start programs as another user.
             os.chmod(folder, 0o755)
@@ -55,7 +64,7 @@ class TestRun:
                 [TEST_PROGRAM, "--testing-library", "swift-testing", "--event-stream-output-path", path,
                  "--event-stream-version", "0", "--experimental-maximum-parallelization-width", str(WIDTH),
                  "--filter", pattern],
-                limit, log, env=environment)
+                log, watched=path, patience=patience, env=environment)
             stream = Stream(path)
             stream.read()
         self.passed = set(map(short, stream.passed))
