@@ -453,6 +453,19 @@ enum FaultCases {
             ]
         ),
         (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: '/x/*'}, deny: [{path: '/x/*/y'}]}\n",
+            [
+                """
+                warning: lanyard.yaml:7:52: routes[0].match.path: "/x/*" is no pattern: only paths that have the character \
+                * there begin with it; a path is a prefix; write /x/ for all that begins so
+                """,
+                """
+                warning: lanyard.yaml:7:75: routes[0].deny[0].path: "/x/*/y" is no pattern: only paths that have the \
+                character * there begin with it; a path is a prefix; write /x/ for all that begins so
+                """,
+            ]
+        ),
+        (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', timeouts: {connect_all: 1s}}\n",
             [
                 """

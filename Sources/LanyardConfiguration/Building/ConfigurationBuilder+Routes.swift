@@ -60,7 +60,7 @@ extension ConfigurationBuilder {
         _ section: ConfigurationSection, _ top: ConfigurationSection, name: String, shown: String
     ) -> Configuration.Route? {
         var route = RouteSettings(name: name)
-        readMatch(section, &route)
+        readMatch(section, &route, shown: shown)
         readForwarding(section, &route, shown: shown)
         route.user = section.text("user")
         if let user = route.user, userNames.isUnknown(user) {
@@ -79,7 +79,7 @@ extension ConfigurationBuilder {
         return Configuration.Route(route: route, upstream: upstream)
     }
 
-    private func readMatch(_ section: ConfigurationSection, _ route: inout RouteSettings) {
+    private mutating func readMatch(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {
         let match = section.section("match")
         if let hosts = match.texts("hosts") {
             route.hosts = hosts.compactMap { text in
@@ -87,12 +87,24 @@ extension ConfigurationBuilder {
             }
         }
         if let path = match.text("path") { route.path = path }
+        warnOfStar(match, shown: "\(shown).match")
         match.fill(&route.methods, "methods")
-        for element in section.node["deny"]?.elements ?? [] {
+        for (index, element) in (section.node["deny"]?.elements ?? []).enumerated() {
             let denial = ConfigurationSection(element)
             guard let path = denial.text("path") else { continue }
+            warnOfStar(denial, shown: "\(shown).deny[\(index)]")
             route.deny.append(.init(path: path, methods: denial.texts("methods") ?? []))
         }
+    }
+
+    /// Warns of a path that other programs would read as a pattern.
+    private mutating func warnOfStar(_ section: ConfigurationSection, shown: String) {
+        guard let path = section.text("path"), path.contains("*") else { return }
+        let prefix = path.prefix { $0 != "*" }
+        reportWarning(
+            section.place("path"),
+            "\(shown).path: \"\(path)\" is no pattern: only paths that have the character * there begin with it",
+            remedy: "a path is a prefix; write \(prefix) for all that begins so")
     }
 
     private mutating func readForwarding(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {

@@ -100,7 +100,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: FieldText.isOrigin(text)
         // Decoded request paths are compared, so a prefix with an escape would never match.
         case .pathPrefix: FieldText.isPathPrefix(text) && !text.utf8.contains(UInt8(ascii: "%"))
-        case .method: FieldText.isToken(text)
+        case .method: FieldText.isMethod(text)
         case .upgrade: FieldText.isUpgrade(text)
         case .fieldName: FieldText.isToken(text) && !FieldText.isReserved(text)
         case .requiredField: FieldText.canBeRequired(text)
@@ -161,7 +161,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .authority: "write such as localhost:7400"
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
-        case .method: "write such as GET"
+        case .method: "write such as GET, in capitals"
         case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user"
         case .name, .credential: "choose another name"
         case .hostName: "write such as orders.internal"

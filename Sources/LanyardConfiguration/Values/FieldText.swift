@@ -17,6 +17,20 @@ package enum FieldText {
             }
     }
 
+    /// The methods of RFC 9110 §9.3, PATCH, and those of WebDAV and its extensions that clients send.
+    private static let knownMethods: Set<String> = [
+        "ACL", "BIND", "CHECKIN", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LINK", "LOCK", "MERGE",
+        "MKACTIVITY", "MKCALENDAR", "MKCOL", "MOVE", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH", "PURGE",
+        "PUT",
+        "QUERY", "REBIND", "REPORT", "SEARCH", "TRACE", "UNBIND", "UNLINK", "UNLOCK",
+    ]
+
+    /// Whether `text` is a method that a client may send. Methods are case-sensitive (RFC 9110 §9.1): `get` is none, and a route or a
+    /// denial of it would match nothing.
+    package static func isMethod(_ text: String) -> Bool {
+        isToken(text) && (knownMethods.contains(text) || !knownMethods.contains(text.uppercased()))
+    }
+
     /// Whether `text` is a protocol name, with or without a version (RFC 9110 §7.8), that does not carry further HTTP requests.
     ///
     /// Such requests would pass unchecked and with the user's identity (http-rules.md 15.2).
