@@ -59,6 +59,11 @@ def races(stages):
         stages.table("races", "deploy/jitter", "--seeds", "1-20")
 
 
+def mutation(stages):
+    if stages.build_release():
+        stages.table("mutation", "deploy/mutate")
+
+
 def all_parts():
     """(name, function) of each part, the cheap ones first."""
     parts = [
@@ -68,6 +73,7 @@ def all_parts():
         ("simulation", simulation),
         ("alone", alone),
         ("fuzz", lambda stages: stages.fuzz()),
+        ("mutation", mutation),
         ("demo", lambda stages: stages.demo()),
         ("faults", lambda stages: stages.table("faults", "deploy/faults")),
         ("races", races),
