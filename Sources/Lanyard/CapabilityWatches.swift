@@ -186,23 +186,7 @@ private final class CapabilityWatch: Sendable {
 
     static func check(_ outcome: FileWatch.Outcome) -> Result<Secret, SecretFile.ReadError> {
         outcome.flatMap { content in
-            switch content.secret.count {
-            case ..<ListenerSettings.capabilityLengthMin:
-                .failure(
-                    .unfit(
-                        "holds fewer than \(ListenerSettings.capabilityLengthMin) characters, which could be guessed"))
-            case (ListenerSettings.capabilityLengthMax + 1)...:
-                .failure(.unfit("holds more than \(ListenerSettings.capabilityLengthMax) characters"))
-            case _ where !content.secret.isFieldValue:
-                .failure(
-                    .unfit("holds a blank or a byte that no field value has; openssl rand -hex 32 makes a good one"))
-            default: .success(content.secret)
-            }
+            FieldSecret.error(of: content.secret).map { .failure($0) } ?? .success(content.secret)
         }
     }
-}
-
-extension Secret {
-    /// Visible ASCII only: what can be sent as a field's value and is taken unchanged by every reader.
-    fileprivate var isFieldValue: Bool { withBytes { $0.allSatisfy { (0x21...0x7e).contains($0) } } }
 }

@@ -46,11 +46,6 @@ package struct ListenerSettings: Equatable, Sendable {
         }
     }
 
-    /// Bytes of the shortest allowed capability: 16 random bytes in hexadecimal.
-    package static let capabilityLengthMin = 32
-    /// Bytes of the longest allowed capability.
-    package static let capabilityLengthMax = 1024
-
     /// Where the listener is bound.
     package var address: Address
     /// nil: clients speak plain HTTP.

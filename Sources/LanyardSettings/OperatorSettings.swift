@@ -1,11 +1,5 @@
 /// `admin:` of the configuration (architecture.md 4.2): the API that logs users in and out and switches the active user.
 package struct AdminSettings: Equatable, Sendable {
-    /// Bytes of the shortest allowed token: 16 random bytes in hexadecimal.
-    package static let tokenLengthMin = 32
-    /// What is wrong with a token file that holds fewer.
-    package static let shortTokenMessage =
-        "holds fewer than \(tokenLengthMin) characters, which could be guessed; openssl rand -hex 32 makes a good one"
-
     /// nil: the default socket, `admin.sock` in `folder`.
     package var address: ListenerSettings.Address?
     /// The folder of the default socket; created if it is missing. nil: this process has no folder for it.

@@ -101,7 +101,7 @@ import Testing
         folder = try TemporaryFolder()
         for file in ["ca.pem", "cert.pem"] { try folder.write(file, TestCertificate.pem) }
         for file in ["key.pem", "token", "password", "key", "capability"] { try folder.write(file, "secret") }
-        try folder.write("admin", String(repeating: "a", count: AdminSettings.tokenLengthMin))
+        try folder.write("admin", String(repeating: "a", count: 32))
         try folder.write("seal", String(repeating: "k", count: 32))
         tree = try #require(ConfigurationDocument.read(Array(Self.text.utf8), path: "f").tree)
     }

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardRequestPath
 import LanyardSessionInterface
 
 /// A call about the account of a user, as the path names it. The body is read later.
@@ -68,19 +69,11 @@ enum PercentEncoding {
                 bytes.append(byte)
                 continue
             }
-            guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
-                return nil
-            }
+            guard let high = rest.popFirst().flatMap(ByteClass.hexValue),
+                let low = rest.popFirst().flatMap(ByteClass.hexValue)
+            else { return nil }
             bytes.append(high << 4 | low)
         }
         return String(validating: bytes, as: UTF8.self)
-    }
-
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case 0x30...0x39: byte - 0x30
-        case 0x41...0x46, 0x61...0x66: (byte | 0x20) - 0x57
-        default: nil
-        }
     }
 }

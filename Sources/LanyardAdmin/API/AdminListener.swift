@@ -77,12 +77,13 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         }
     }
 
-    /// A token that is too short or cannot be read disables calls over TCP. The previous token is not kept, because the operator may have
+    /// A token that cannot be used or read disables calls over TCP. The previous token is not kept, because the operator may have
     /// replaced it after a leak.
     private func updateToken(_ outcome: FileWatch.Outcome, _ path: String) {
         switch outcome {
-        case .success(let content) where content.secret.count >= AdminSettings.tokenLengthMin: token = content.secret
-        case .success: clearToken(.unfit(AdminSettings.shortTokenMessage), path)
+        case .success(let content):
+            if let error = FieldSecret.error(of: content.secret) { return clearToken(error, path) }
+            token = content.secret
         case .failure(let error): clearToken(error, path)
         }
     }

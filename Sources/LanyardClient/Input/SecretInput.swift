@@ -109,12 +109,7 @@ package enum SecretInput {
     /// A copy without one final line end.
     static func withoutFinalNewline(_ secret: Secret) -> Secret {
         secret.withBytes { bytes in
-            var count = bytes.count
-            if count > 0, bytes[count - 1] == UInt8(ascii: "\n") {
-                count -= 1
-                if count > 0, bytes[count - 1] == UInt8(ascii: "\r") { count -= 1 }
-            }
-            return Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+            Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[..<SecretFile.countWithoutFinalNewline(bytes)]))
         }
     }
 

@@ -65,10 +65,3 @@ package enum PrintableJSON {
         }
     }
 }
-
-extension Secret {
-    /// One word of visible ASCII, which can be printed as it is.
-    package var isVisibleASCII: Bool {
-        withBytes { bytes in !bytes.isEmpty && bytes.allSatisfy { (0x21...0x7e).contains($0) } }
-    }
-}

@@ -195,19 +195,20 @@ extension ConfigurationBuilder {
         }
     }
 
-    /// Reports a token that is too short. A file that appears later is checked when it is read.
+    /// Reports a token that cannot be used. A file that appears later is checked when it is read.
     private mutating func checkAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
         guard let path = admin.tokenFile else { return }
+        let fault: SecretFile.ReadError?
         do throws(SecretFile.ReadError) {
-            guard try SecretFile.read(path).secret.count < AdminSettings.tokenLengthMin else { return }
+            fault = FieldSecret.error(of: try SecretFile.read(path).secret)
         } catch {
-            guard error == .empty else { return }
+            fault = error == .empty ? FieldSecret.tooShort : nil
         }
+        guard let fault else { return }
         let key = section.has("token_file") ? "token_file" : "token_credential"
         reportError(
-            section.place(key),
-            "admin.\(key): \(path) holds fewer than \(AdminSettings.tokenLengthMin) characters, which could be guessed",
-            remedy: "put a random token into it, such as openssl rand -hex 32 makes")
+            section.place(key), "admin.\(key): \(fault.message(path: path))",
+            remedy: "correct the file")
     }
 
     /// Reports listeners, health and admin that cannot be bound together.

@@ -114,7 +114,7 @@ package enum SecretFile {
             guard count <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
             // It has grown meanwhile.
             guard count <= roomBytes else { throw .unsettled }
-            return isText ? withoutFinalNewline(room, count) : count
+            return isText ? countWithoutFinalNewline(UnsafeRawBufferPointer(rebasing: room[..<count])) : count
         }
         guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
         guard FileSnapshot.Stamp(status) == stamp else { throw .unsettled }
@@ -126,9 +126,10 @@ package enum SecretFile {
         return (content, stamp)
     }
 
-    private static func withoutFinalNewline(_ room: UnsafeMutableRawBufferPointer, _ count: Int) -> Int {
-        guard count > 0, room[count - 1] == UInt8(ascii: "\n") else { return count }
-        return count > 1 && room[count - 2] == UInt8(ascii: "\r") ? count - 2 : count - 1
+    /// Bytes of a text without one final line end.
+    package static func countWithoutFinalNewline(_ text: UnsafeRawBufferPointer) -> Int {
+        guard text.last == UInt8(ascii: "\n") else { return text.count }
+        return text.dropLast().last == UInt8(ascii: "\r") ? text.count - 2 : text.count - 1
     }
 }
 

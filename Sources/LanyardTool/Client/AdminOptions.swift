@@ -74,7 +74,7 @@ struct AdminOptions: ParsableArguments {
             try SecretInput.read(path, prompt: "Admin token")
         }
         // A line end would end the field in which it is sent.
-        guard token.withBytes({ bytes in bytes.allSatisfy { (0x21...0x7e).contains($0) } }) else {
+        guard token.isVisibleASCII else {
             throw CommandFailure.input(
                 InputError(
                     .file, "\(path) is not one word of visible ASCII",

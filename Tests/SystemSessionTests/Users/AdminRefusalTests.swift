@@ -140,10 +140,17 @@ import Testing
         #expect(try await bench.lanyard.process.terminate() == .code(143))
     }
 
-    @Test("a token of fewer than 32 characters is a fault at the start, 78, which says how to make one")
-    func shortAtStart() async throws {
+    @Test(
+        "a token that no call could carry, or that is too short, is a fault at the start, 78, which says how to make one",
+        arguments: [
+            (String(repeating: "t", count: 31) + "\n", "fewer than 32 characters"),
+            (String(repeating: "t", count: 40) + " \n", "holds a blank"),
+            (String(repeating: "t", count: 20) + "\n" + String(repeating: "t", count: 20), "holds a blank"),
+            (String(repeating: "t", count: 1025), "more than 1024 characters"),
+        ])
+    func unfitAtStart(_ token: String, _ reason: String) async throws {
         let folder = try TemporaryFolder()
-        let file = try folder.write("admin-token", String(repeating: "t", count: 31) + "\n")
+        let file = try folder.write("admin-token", token)
         let path = try folder.write(
             "lanyard.yaml",
             """
@@ -161,7 +168,7 @@ import Testing
             #expect(try await process.waitForExit() == .code(78))
             let said = process.log + process.output
             #expect(said.contains("lanyard.yaml:5:") && said.contains(file), "\(said)")
-            #expect(said.contains("fewer than 32 characters") && said.contains("openssl rand"), "\(said)")
+            #expect(said.contains(reason) && said.contains("openssl rand"), "\(said)")
         }
         try folder.write("admin-token", Self.token)
         let process = try ServerProcess("lanyard", ["check", "--config", path])

@@ -1,0 +1,31 @@
+/// A secret that callers send in a field: the capability of a listener, the token of the admin API. One rule for both.
+package enum FieldSecret {
+    /// Bytes of the shortest one: 16 random bytes in hexadecimal.
+    package static let bytesMin = 32
+    /// Bytes of the longest one. A head has room for it whatever `limits.header_bytes_max` is.
+    package static let bytesMax = 1024
+
+    private static let remedy = "openssl rand -hex 32 makes a good one"
+    /// Also of an empty file.
+    package static let tooShort = SecretFile.ReadError.unfit(
+        "holds fewer than \(bytesMin) characters, which could be guessed; \(remedy)")
+
+    /// Why the content of a secret's file cannot be used; nil: it can.
+    ///
+    /// Bytes other than visible ASCII are refused: readers trim blanks, or refuse the field, so that no caller could show the secret.
+    package static func error(of secret: Secret) -> SecretFile.ReadError? {
+        switch secret.count {
+        case ..<bytesMin: tooShort
+        case (bytesMax + 1)...: .unfit("holds more than \(bytesMax) characters; \(remedy)")
+        case _ where !secret.isVisibleASCII: .unfit("holds a blank or a byte that no field value has; \(remedy)")
+        default: nil
+        }
+    }
+}
+
+extension Secret {
+    /// One word of visible ASCII: what every reader of a field or a line takes unchanged.
+    package var isVisibleASCII: Bool {
+        withBytes { bytes in !bytes.isEmpty && bytes.allSatisfy { (0x21...0x7e).contains($0) } }
+    }
+}
