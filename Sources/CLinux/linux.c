@@ -57,6 +57,19 @@ void lanyard_limit_resolver(void) {
     _res.retry = 1;
 }
 
+static int argument_count;
+static char **arguments;
+
+/* glibc calls constructors with the arguments of main(). */
+__attribute__((constructor)) static void keep_arguments(int count, char **values) {
+    argument_count = count;
+    arguments = values;
+}
+
+int lanyard_argument_count(void) { return argument_count; }
+
+const char *lanyard_argument(int index) { return arguments[index]; }
+
 char *const *lanyard_environment(void) { return environ; }
 
 void lanyard_wipe(void *bytes, size_t count) { explicit_bzero(bytes, count); }

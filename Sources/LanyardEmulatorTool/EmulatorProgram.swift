@@ -15,8 +15,9 @@ enum EmulatorProgram {
     /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
     private static func run() async -> Never {
         do {
-            try refuseUnknownCommand()
-            var command = try EmulatorCommand.parseAsRoot()
+            let arguments = arguments
+            try refuseUnknownCommand(arguments)
+            var command = try EmulatorCommand.parseAsRoot(arguments)
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()
             } else {
@@ -40,10 +41,15 @@ enum EmulatorProgram {
         message.hasPrefix("Error: ") ? "error: " + message.dropFirst("Error: ".count) : message
     }
 
+    /// The arguments after the program's name. `CommandLine` has none where /proc is not mounted.
+    private static var arguments: [String] {
+        stride(from: 1, to: lanyard_argument_count(), by: 1).map { String(cString: lanyard_argument($0)) }
+    }
+
     /// Refuses a first word that is no command. The parser would give it to `serve`, and call it an unexpected argument.
-    private static func refuseUnknownCommand() throws {
+    private static func refuseUnknownCommand(_ arguments: [String]) throws {
         let names = EmulatorCommand.configuration.subcommands.compactMap { $0.configuration.commandName } + ["help"]
-        guard let word = CommandLine.arguments.dropFirst().first, !word.hasPrefix("-"), !names.contains(word) else {
+        guard let word = arguments.first, !word.hasPrefix("-"), !names.contains(word) else {
             return
         }
         throw ValidationError(

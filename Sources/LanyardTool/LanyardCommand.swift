@@ -2,6 +2,7 @@ import ArgumentParser
 import CBuildCommit
 import Lanyard
 import LanyardClient
+import LanyardFoundations
 
 /// `lanyard`. The root command is synchronous, because an asynchronous one has four threads before its first line. A sandbox applies
 /// only to the calling thread and the threads that it starts.
@@ -40,9 +41,7 @@ struct LanyardCommand: ParsableCommand {
     ///
     /// Replaces the parser's `main()`, which ignores failed output and ends by exit(3).
     static func runToExit() -> Never {
-        let arguments = stride(from: 1, to: CommandLine.argc, by: 1).compactMap { index in
-            CommandLine.unsafeArgv[Int(index)].map { String(cString: $0) }
-        }
+        let arguments = ProcessArguments.all
         do {
             try MistypedCommand.check(arguments[...], of: Self.self)
             var command = try parseAsRoot(RouteCommand.prepared(arguments))

@@ -12,7 +12,7 @@ if lanyard_open_standard_descriptors() != 0 {
     Report.error("error: /dev/null cannot be opened in the place of a closed descriptor (\(reason))")
     Report.exit(1)
 }
-let isRun = CommandLine.argc > 1 && CommandLine.unsafeArgv[1].map { strcmp($0, RunCommand.name) == 0 } == true
+let isRun = ProcessArguments.all.first == RunCommand.name
 // Before anything that takes time: from here on a signal ends `run` only if it should. Other commands keep their signal settings.
 if isRun { Signals.prepare() }
 Machine.returnLargeBlocks()

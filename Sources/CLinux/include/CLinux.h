@@ -56,6 +56,11 @@ int lanyard_set_not_dumpable(void);
 /* res_init() and then 2 s and one try per name server, for the calling thread only (_res is a macro). */
 void lanyard_limit_resolver(void);
 
+/* The arguments that execve() gave the program, its name included. Swift's CommandLine reads them from /proc/self/cmdline, and has only
+ * an empty name where /proc is not mounted. */
+int lanyard_argument_count(void);
+const char *lanyard_argument(int index);
+
 /* The environment, as execve() left it: `environ` itself is a mutable global, which Swift 6 refuses. */
 char *const *lanyard_environment(void);
 

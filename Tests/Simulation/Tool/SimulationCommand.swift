@@ -25,7 +25,7 @@ struct SimulationCommand {
     private var isUsable = true
 
     init(_ arguments: [String]) {
-        var rest = arguments.dropFirst()
+        var rest = arguments[...]
         let names: Set = [
             "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "tell", "on",
             "refreshes", "guided", "accounts", "hunt",

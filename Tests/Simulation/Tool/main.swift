@@ -1,4 +1,5 @@
 import FleetSimulation
 import Glibc
+import LanyardFoundations
 
-exit(SimulationCommand(CommandLine.arguments).run())
+exit(SimulationCommand(ProcessArguments.all).run())

@@ -26,6 +26,21 @@ import Testing
         #expect(run.errors == ["error: \(message)", "what to do: \(remedy)"])
     }
 
+    @Test(
+        "a group of commands without one of them is 64: nothing was done",
+        arguments: [
+            ("store", "rekey"), ("log", "level"), ("api-keys", "list, create, show, enable, disable, delete"),
+            ("account", "register, "),
+        ])
+    func group(_ name: String, _ commands: String) async throws {
+        let run = try await CommandRun([name])
+        #expect(run.exit == .code(64) && run.output.isEmpty)
+        #expect(run.errors.first?.hasPrefix("error: lanyard \(name) needs one of its commands: \(commands)") == true)
+        #expect(run.errors.last == "what to do: lanyard \(name) --help explains them")
+        let help = try await CommandRun(["help", name])
+        #expect(help.exit == .code(0) && help.output.contains("USAGE: lanyard \(name)"))
+    }
+
     @Test("a file without --config is 64, and the message names that flag", arguments: ["check", "run"])
     func bareFile(_ command: String) async throws {
         let run = try await CommandRun([command, "lanyard.yaml"])
