@@ -109,6 +109,13 @@ final class Program: Sendable {
         reloads.reportDelays(on: operatorLoop)
         reloads.onBegin = { reports?.reloading() }
         reloads.onEnd = { reports?.reloaded() }
+        let health = bindings.health.map { socket in
+            let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)
+            return HealthListener(
+                socket, loop: operatorLoop, pages: pages, allowedHosts: configuration.health?.allowedHosts ?? [],
+                log: log)
+        }
+        self.health = health
         let unverified = Guarded(configuration.unverifiedRoutes)
         let requests = RequestPathReload(
             path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, by: publication, log: log)
@@ -130,14 +137,11 @@ final class Program: Sendable {
                     requests.finish(prepared)
                     unverified.withLock { $0 = configuration.unverifiedRoutes }
                     stop.apply(configuration.shutdown)
+                    health?.allow(configuration.health?.allowedHosts ?? [])
                     // A level that was set at run time stays if the configured one is the same.
                     if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
                 }
             }
-        }
-        health = bindings.health.map { socket in
-            let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)
-            return HealthListener(socket, loop: operatorLoop, pages: pages, log: log)
         }
         let info = ProgramInfo(
             version: BuildVersion.number, startedAt: .now, listeners: listeners,

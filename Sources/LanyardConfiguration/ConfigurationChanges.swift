@@ -19,7 +19,7 @@ package struct ConfigurationChanges: Equatable, Sendable {
         let listening = paths.filter { $0.hasPrefix("listeners[].") && !bound.contains($0) }
         let others = [
             "active_user", "on_active_logout", "login_required_status", "shutdown.drain_min", "shutdown.drain_max",
-            "shutdown.exit_zero_on_sigterm",
+            "shutdown.exit_zero_on_sigterm", "health.allowed_hosts",
         ]
         return Set(below + listening + others)
     }()
@@ -133,6 +133,7 @@ extension Configuration {
         routes = other.routes
         limits = other.limits
         loginRequiredStatus = other.loginRequiredStatus
+        if let hosts = other.health?.allowedHosts { health?.allowedHosts = hosts }
         guard listeners.count == other.listeners.count else { return }
         for index in listeners.indices where (listeners[index].tls == nil) == (other.listeners[index].tls == nil) {
             let bound = listeners[index]

@@ -224,10 +224,13 @@ struct ConfigurationLoader {
     private func tree(of values: [ConfigurationFlagValues.Value]) -> ConfigurationNode {
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
         for value in values {
-            guard case .key(let path) = value.flag.target else { continue }
-            tree.set(
-                path.split(separator: ".").map(String.init), to: ConfigurationNode(.scalar(value.text), at: value.place)
-            )
+            let (path, node): (String, ConfigurationNode)
+            switch value.flag.target {
+            case .key(let key): (path, node) = (key, ConfigurationNode(.scalar(value.text), at: value.place))
+            case .list(let key): (path, node) = (key, value.list)
+            case .file, .short: continue
+            }
+            tree.set(path.split(separator: ".").map(String.init), to: node)
         }
         return tree
     }

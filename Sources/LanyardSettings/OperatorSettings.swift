@@ -42,5 +42,7 @@ package struct AdminSettings: Equatable, Sendable {
 package struct HealthSettings: Equatable, Sendable {
     /// Where the health listener is bound.
     package var address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)
+    /// Hosts that a request may name besides IP addresses and localhost, as they are configured: `host` or `host:port`.
+    package var allowedHosts: [String] = []
     package init() {}
 }

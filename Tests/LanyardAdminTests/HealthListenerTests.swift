@@ -131,6 +131,32 @@ import Testing
         #expect(response.status == status)
     }
 
+    @Test(
+        "hosts of allowed_hosts are allowed besides, by name and port",
+        arguments: [
+            ("lanyard:PORT", 200), ("LANYARD:PORT", 200), ("lanyard", 200), ("lanyard:80", 200), ("lanyard:1", 421),
+            ("metrics.test:9401", 200), ("metrics.test", 421), ("metrics.test:PORT", 421), ("evil.example:PORT", 421),
+            ("lanyard.evil.example:PORT", 421), ("127.0.0.1", 200), ("localhost:PORT", 200), ("localhost", 421),
+        ])
+    func allowedHosts(host: String, status: Int) async throws {
+        let server = try HealthServer(allowedHosts: ["Lanyard", "metrics.test:9401"])
+        let named = host.replacing("PORT", with: "\(server.endpoint.port)")
+        #expect(try RawClient(server.endpoint).exchange("GET", "/metrics", host: named).status == status)
+    }
+
+    @Test("a reload's allowed_hosts replace the former ones, on open connections as well")
+    func reloadedHosts() async throws {
+        let server = try HealthServer(allowedHosts: ["a.test"])
+        let client = try RawClient(server.endpoint)
+        #expect(try client.exchange("GET", "/livez", host: "a.test").status == 200)
+        server.allow(["b.test"])
+        #expect(try client.exchange("GET", "/livez", host: "b.test").status == 200)
+        let refused = try client.exchange("GET", "/livez", host: "a.test")
+        #expect(refused.status == 421)
+        #expect(try refused.json["detail"].string?.contains("health.allowed_hosts") == true)
+        #expect(try RawClient(server.endpoint).exchange("GET", "/livez", host: "127.0.0.1").status == 200)
+    }
+
     @Test("an absolute target's authority counts in place of Host")
     func absolute() async throws {
         let server = try HealthServer()

@@ -106,7 +106,9 @@ final class HealthServer: Sendable {
     }
 
     /// - Parameter timeStands: the time of the listener and the control plane passes by `pass` alone.
-    init(limits: OperatorLimits = .health, unixPath: String? = nil, timeStands: Bool = false) throws {
+    init(
+        limits: OperatorLimits = .health, allowedHosts: [String] = [], unixPath: String? = nil, timeStands: Bool = false
+    ) throws {
         let facts = Facts()
         let controlPlane = try ControlPlane()
         self.controlPlane = controlPlane
@@ -123,7 +125,7 @@ final class HealthServer: Sendable {
         loop.start()
         if timeStands { [loop, controlPlane.loop].freezeTime() }
         listener = HealthListener(
-            socket, loop: loop, pages: pages, limits: limits,
+            socket, loop: loop, pages: pages, allowedHosts: allowedHosts, limits: limits,
             log: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }, time: { [metrics] in metrics.now() })
         self.facts = facts
         listener.start()
@@ -133,6 +135,9 @@ final class HealthServer: Sendable {
         listener.stop()
         loop.stop()
     }
+
+    /// As a reload does.
+    func allow(_ hosts: [String]) { listener.allow(hosts) }
 
     func pass(_ duration: Duration) { [loop, controlPlane.loop].pass(duration) }
 

@@ -560,6 +560,15 @@ enum FaultCases {
             ]
         ),
         (
+            whole + "health: {address: 'unix:/run/health', allowed_hosts: ['a:1']}\n",
+            [
+                """
+                warning: lanyard.yaml:8:54: health.allowed_hosts is ignored: a unix socket takes every Host; \
+                remove it, or give health.address a TCP address
+                """
+            ]
+        ),
+        (
             whole + "admin: {token_file: token}\n",
             [
                 """

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import TestSupport
 import Testing
 
@@ -37,6 +38,58 @@ import Testing
         let unnamed = families.filter { !$0.hasPrefix("process_") && !reference.contains("`\($0)`") }
             .filter { !reference.contains("`\($0){") }
         #expect(unnamed.sorted() == [])
+    }
+
+    @Test("a scrape by a name of health.allowed_hosts is served, another name gets 421, and a reload changes the names")
+    func scrapeByName() async throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "a-token")
+        let upstream = try RawServer()
+        func yaml(_ hosts: String) -> String {
+            """
+            listeners: [{address: "127.0.0.1:0"}]
+            health: {address: "127.0.0.1:0", allowed_hosts: [\(hosts)]}
+            admin: off
+            identities: {fixed: {static: {token_file: \(token)}}}
+            users: {alice: {identity: fixed}}
+            routes: [{name: all, upstream: "http://\(upstream.endpoint)"}]
+
+            """
+        }
+        let path = try folder.write("lanyard.yaml", yaml("lanyard, \"metrics.test:9401\""))
+        let lanyard = try ServerProcess("lanyard", ["run", "--config", path])
+        let bound = try await lanyard.event("listening") { $0["listener"].string == "health" }["address"].string ?? ""
+        let health = try RawEndpoint(bound)
+        func scrape(_ host: String) throws -> Int {
+            try RawClient(health).exchange("GET", "/metrics", host: host).status
+        }
+        #expect(try scrape("lanyard:\(health.port)") == 200)
+        #expect(try scrape("metrics.test:9401") == 200)
+        #expect(try scrape("prometheus.test:\(health.port)") == 421)
+        #expect(try scrape("\(health)") == 200)
+        try folder.write("lanyard.yaml", yaml("prometheus.test"))
+        lanyard.signal(SIGHUP)
+        let applied = try await lanyard.event("reload.applied")
+        #expect(applied["keys"].string == "health.allowed_hosts")
+        #expect(try scrape("prometheus.test:\(health.port)") == 200)
+        #expect(try scrape("lanyard:\(health.port)") == 421)
+        #expect(try scrape("localhost:\(health.port)") == 200)
+    }
+
+    @Test("names of health.allowed_hosts are a variable as well, as a container sets it")
+    func scrapeByVariable() async throws {
+        let folder = try TemporaryFolder()
+        let lanyard = try ServerProcess(
+            "lanyard",
+            [
+                "run", "--listen", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--admin-address", "off",
+                "--upstream", "http://127.0.0.1:9", "--token-file", try folder.write("token", "a-token"),
+            ], environment: ["LANYARD_HEALTH_ALLOWED_HOSTS": "lanyard, metrics.test:9401"])
+        let bound = try await lanyard.event("listening") { $0["listener"].string == "health" }["address"].string ?? ""
+        let health = try RawEndpoint(bound)
+        for host in ["lanyard:\(health.port)", "metrics.test:9401"] {
+            #expect(try RawClient(health).exchange("GET", "/readyz", host: host).status != 421, "\(host)")
+        }
     }
 
     @Test("during a drain readiness is off with its reason, everything is served, and health answers to the end")

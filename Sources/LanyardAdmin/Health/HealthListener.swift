@@ -10,7 +10,10 @@ import Logging
 /// It never waits: responses come from snapshots and relaxed counters, and `/metrics` is made on another queue. A slow client costs one
 /// connection of the limit.
 package final class HealthListener: OperatorHandler {
-    private let hosts: AllowedHosts
+    /// What was bound; nil: a unix socket, on which any host is allowed.
+    private let bound: (address: String, port: UInt16)?
+    /// On the loop's queue, once it has started.
+    private nonisolated(unsafe) var hosts: AllowedHosts
     private let pages: HealthPages
     private let listener: OperatorListener
     private let metrics: MetricsPages
@@ -19,14 +22,15 @@ package final class HealthListener: OperatorHandler {
     ///
     /// - Parameters:
     ///   - loop: shared with admin; the caller starts and stops it.
+    ///   - allowedHosts: what requests may name besides IP addresses and localhost.
     ///   - time: measures how long a page of `/metrics` takes, on any queue.
     package init(
-        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, limits: OperatorLimits = .health,
-        log: Logger, time: @escaping @Sendable () -> Instant = { .now }
+        _ socket: ListeningSocket, loop: EventLoop, pages: HealthPages, allowedHosts: [String] = [],
+        limits: OperatorLimits = .health, log: Logger, time: @escaping @Sendable () -> Instant = { .now }
     ) {
         self.pages = pages
-        let names = socket.port.map { ["\(socket.address)", "localhost:\($0)"] }
-        hosts = AllowedHosts(names, allowsLiterals: true)
+        bound = socket.port.map { ("\(socket.address)", $0) }
+        hosts = Self.hosts(bound, allowedHosts)
         let profile = OperatorListener.Profile(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
         let listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)
         self.listener = listener
@@ -36,6 +40,20 @@ package final class HealthListener: OperatorHandler {
 
     /// The bound address.
     package var address: ListenerSettings.Address { listener.address }
+
+    /// Replaces the hosts that requests may name besides IP addresses and localhost. They apply when it returns. Not from the loop's queue.
+    package func allow(_ hosts: [String]) {
+        listener.loop.queue.sync { self.hosts = Self.hosts(bound, hosts) }
+    }
+
+    /// A host without a port is allowed with none and with the listener's.
+    private static func hosts(_ bound: (address: String, port: UInt16)?, _ others: [String]) -> AllowedHosts {
+        guard let bound else { return AllowedHosts(nil) }
+        let added = others.flatMap { host in
+            host.last == "]" || !host.contains(":") ? ["\(host):80", "\(host):\(bound.port)"] : [host]
+        }
+        return AllowedHosts([bound.address, "localhost:\(bound.port)"] + added, allowsLiterals: true)
+    }
 
     /// Starts to accept connections. Once.
     package func start() {
@@ -85,5 +103,5 @@ extension OperatorResponse {
 
     static let hostNotAllowed = problem(
         421, "host-not-allowed", "Host not allowed",
-        "Name the health listener by an IP address, or by localhost with its port.")
+        "Name the health listener by an IP address, by localhost with its port, or by a host of health.allowed_hosts.")
 }

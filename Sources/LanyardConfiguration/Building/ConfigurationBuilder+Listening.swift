@@ -147,8 +147,17 @@ extension ConfigurationBuilder {
     mutating func readHealth(_ top: ConfigurationSection) {
         if top.text("health") == "off" || top.section("health").text("address") == "off" {
             configuration.health = nil
-        } else if let text = top.section("health").text("address") {
-            if let address = try? AddressText.listenAddress(text) { configuration.health?.address = address }
+            return
+        }
+        let section = top.section("health")
+        if let address = section.text("address").flatMap({ try? AddressText.listenAddress($0) }) {
+            configuration.health?.address = address
+        }
+        section.fill(&configuration.health!.allowedHosts, "allowed_hosts")
+        if case .unix = configuration.health?.address, configuration.health?.allowedHosts.isEmpty == false {
+            reportWarning(
+                section.place("allowed_hosts"), "health.allowed_hosts is ignored: a unix socket takes every Host",
+                remedy: "remove it, or give health.address a TCP address")
         }
     }
 

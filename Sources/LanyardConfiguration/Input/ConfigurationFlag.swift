@@ -6,6 +6,8 @@ package struct ConfigurationFlag: Equatable, Sendable {
         case file
         /// A single key that is not in a list or below a chosen name, by path.
         case key(String)
+        /// The same of a list of values, which commas separate.
+        case list(String)
         /// Part of the short form for one user.
         case short
     }
@@ -30,8 +32,9 @@ package struct ConfigurationFlag: Equatable, Sendable {
 
     /// The allowed values and the default, for the help text: `json | text; default: json`.
     package var valueHelp: String {
-        let allowed =
+        var allowed =
             choices.isEmpty ? ([value.wanted] + keywords).joined(separator: ", or ") : choices.joined(separator: " | ")
+        if case .list = target { allowed += ", separated by commas" }
         return "\(allowed); \(defaultText.map { "default: \($0)" } ?? "no default")"
     }
 
@@ -101,9 +104,15 @@ package struct ConfigurationFlag: Equatable, Sendable {
     }
 
     private static let keys: [ConfigurationFlag] = ConfigurationKeys.all.compactMap { key in
-        guard let name = key.flag, case .value(let value) = key.kind else { return nil }
+        guard let name = key.flag else { return nil }
+        let (target, value): (Target, ConfigurationValue)
+        switch key.kind {
+        case .value(let wanted): (target, value) = (.key(key.path), wanted)
+        case .values(let wanted): (target, value) = (.list(key.path), wanted)
+        default: return nil
+        }
         return ConfigurationFlag(
-            name: name, target: .key(key.path), value: value, keywords: key.keywords, meaning: key.meaning,
+            name: name, target: target, value: value, keywords: key.keywords, meaning: key.meaning,
             defaultText: key.defaultValue ?? key.defaultDescription?.filter { $0 != "`" })
     }
 
@@ -122,6 +131,13 @@ struct ConfigurationFlagValues {
         var flag: ConfigurationFlag
         var text: String
         var place: ConfigurationPlace
+
+        /// The text as a list: commas separate its elements.
+        var list: ConfigurationNode {
+            let elements = text.split(separator: ",", omittingEmptySubsequences: false)
+            let nodes = elements.map { ConfigurationNode(.scalar(String($0.drop { $0 == " " })), at: place) }
+            return ConfigurationNode(.sequence(nodes), at: place)
+        }
     }
 
     private(set) var values: [Value] = []

@@ -65,17 +65,8 @@ struct ConfigurationShortForm {
         if given["--listen"] == nil {
             listener.set(["address"], to: ConfigurationNode(.scalar("127.0.0.1:7400"), at: first.1.place))
         }
-        for (flag, value) in flags { listener.set(flag.path, to: flag.isList ? list(value) : node(value)) }
+        for (flag, value) in flags { listener.set(flag.path, to: flag.isList ? value.list : node(value)) }
         return listener
-    }
-
-    /// A value with commas as a list.
-    private func list(_ value: ConfigurationFlagValues.Value) -> ConfigurationNode {
-        let elements = value.text.split(separator: ",", omittingEmptySubsequences: false)
-        return ConfigurationNode(
-            .sequence(
-                elements.map { ConfigurationNode(.scalar(String($0.drop { $0 == " " })), at: value.place) }),
-            at: value.place)
     }
 
     private mutating func identity() -> ConfigurationNode {

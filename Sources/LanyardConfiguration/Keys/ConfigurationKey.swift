@@ -75,9 +75,13 @@ package struct ConfigurationKey: Equatable, Sendable {
         }
     }
 
-    /// The key's flag; nil unless it is a single value that is not in a list or below a chosen name.
+    /// The key's flag; nil unless it is a value or a list of values that is not in a list or below a chosen name.
     package var flag: String? {
-        guard case .value = kind, !path.contains(where: { $0 == "[" || $0 == "*" }) else { return nil }
+        switch kind {
+        case .value, .values: break
+        default: return nil
+        }
+        guard !path.contains(where: { $0 == "[" || $0 == "*" }) else { return nil }
         return "--" + String(path.map { $0 == "." || $0 == "_" ? "-" : $0 })
     }
 

@@ -61,6 +61,10 @@ package enum ConfigurationKeys {
             "Binds an address that other machines can reach, without client authentication."),
         .init("health", .section, or: ["off"], "Health and metrics, on a listener and connection budget of their own."),
         .init("health.address", .value(.listenAddress), or: ["off"], "127.0.0.1:7401", "What to bind."),
+        .init(
+            "health.allowed_hosts", .values(.authority), "[]",
+            "`Host` values that a probe or scrape may name besides IP addresses and localhost. Unix sockets accept any."
+        ),
         .init("admin", .section, or: ["off"], "The admin API."),
         .init(
             "admin.address", .value(.listenAddress), or: ["off"],
