@@ -135,10 +135,12 @@ public final class Emulator: Sendable {
         }
     }
 
+    private static func pool(_ base: some AsyncSocketPool) -> some AsyncSocketPool { NoDelayPool(base: base) }
+
     private static func make(_ address: some SocketAddress) -> HTTPServer.Configuration {
         HTTPServer.Configuration(
             address: address, timeout: 86_400, sharedRequestBufferSize: 65_536, sharedRequestReplaySize: 65_536,
-            logger: .disabled)
+            pool: pool(HTTPServer.defaultPool()), logger: .disabled)
     }
 }
 

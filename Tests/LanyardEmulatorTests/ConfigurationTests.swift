@@ -13,6 +13,8 @@ import Testing
                 "    colour: blue",
                 "line 2: unknown key colour; known are app_id, name, users, api_keys, providers"
             ),
+            ("    allowed_request_origins: [example.com]", "example.com is no origin, such as https://*.example.com"),
+            ("    functions: {f: {argument: 0, result: 1}}", "argument is a whole number from 1"),
             ("    providers: {email: {}}", "unknown key email; known are anon-user, local-userpass"),
             ("    providers: {local-userpass: {confirmation: maybe}}", "confirmation is automatic, email or function"),
             ("    providers: {local-userpass: {confirmation: function}}", "confirmation_function is missing"),

@@ -21,6 +21,15 @@ import Testing
                   - {user: alice@example.com, arguments: [me], result: it is you}
                   - {arguments: [twice], times: 2, result: yes}
                   - {error: "who, %, are you", error_code: BadRequest, status: 422}
+              move:
+                cases:
+                  - {argument: 2, equals: {to.city: Oslo}, result: second}
+                  - {argument: 2, contains: {.: north}, result: second text}
+                  - {argument: 3, equals: {.: 7}, result: third}
+                  - {argument: 2, has: id, result_path: id}
+                  - {argument: 2, has: echo, result_path: .}
+                  - {equals: {to.city: Rome}, result: first}
+                  - {result: none}
               hidden: {private: true, result: 1}
               colour: {set_custom_data: {colour: green}, result: true}
             services:
@@ -52,6 +61,11 @@ import Testing
                 #"{"b":{"$numberInt":"1"},"a":{"$oid":"0123456789abcdef01234567"}}"#
             ),
             ("greet", #"["me"]"#, #""it is you""#),
+            ("move", #"[{"to":{"city":"Rome"}},{"to":{"city":"Oslo"}}]"#, #""second""#),
+            ("move", #"[{"to":{"city":"Oslo"}}]"#, #""none""#), ("move", #"[1,"to the north"]"#, #""second text""#),
+            ("move", #"[1,{"id":"x"},{"$numberLong":"7"}]"#, #""third""#), ("move", #"[1,{"id":"x"}]"#, #""x""#),
+            ("move", #"[1,{"echo":true}]"#, #"{"echo":true}"#), ("move", #"[{"to":{"city":"Rome"}},0]"#, #""first""#),
+            ("move", "[]", #""none""#),
             ("colour", "[]", "true"),
         ])
     func results(name: String, arguments: String, expected: String) async throws {

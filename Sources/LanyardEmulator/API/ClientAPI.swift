@@ -9,14 +9,39 @@ struct ClientAPI {
 
     /// - Parameter number: the call's in the journal.
     func response(_ request: HTTPRequest, _ call: ClientCall, _ number: Int?) async -> Reply {
+        let origin = request.headers[HTTPHeader("Origin")]
+        let patterns = await state.allowedOrigins(call.appID, request.headers[.authorization])
         do throws(ServiceError) {
             let body = try await RequestBody.json(request)
+            if let origin, !patterns.isEmpty, !patterns.contains(where: { $0.matches(origin) }) {
+                var response = await failure(.originForbidden, request)
+                // Without this field the page may not read the response.
+                response.fields.removeAll { $0.name == Self.allowedOrigin }
+                return (response, nil)
+            }
             // Browsers send a preflight request before a call.
-            if request.method == .OPTIONS { return (Self.success(204, nil, request), nil) }
-            return try await perform(request, call, body, number)
+            if request.method == .OPTIONS {
+                return (Self.naming(origin, patterns, in: Self.success(204, nil, request)), nil)
+            }
+            var reply = try await perform(request, call, body, number)
+            reply.0 = Self.naming(origin, patterns, in: reply.0)
+            return reply
         } catch {
-            return (await failure(error, request), nil)
+            return (Self.naming(origin, patterns, in: await failure(error, request)), nil)
         }
+    }
+
+    private static let allowedOrigin = "Access-Control-Allow-Origin"
+
+    /// The response for a page of `origin`, if the app allows certain origins only.
+    private static func naming(
+        _ origin: String?, _ patterns: [OriginPattern], in response: EmulatorResponse
+    ) -> EmulatorResponse {
+        guard let origin, !patterns.isEmpty else { return response }
+        var response = response
+        response.fields.removeAll { $0.name == allowedOrigin }
+        response.fields += [(allowedOrigin, origin), ("Vary", "Origin")]
+        return response
     }
 
     private func perform(
@@ -184,11 +209,11 @@ struct ClientAPI {
             fields: Self.common(id, request) + after)
     }
 
-    /// The fields of every response, so that browsers of any origin can read it.
+    /// The fields of every response. Browsers of any origin can read it, unless the app allows certain origins only (`naming`).
     private static func common(_ requestID: String, _ request: HTTPRequest) -> [(name: String, value: String)] {
         let asked = request.headers[HTTPHeader("Access-Control-Request-Headers")]
         return [
-            ("x-appservices-request-id", requestID), ("Access-Control-Allow-Origin", "*"),
+            ("x-appservices-request-id", requestID), (allowedOrigin, "*"),
             ("Access-Control-Allow-Headers", asked ?? "Authorization, Content-Type, Accept"),
             ("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS"),
             ("Access-Control-Expose-Headers", "x-appservices-request-id, x-baas-location"),

@@ -35,6 +35,8 @@ struct ServiceError: Error, Equatable {
     static func unknownApp(_ id: String) -> ServiceError {
         ServiceError(404, nil, "cannot find app using Client App ID '\(id)'")
     }
+    /// The request comes from a web page of an origin that `allowed_request_origins` does not have.
+    static let originForbidden = ServiceError(403, nil, "origin forbidden")
     static let gone = ServiceError(410, nil, "Atlas App Services and Device Sync have reached EOL")
 
     // Linking.

@@ -13,6 +13,8 @@ struct AppSettings: Sendable {
     var pushServices: [String] = []
     /// Where the OAuth flow of browsers may end.
     var redirectURIs: [String] = []
+    /// The origins of web pages that may call; empty: any.
+    var allowedOrigins: [OriginPattern] = []
 
     init(appID: String) {
         self.appID = appID

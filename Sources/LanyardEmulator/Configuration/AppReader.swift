@@ -5,7 +5,7 @@ enum AppReader {
     static func app(_ node: ConfigurationNode, _ files: SeedFiles) throws(ReadError) -> AppSettings {
         let members = try node.members([
             "app_id", "name", "users", "api_keys", "providers", "functions", "services", "push_services",
-            "redirect_uris",
+            "redirect_uris", "allowed_request_origins",
         ])
         guard let id = members.first(where: { $0.key == "app_id" })?.value else {
             throw .init(line: node.line, "app_id is missing")
@@ -25,6 +25,12 @@ enum AppReader {
                 }
             case "push_services": app.pushServices = try value.texts(key)
             case "redirect_uris": app.redirectURIs = try value.texts(key)
+            case "allowed_request_origins":
+                let origins = try value.texts(key)
+                if let wrong = origins.first(where: { !OriginPattern.isValid($0) }) {
+                    throw .init(line: value.line, "\(key): \(wrong) is no origin, such as https://*.example.com")
+                }
+                app.allowedOrigins = origins.map(OriginPattern.init)
             default: break
             }
         }

@@ -2,11 +2,17 @@ import CYAML
 import Foundation
 
 /// One value of a configuration with the line where it begins. YAML and JSON have the same values here, because JSON is YAML.
-indirect enum ConfigurationNode {
+enum ConfigurationNode {
     /// `isPlain`: without quotes, so that `5`, `true` and `null` are no text in a place where any value may stand.
     case text(String, isPlain: Bool, line: Int)
     case list([ConfigurationNode], line: Int)
-    case map([(key: String, value: ConfigurationNode)], line: Int)
+    case map([Member], line: Int)
+
+    /// A struct, because with a tuple the compiler's incremental builds end in "circular reference".
+    struct Member {
+        let key: String
+        let value: ConfigurationNode
+    }
 
     /// Aliases may repeat a value any number of times.
     private static let nodesMax = 100_000
@@ -59,7 +65,7 @@ indirect enum ConfigurationNode {
             return .list(elements, line: line)
         default:
             let pairs = node.data.mapping.pairs
-            var members: [(key: String, value: ConfigurationNode)] = []
+            var members: [Member] = []
             for pair in UnsafeBufferPointer(start: pairs.start, count: pairs.top - pairs.start) {
                 let keyNode = yaml_document_get_node(&document, pair.key).pointee
                 let key = try self.node(keyNode, &document, depth: depth + 1, left: &left)
@@ -68,7 +74,8 @@ indirect enum ConfigurationNode {
                     throw .init(line: key.line, "\(name) is there twice")
                 }
                 let value = yaml_document_get_node(&document, pair.value).pointee
-                members.append((name, try self.node(value, &document, depth: depth + 1, left: &left)))
+                let read = try self.node(value, &document, depth: depth + 1, left: &left)
+                members.append(Member(key: name, value: read))
             }
             return .map(members, line: line)
         }
@@ -90,7 +97,7 @@ extension ConfigurationNode {
     /// The members of a map with any names.
     func members() throws(SeedReader.ReadError) -> [(key: String, value: ConfigurationNode)] {
         guard case .map(let members, _) = self else { throw .init(line: line, "expected a map") }
-        return members
+        return members.map { ($0.key, $0.value) }
     }
 
     func elements() throws(SeedReader.ReadError) -> [ConfigurationNode] {

@@ -2,7 +2,7 @@
 enum FunctionReader {
     typealias ReadError = SeedReader.ReadError
 
-    private static let conditions = ["arguments", "equals", "contains", "has", "user", "times"]
+    private static let conditions = ["arguments", "argument", "equals", "contains", "has", "user", "times"]
     private static let outcomes = ["result", "result_path", "error", "events"]
     private static let additions = ["error_code", "status", "hold_seconds", "set_custom_data"]
 
@@ -19,7 +19,7 @@ enum FunctionReader {
             if key == "private" { isPrivate = try value.flag(key) } else { rest.append((key, value)) }
         }
         guard let kind = rest.first(where: { $0.key == "builtin" || $0.key == "cases" }) else {
-            let single = try functionCase(.map(rest, line: node.line))
+            let single = try functionCase(.map(rest.map(ConfigurationNode.Member.init), line: node.line))
             return FunctionDefinition(body: .table([single]), isPrivate: isPrivate)
         }
         guard rest.count == 1 else {
@@ -65,6 +65,7 @@ enum FunctionReader {
     ) throws(ReadError) {
         switch key {
         case "arguments": functionCase.arguments = try value.elements().map { ExtendedJSON.comparable($0.json) }
+        case "argument": functionCase.examined = try value.count(key, least: 1) - 1
         case "equals":
             functionCase.equals = try value.members().map { ($0.key, ExtendedJSON.comparable($0.value.json)) }
         case "contains":

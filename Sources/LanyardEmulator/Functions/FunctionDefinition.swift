@@ -15,7 +15,7 @@ struct FunctionDefinition: Sendable {
 struct FunctionCase: Sendable {
     enum Outcome: Sendable {
         case result(JSONValue)
-        /// The first argument's value at a path is the result. Without such a value the case does not fit.
+        /// The value at a path of the examined argument is the result. Without such a value the case does not fit.
         case path(String)
         case failure(FunctionError)
         /// Messages of a stream, which then stays open.
@@ -24,11 +24,13 @@ struct FunctionCase: Sendable {
 
     /// The arguments in comparable form (`ExtendedJSON`).
     var arguments: [JSONValue]?
-    /// Values at paths of the first argument, in comparable form.
+    /// Which argument the conditions below and `path` examine, from 0.
+    var examined = 0
+    /// Values at paths of the examined argument, in comparable form.
     var equals: [(path: String, value: JSONValue)] = []
-    /// Parts of texts at paths of the first argument.
+    /// Parts of texts at paths of the examined argument.
     var contains: [(path: String, text: String)] = []
-    /// A path that the first argument has.
+    /// A path that the examined argument has.
     var has: String?
     /// The caller's email or user id.
     var user: String?
@@ -42,13 +44,18 @@ struct FunctionCase: Sendable {
     ///
     /// - Parameter callers: the names by which the configuration may know the caller.
     func fits(_ given: [JSONValue], callers: [String]) -> Bool {
-        let first = given.first ?? .null
         if let arguments, arguments != given.map(ExtendedJSON.comparable) { return false }
-        if let has, first.value(at: has) == nil { return false }
+        if let has, value(at: has, of: given) == nil { return false }
         if let user, !callers.contains(user) { return false }
-        if case .path(let path) = outcome, first.value(at: path) == nil { return false }
-        return equals.allSatisfy { first.value(at: $0.path).map(ExtendedJSON.comparable) == $0.value }
-            && contains.allSatisfy { first.value(at: $0.path)?.string?.contains($0.text) == true }
+        if case .path(let path) = outcome, value(at: path, of: given) == nil { return false }
+        return equals.allSatisfy { value(at: $0.path, of: given).map(ExtendedJSON.comparable) == $0.value }
+            && contains.allSatisfy { value(at: $0.path, of: given)?.string?.contains($0.text) == true }
+    }
+
+    /// The value at a path of the examined argument. A dot alone is the whole argument.
+    func value(at path: String, of given: [JSONValue]) -> JSONValue? {
+        guard given.indices.contains(examined) else { return nil }
+        return path == "." ? given[examined] : given[examined].value(at: path)
     }
 }
 

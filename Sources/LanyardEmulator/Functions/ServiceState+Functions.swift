@@ -126,7 +126,7 @@ extension ServiceState {
             }
             switch functionCase.outcome {
             case .result(let value): return .success(.value(value))
-            case .path(let path): return .success(.value(arguments.first?.value(at: path) ?? .null))
+            case .path(let path): return .success(.value(functionCase.value(at: path, of: arguments) ?? .null))
             case .failure(let failure): return .failure(failure)
             case .events(let events, let holdSeconds): return .success(.events(events, holdSeconds: holdSeconds))
             }

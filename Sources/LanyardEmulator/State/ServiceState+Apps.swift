@@ -30,6 +30,19 @@ extension ServiceState {
         return app
     }
 
+    /// The origins of web pages that may make a call; empty: any.
+    ///
+    /// - Parameters:
+    ///   - id: the app in the call's path; nil: the app of the call's token. A preflight request has none, and any app's origins will do.
+    func allowedOrigins(_ id: String?, _ authorization: String?) -> [OriginPattern] {
+        if let id { return index(ofApp: id).map { apps[$0].settings.allowedOrigins } ?? [] }
+        if let domain = domain(authorization), let app = apps.first(where: { $0.settings.domainID == domain }) {
+            return app.settings.allowedOrigins
+        }
+        let lists = apps.map(\.settings.allowedOrigins)
+        return lists.contains(where: \.isEmpty) ? [] : lists.flatMap(\.self)
+    }
+
     func index(ofApp id: String) -> Int? { apps.firstIndex { $0.settings.appID == id } }
 
     /// Creates an app, or replaces its configuration and adds to its accounts.

@@ -102,6 +102,12 @@ extension ServiceState {
         return claims?["sub"]?.string
     }
 
+    /// The domain id of the app that a token of this service belongs to; nil: there is no such token.
+    func domain(_ authorization: String?) -> String? {
+        let claims = try? claims(authorization, ifUnparsable: .accessUnparsable, ifForeign: .accessBadSignature)
+        return claims?["baas_domain_id"]?.string
+    }
+
     func used(_ token: IssuedToken) {
         issued[token.id]?.uses += 1
         counts.used(token: token.id)
