@@ -87,8 +87,25 @@ struct SessionScheduleTests {
         #expect(abs((tokens.usableUntil - driver.now).inSeconds - 1700) < 0.001)
         #expect(tokens.mandatoryFrom <= tokens.usableUntil)
         driver.toDue()
-        try driver.grant(date: driver.wall + .seconds(-0.5))
-        #expect(abs(try #require(driver.context.skew).inSeconds - 75) < 0.001)
+        try driver.grant(date: driver.wall + .seconds(95.5))
+        #expect(abs(try #require(driver.context.skew).inSeconds - 99) < 0.001)
+    }
+
+    @Test("Rule 13: a large difference is taken at once, in both directions, and the log has the number")
+    func skewAtOnce() throws {
+        let driver = SessionDriver()
+        driver.handle(.loginRequested)
+        try driver.grant(refresh: "r", date: driver.wall + .seconds(-0.5))
+        #expect(!driver.logEvents.contains { $0.event == .skewed })
+        for seconds in [3600, -7200, 0, 40] {
+            driver.toDue()
+            try driver.grant(date: driver.wall + .seconds(Double(seconds) - 0.5))
+            #expect(abs(try #require(driver.context.skew).inSeconds - Double(seconds)) < 0.001)
+        }
+        let told = driver.logEvents.filter { $0.event == .skewed }
+        #expect(told.map(\.skewSeconds) == [3600, -7200, 40])
+        #expect(told.map(\.message).first == "the service's clock is 3600 s ahead of this machine's")
+        #expect(told.map(\.message)[1] == "the service's clock is 7200 s behind this machine's")
     }
 
     @Test("Rule 1: a token's lifetime counts from before the request was sent")

@@ -64,6 +64,8 @@ package struct SessionLogEvent: Equatable, Sendable {
     package var details: [String: String] = [:]
     /// Further metadata with numbers as values, by name.
     package var counts: [String: UInt64] = [:]
+    /// How far the service's clock is ahead of this machine's, in seconds; nil: the event is about something else.
+    package var skewSeconds: Int?
 
     package init(
         _ event: Event, _ level: Level = .info, reason: String, nextAt: Instant? = nil, error: IdentityError? = nil
@@ -109,7 +111,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .dead: "the refresh token is dead"
         case .expired: "the access token has expired and there is no new one"
         case .accountChanged: "the login ended in another account than before"
-        case .skewed: "the service's clock differs from ours by more than 30 s"
+        case .skewed:
+            "the service's clock is \(abs(skewSeconds ?? 0)) s \((skewSeconds ?? 0) < 0 ? "behind" : "ahead of") this machine's"
         case .loggedOut: "logged out"
         case .late: "a response came too late and was dropped"
         case .tokenChanged: "token read"
@@ -153,6 +156,7 @@ enum SessionLog {
         }
         for (name, value) in logEvent.details { metadata[name] = .string(value) }
         for (name, value) in logEvent.counts { metadata[name] = .stringConvertible(value) }
+        if let seconds = logEvent.skewSeconds { metadata["skew_seconds"] = .stringConvertible(seconds) }
         describe(logEvent.error, in: &metadata)
         logger.log(level: logEvent.level.loggerLevel, "\(logEvent.message)", metadata: metadata)
     }

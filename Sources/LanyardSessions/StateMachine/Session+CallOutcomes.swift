@@ -53,7 +53,11 @@ extension Session {
         let nextAt = next.due(transition.context)
         let event: SessionLogEvent.Event = call.kind == .login ? .loginSucceeded : .refreshSucceeded
         transition.logEvent(event, reason: call.cause.rawValue, nextAt: nextAt)
-        if transition.context.isSkewed { transition.logEvent(.skewed, .warning, reason: "clock_off") }
+        if let skew = transition.context.skew, transition.context.isSkewed {
+            var logEvent = SessionLogEvent(.skewed, .warning, reason: "clock_off")
+            logEvent.skewSeconds = Int(skew.inSeconds.rounded())
+            transition.add(.logEvent(logEvent))
+        }
         return next
     }
 

@@ -95,12 +95,21 @@ package struct SessionContext: Sendable {
         return from <= now ? .past : from
     }
 
+    /// A larger difference from the skew that was known is no noise of whole seconds and of scheduling.
+    private static let skewNoise = Duration.seconds(5)
+
     /// Learns the skew from a response's `Date`. It has whole seconds, so half a second is added as the best guess.
+    ///
+    /// A difference that the length of the call and the noise can explain moves the skew by a quarter. A larger one is taken at once: a
+    /// clock was set.
     mutating func learnSkew(from date: WallTime?, call: SessionCall, at eventContext: EventContext) {
         guard let date else { return }
-        let middle = call.startedAtWall + (eventContext.wall - call.startedAtWall) / 2
-        let measured = (date + .milliseconds(500)) - middle
-        skew = skew.map { $0 + (measured - $0) / 4 } ?? measured
+        let half = (eventContext.wall - call.startedAtWall) / 2
+        let measured = (date + .milliseconds(500)) - (call.startedAtWall + half)
+        guard let known = skew else { return skew = measured }
+        let difference = measured - known
+        let isNoise = max(difference, .zero - difference) <= Self.skewNoise + max(half, .zero)
+        skew = isNoise ? known + difference / 4 : measured
     }
 
     /// Whether the skew is large enough for a warning (refresh.md 13).
