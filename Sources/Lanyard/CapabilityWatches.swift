@@ -186,7 +186,8 @@ private final class CapabilityWatch: Sendable {
 
     static func check(_ outcome: FileWatch.Outcome) -> Result<Secret, SecretFile.ReadError> {
         outcome.flatMap { content in
-            FieldSecret.error(of: content.secret).map { .failure($0) } ?? .success(content.secret)
+            let secret = SecretText.token(in: content.secret)
+            return FieldSecret.error(of: secret).map { .failure($0) } ?? .success(secret)
         }
     }
 }

@@ -10,10 +10,12 @@ extension Configuration {
     /// - Parameters:
     ///   - arguments: the flags after `run` or `check`.
     ///   - isReload: the file is read again. A pipe, which brings its content once, is refused.
+    ///   - readsSecrets: secret files are read as well, and what editors have added to them is a warning. A file system that hangs then
+    ///     delays the result.
     package static func load(
-        arguments: [String], environment: [String: String], isReload: Bool = false
+        arguments: [String], environment: [String: String], isReload: Bool = false, readsSecrets: Bool = false
     ) -> LoadedConfiguration {
-        var loader = ConfigurationLoader(isReload: isReload)
+        var loader = ConfigurationLoader(isReload: isReload, readsSecrets: readsSecrets)
         return loader.load(arguments: arguments, environment: environment)
     }
 
@@ -57,10 +59,14 @@ extension Configuration {
 struct ConfigurationLoader {
     private var diagnostics: [ConfigurationError] = []
     private let isReload: Bool
+    private let readsSecrets: Bool
     /// The text of the file is not one strict document: a value of the tree may not be the only one that was given.
     private var hasAmbiguousText = false
 
-    init(isReload: Bool = false) { self.isReload = isReload }
+    init(isReload: Bool = false, readsSecrets: Bool = false) {
+        self.isReload = isReload
+        self.readsSecrets = readsSecrets
+    }
 
     mutating func load(arguments: [String], environment: [String: String]) -> LoadedConfiguration {
         guard let tree = merged(arguments: arguments, environment: environment) else { return failed() }
@@ -84,7 +90,7 @@ struct ConfigurationLoader {
         if tree["listeners"] == nil { tree.set(["listeners"], to: Self.defaultListeners) }
         tree = removingUnsupported(tree, keys: "", shown: "")
         let (configuration, found) = ConfigurationBuilder.build(
-            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
+            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, readsSecrets: readsSecrets)
         diagnostics += found
         guard !diagnostics.contains(where: { $0.severity != .warning }) else { return failed() }
         let completed = Self.completed(tree)

@@ -34,12 +34,27 @@ package final class CredentialFileWatch: CredentialWatch {
     deinit { watch?.stop() }
 }
 
-/// The warning that every user may read a secret file: once for each file, whatever the number of reads.
+/// Warnings about secret files: once for each file and finding, whatever the number of reads.
 package final class SecretFileWarning: Sendable {
     private let warnedPaths: Guarded<Set<String>>
+    /// The latest finding of each file.
+    private let findings = Guarded<[String: String]>([:])
 
     /// - Parameter warnedPaths: files that have been reported before.
     package init(warnedPaths: Set<String> = []) { self.warnedPaths = Guarded(warnedPaths) }
+
+    /// Warns of a secret whose text has what an editor or another program may have added.
+    ///
+    /// - Parameter finding: see `SecretText.finding`.
+    func warnOnce(_ path: String, _ finding: String, identity: String, _ logger: Logger) {
+        guard findings.withLock({ $0.updateValue(finding, forKey: path) != finding }) else { return }
+        logger.warning(
+            "A secret file holds what an editor may have added; if it is no part of the secret, write the secret alone into the file.",
+            metadata: [
+                "event": "identity.secret_file_text", "identity": "\(identity)", "path": "\(path)",
+                "finding": "\(finding)",
+            ])
+    }
 
     /// Warns of a secret file that every user of this machine can read.
     func warnOnce(_ path: String, identity: String, _ logger: Logger) {

@@ -57,14 +57,17 @@ package final class StaticIdentity: TokenFeed {
         case .failure(let error): return .failure(unavailable(error))
         case .success(let content):
             if content.isWorldReadable { warning.warnOnce(path, identity: name, logger) }
-            guard BearerToken.isValid(content.secret) else {
+            let token = SecretText.token(in: content.secret)
+            guard BearerToken.isValid(token) else {
+                let finding = SecretText.finding(in: token, as: .token).map { "\($0): it " } ?? ""
                 return .failure(
-                    unavailable(.unfit("does not hold a bearer token: letters, digits and -._~+/= on one line")))
+                    unavailable(
+                        .unfit(finding + "does not hold a bearer token: letters, digits and -._~+/= on one line")))
             }
-            guard content.secret.count <= TokenReader.tokenBytesMax else {
+            guard token.count <= TokenReader.tokenBytesMax else {
                 return .failure(unavailable(.unfit("is larger than 32 KiB; a token has at most that many bytes")))
             }
-            return .success(content.secret)
+            return .success(token)
         }
     }
 

@@ -53,7 +53,8 @@ struct CheckCommand: ParsableCommand {
 
     func run() throws {
         if printsStorePath { return try printStorePath() }
-        let loaded = Configuration.load(arguments: flags, environment: ProcessEnvironment.all())
+        let loaded = Configuration.load(
+            arguments: flags, environment: ProcessEnvironment.all(), readsSecrets: true)
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
         let upstreamTLS = try checkUpstreams(loaded.configuration)

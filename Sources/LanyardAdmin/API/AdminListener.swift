@@ -82,8 +82,9 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private func updateToken(_ outcome: FileWatch.Outcome, _ path: String) {
         switch outcome {
         case .success(let content):
-            if let error = FieldSecret.error(of: content.secret) { return clearToken(error, path) }
-            token = content.secret
+            let secret = SecretText.token(in: content.secret)
+            if let error = FieldSecret.error(of: secret) { return clearToken(error, path) }
+            token = secret
         case .failure(let error): clearToken(error, path)
         }
     }

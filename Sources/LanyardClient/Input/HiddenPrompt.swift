@@ -41,7 +41,7 @@ package enum HiddenPrompt {
             throw InputError(
                 .usage, "a prompt takes \(bytesMax - 1) bytes at most", remedy: "give a file with the secret")
         }
-        return SecretInput.withoutFinalNewline(line)
+        return SecretText.withoutLineEnd(line)
     }
 
     /// - Parameter deliver: lets a pending signal act; returns if the process goes on.

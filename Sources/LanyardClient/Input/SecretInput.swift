@@ -12,15 +12,19 @@ package enum SecretInput {
     /// Whether standard input is a terminal, so that the operator can be asked.
     package static var isTerminal: Bool { isatty(STDIN_FILENO) == 1 }
 
-    /// The content of a file without one final newline, as text. `-` is standard input; a terminal there is asked by `prompt`.
+    /// The content of a file as text, without a byte order mark and one final line end. `-` is standard input; a terminal there is asked by
+    /// `prompt`.
     ///
     /// A pipe is taken, too, unlike for secrets of the configuration: it is read once.
     ///
     /// - Parameters:
     ///   - path: nil: standard input.
+    ///   - form: what the text may hold.
     ///   - prompt: without the colon, such as `Password of alice@example.com`.
-    package static func read(_ path: String?, prompt: String) throws(InputError) -> Secret {
-        let secret: Secret
+    package static func read(
+        _ path: String?, as form: SecretText.Form = .any, prompt: String
+    ) throws(InputError) -> Secret {
+        var secret: Secret
         if let path, path != standardInput {
             secret = try contents(ofFile: path)
         } else if isTerminal {
@@ -31,6 +35,12 @@ package enum SecretInput {
         let file = path == standardInput ? nil : path
         let name = file ?? "the input"
         let kind: InputError.Kind = file == nil ? .usage : .file
+        guard !secret.withBytes(SecretText.isWide) else {
+            throw InputError(
+                kind, "\(name) is text in UTF-16: nothing was sent",
+                remedy: "save it as UTF-8 (in PowerShell: Set-Content -NoNewline -Encoding ascii)")
+        }
+        secret = SecretText.content(of: secret, as: form)
         guard secret.count > 0 else {
             throw InputError(
                 kind, "\(name) is empty: nothing was sent", remedy: "give it the secret and repeat the command")
@@ -47,7 +57,7 @@ package enum SecretInput {
     ///
     /// - Parameter kind: what it must be.
     package static func json(_ path: String, _ kind: JSONKind, prompt: String) throws(InputError) -> Secret {
-        let document = try read(path, prompt: prompt)
+        let document = try read(path, as: .document, prompt: prompt)
         try check(document, kind, named: path == standardInput ? "the input" : path)
         return document
     }
@@ -97,20 +107,13 @@ package enum SecretInput {
                 .file, "\(name) is larger than 64 KiB",
                 remedy: "give the right file: the admin API takes no longer secret")
         }
-        return withoutFinalNewline(read)
+        return SecretText.text(of: read)
     }
 
     private static func unreadable(_ name: String, _ code: CInt) -> InputError {
         InputError(
             .file, "\(name) cannot be read (\(Errno.text(of: code)))",
             remedy: "correct the path, or the rights of the file")
-    }
-
-    /// A copy without one final line end.
-    static func withoutFinalNewline(_ secret: Secret) -> Secret {
-        secret.withBytes { bytes in
-            Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[..<SecretFile.countWithoutFinalNewline(bytes)]))
-        }
     }
 
     private static func isText(_ secret: Secret) -> Bool {

@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSettings
 
 /// `identities`, `users`, `active_user`.
@@ -165,7 +166,13 @@ extension ConfigurationBuilder {
         let shownKind = "\(shown).login.\(provider)"
         guard let kind = loginKind(of: provider, inner, shown: shownKind) else { return nil }
         var file: String?
-        if let name = kind.secretName { file = secret(inner, name + "_file", shown: shownKind) }
+        let form: SecretText.Form =
+            switch kind {
+            case .emailPassword: .any
+            case .function: .document
+            default: .token
+            }
+        if let name = kind.secretName { file = secret(inner, name + "_file", shown: shownKind, form: form) }
         return UserSettings.Login(kind, email: kind == .emailPassword ? inner.text("email") : nil, secret: file)
     }
 

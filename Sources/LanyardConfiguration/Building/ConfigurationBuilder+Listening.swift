@@ -209,7 +209,7 @@ extension ConfigurationBuilder {
         guard let path = admin.tokenFile else { return }
         let fault: SecretFile.ReadError?
         do throws(SecretFile.ReadError) {
-            fault = FieldSecret.error(of: try SecretFile.read(path).secret)
+            fault = FieldSecret.error(of: SecretText.token(in: try SecretFile.read(path).secret))
         } catch {
             fault = error == .empty ? FieldSecret.tooShort : nil
         }

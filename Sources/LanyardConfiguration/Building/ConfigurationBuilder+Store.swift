@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSettings
 
 /// `store:`. Its keys depend on one another.
@@ -60,8 +61,8 @@ extension ConfigurationBuilder {
             }
             path = "\(credentialsFolder)/\(path)"
         }
-        return requiredPath(path, section.place(key), "store.\(key)", isPrivate: true).map {
-            key.hasPrefix("key") ? .key($0) : .passphrase($0)
-        }
+        guard let file = requiredPath(path, section.place(key), "store.\(key)", isPrivate: true) else { return nil }
+        checkText(of: file, section.place(key), "store.\(key)", .bytes)
+        return key.hasPrefix("key") ? .key(file) : .passphrase(file)
     }
 }

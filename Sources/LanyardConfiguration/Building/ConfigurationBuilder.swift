@@ -9,6 +9,8 @@ struct ConfigurationBuilder {
     let credentialsFolder: String?
     /// The folder of the default admin socket.
     let adminFolder: String?
+    /// Secrets are read, so that what editors have added to them is found.
+    let readsSecrets: Bool
     var diagnostics: [ConfigurationError] = []
     var configuration = Configuration()
     var identityNames: ConfigurationNames
@@ -18,14 +20,16 @@ struct ConfigurationBuilder {
 
     /// The configuration, with errors and warnings that concern several keys.
     static func build(
-        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?
+        _ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?, readsSecrets: Bool = false
     ) -> (configuration: Configuration, diagnostics: [ConfigurationError]) {
-        var builder = ConfigurationBuilder(tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder)
+        var builder = ConfigurationBuilder(
+            tree, credentialsFolder: credentialsFolder, adminFolder: adminFolder, readsSecrets: readsSecrets)
         builder.complete()
         return (builder.configuration, builder.diagnostics)
     }
 
-    private init(_ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?) {
+    private init(_ tree: ConfigurationNode, credentialsFolder: String?, adminFolder: String?, readsSecrets: Bool) {
+        self.readsSecrets = readsSecrets
         self.tree = tree
         self.credentialsFolder = credentialsFolder
         self.adminFolder = adminFolder
@@ -113,9 +117,12 @@ struct ConfigurationBuilder {
 
     /// The path of a secret, given as `…_file` or as the systemd credential `…_credential`.
     ///
-    /// - Parameter meanwhile: the consequence while the file cannot be read.
+    /// - Parameters:
+    ///   - form: what its text may hold.
+    ///   - meanwhile: the consequence while the file cannot be read.
     mutating func secret(
-        _ section: ConfigurationSection, _ key: String, shown: String, meanwhile: String = "its user is refused"
+        _ section: ConfigurationSection, _ key: String, shown: String, form: SecretText.Form = .token,
+        meanwhile: String = "its user is refused"
     ) -> String? {
         let sibling = key.dropLast("_file".utf8.count) + "_credential"
         if section.has(key), section.has(String(sibling)) {
@@ -131,7 +138,7 @@ struct ConfigurationBuilder {
                 return nil
             }
             return checkSecretFile(
-                "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", meanwhile)
+                "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", form, meanwhile)
         }
         guard section.has(key) else {
             if section.node.hasUnread { return nil }
@@ -139,12 +146,13 @@ struct ConfigurationBuilder {
                 section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
             return nil
         }
-        return section.text(key).map { checkSecretFile($0, section.place(key), "\(shown).\(key)", meanwhile) }
+        return section.text(key).map { checkSecretFile($0, section.place(key), "\(shown).\(key)", form, meanwhile) }
     }
 
     private mutating func checkSecretFile(
-        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ meanwhile: String
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, _ meanwhile: String
     ) -> String {
+        checkText(of: path, place, shown, form)
         switch ConfigurationFile.state(of: path) {
         case .fine: break
         case .worldReadable:
@@ -167,6 +175,33 @@ struct ConfigurationBuilder {
         return path
     }
 
+    /// Warns of what an editor or another program may have added to a secret. A file that cannot be read is reported elsewhere.
+    mutating func checkText(
+        of path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form
+    ) {
+        guard readsSecrets else { return }
+        do throws(SecretFile.ReadError) {
+            let bytesMax = SecretFile.credentialBytesMax
+            let content =
+                try form == .bytes
+                ? SecretFile.readWhole(path, bytesMax: bytesMax) : SecretFile.read(path, bytesMax: bytesMax)
+            let secret = form == .bytes ? SecretText.withoutLineEnd(content.secret) : content.secret
+            let skipped =
+                form == .any && content.hasByteOrderMark ? "begins with a byte order mark, which is skipped" : nil
+            guard
+                let finding = SecretText.finding(in: SecretText.content(of: secret, as: form), as: form) ?? skipped
+            else { return }
+            reportWarning(
+                place, "\(shown): \(path) \(finding)",
+                remedy: form == .bytes
+                    ? "it counts as part of the secret: every copy must have it, byte by byte"
+                    : "if that is no part of the secret, write the secret alone into it: printf %s SECRET > FILE")
+        } catch {
+            guard case .unfit(let reason) = error else { return }
+            reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it \(reason)")
+        }
+    }
+
     /// The path of a file that must exist.
     mutating func requiredFile(_ section: ConfigurationSection, _ key: String, shown: String, isPrivate: Bool = false)
         -> String?
@@ -179,6 +214,11 @@ struct ConfigurationBuilder {
     mutating func certificates(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
         guard let path = requiredFile(section, key, shown: shown) else { return nil }
         guard CertificateFile.hasCertificate(path) else {
+            if let finding = CertificateFile.finding(path) {
+                reportError(
+                    section.place(key), "\(shown).\(key): \(path) holds no certificate in PEM", remedy: "it \(finding)")
+                return nil
+            }
             reportError(
                 section.place(key), "\(shown).\(key): \(path) holds no certificate in PEM, or a damaged one",
                 remedy: "name a file with BEGIN CERTIFICATE in it; openssl x509 -inform der -in FILE makes PEM of DER")

@@ -17,10 +17,16 @@ struct SeedFiles {
         return [UInt8](data)
     }
 
-    /// Everything except one final newline.
+    /// Everything except a byte order mark and one final line end.
     static func secret(_ path: String) throws(SeedReader.ReadError) -> String {
-        let text = String(decoding: try bytes(path), as: UTF8.self)
-        return text.hasSuffix("\n") ? String(text.dropLast()) : text
+        var text = try bytes(path)[...]
+        if text.starts(with: [0xef, 0xbb, 0xbf]) { text.removeFirst(3) }
+        // By bytes: as a character, a carriage return with a line feed is another one than a line feed.
+        if text.last == UInt8(ascii: "\n") {
+            text.removeLast()
+            if text.last == UInt8(ascii: "\r") { text.removeLast() }
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// The text of a key, or of the file that `…_file` names.

@@ -73,11 +73,13 @@ package enum SecretFile {
         /// `FileSnapshot.Stamp.restingAge` ago. The kernel knows no writers of other machines, so a file of a shared file system may be
         /// believed too early, until the next read of its watch.
         package let isComplete: Bool
+        /// The file begins with a byte order mark, which is not in `secret`.
+        package var hasByteOrderMark = false
         /// The read began then: the file held this at that time or later.
         package let readAt: Instant
     }
 
-    /// The secret of a text file: its content without one final newline. Blocks as long as the disk does.
+    /// The secret of a text file: its content without a byte order mark and one final line end. Blocks as long as the disk does.
     package static func read(_ path: String, bytesMax: Int = bytesMax) throws(ReadError) -> Content {
         try readStamped(path, isText: true, bytesMax: bytesMax).content
     }
@@ -89,7 +91,7 @@ package enum SecretFile {
 
     /// The content with the stamp that the file had before and after the read.
     ///
-    /// - Throws: `.unsettled` if the file changed meanwhile.
+    /// - Throws: `.unsettled` if the file changed meanwhile; `.unfit` for a text in UTF-16.
     static func readStamped(
         _ path: String, isText: Bool, bytesMax: Int
     ) throws(ReadError) -> (content: Content, stamp: FileSnapshot.Stamp) {
@@ -114,22 +116,22 @@ package enum SecretFile {
             guard count <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
             // It has grown meanwhile.
             guard count <= roomBytes else { throw .unsettled }
-            return isText ? countWithoutFinalNewline(UnsafeRawBufferPointer(rebasing: room[..<count])) : count
+            return count
         }
         guard fstat(descriptor.raw, &status) == 0 else { throw .system(errno) }
         guard FileSnapshot.Stamp(status) == stamp else { throw .unsettled }
-        guard read.count > 0 else { throw .empty }
+        if isText, read.withBytes(SecretText.isWide) { throw .unfit(SecretText.wideMessage) }
         // Frees the room for the largest secret, because this one is kept for as long as a session lives.
+        let secret = read.withBytes { bytes in
+            let range = isText ? SecretText.rangeOfText(bytes) : 0..<bytes.count
+            return Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[range]))
+        }
+        guard secret.count > 0 else { throw .empty }
         let content = Content(
-            secret: read.withBytes { Secret(copying: $0) }, isWorldReadable: status.st_mode & S_IROTH != 0,
-            isComplete: isComplete, readAt: readAt)
+            secret: secret, isWorldReadable: status.st_mode & S_IROTH != 0,
+            isComplete: isComplete, hasByteOrderMark: isText && read.withBytes(SecretText.hasByteOrderMark),
+            readAt: readAt)
         return (content, stamp)
-    }
-
-    /// Bytes of a text without one final line end.
-    package static func countWithoutFinalNewline(_ text: UnsafeRawBufferPointer) -> Int {
-        guard text.last == UInt8(ascii: "\n") else { return text.count }
-        return text.dropLast().last == UInt8(ascii: "\r") ? text.count - 2 : text.count - 1
     }
 }
 
@@ -143,6 +145,14 @@ package enum CertificateFile {
     /// It is read as a secret, because the same file may hold the private key.
     package static func hasCertificate(_ path: String) -> Bool {
         guard let content = try? SecretFile.readWhole(path, bytesMax: bytesMax) else { return false }
-        return content.secret.withBytes { lanyard_openssl_count_certificates($0.baseAddress, CInt($0.count)) > 0 }
+        return PEMText.normalized(content.secret).withBytes {
+            lanyard_openssl_count_certificates($0.baseAddress, CInt($0.count)) > 0
+        }
+    }
+
+    /// Why a file without a certificate may have been taken for one with certificates; nil: unknown.
+    package static func finding(_ path: String) -> String? {
+        guard let content = try? SecretFile.readWhole(path, bytesMax: bytesMax) else { return nil }
+        return content.secret.withBytes(PEMText.finding)
     }
 }

@@ -17,7 +17,8 @@ package enum FieldSecret {
         switch secret.count {
         case ..<bytesMin: tooShort
         case (bytesMax + 1)...: .unfit("holds more than \(bytesMax) characters; \(remedy)")
-        case _ where !secret.isVisibleASCII: .unfit("holds a blank or a byte that no field value has; \(remedy)")
+        case _ where !secret.isVisibleASCII:
+            .unfit("\(SecretText.finding(in: secret, as: .token) ?? "holds a byte that no field value has"); \(remedy)")
         default: nil
         }
     }

@@ -144,7 +144,10 @@ package final class AppServicesIdentity: IdentityService {
         case .failure(let error): reply(.failure(error))
         case .success(let prepared):
             if let path = prepared.worldReadable { warning.warnOnce(path, identity: name, logger) }
-            login(prepared, reply)
+            if let path = prepared.path, let finding = prepared.finding {
+                warning.warnOnce(path, finding, identity: name, logger)
+            }
+            login(prepared, progress, reply)
         }
     }
 

@@ -16,11 +16,13 @@ struct AppServicesLogin: Sendable {
     let secrets: [Secret]
     /// A secret file that every user of the machine may read, which deserves a warning.
     let worldReadable: String?
+    /// What in the secret's text looks as if an editor had added it (`SecretText`); nil: nothing. It is sent all the same.
+    let finding: String?
     /// The fingerprint under which a refusal of this credential is remembered. nil without a guard, and for a credential without a secret,
     /// which cannot be locked out.
     let fingerprint: CredentialFingerprint?
     /// The secret's file; nil if there is none, or if the credential came by the admin API.
-    private let path: String?
+    let path: String?
     /// `exp` of a JWT, in seconds since 1970; nil: it states none, or the credential is no JWT.
     private let expiry: Int64?
 
@@ -93,7 +95,8 @@ struct AppServicesLogin: Sendable {
         }
         switch error.verdict {
         case .credentialRefused, .credentialDoubted:
-            let notes = [secretLocation, kind.refusalHint].compactMap(\.self)
+            let subject = path == nil ? "the credential given" : "the file"
+            let notes = [secretLocation, finding.map { "\(subject) \($0)" }, kind.refusalHint].compactMap(\.self)
             if !notes.isEmpty { error.message += " (\(notes.joined(separator: "; ")))" }
         default: break
         }
@@ -108,12 +111,15 @@ struct AppServicesLogin: Sendable {
         let source = try Self.source(of: credential, content)
         let kind = AppServicesLoginKind(of: source.credential.kind)
         if let secret = source.credential.secret, let defect = kind.format.defect(of: secret) {
-            throw Self.unfit(defect, source.path)
+            throw Self.unfit(defect, source.path, finding)
         }
         self.kind = kind
         worldReadable = source.worldReadable
         path = source.path
         fingerprint = guarded.flatMap { Self.fingerprint(source.credential, kind, identity, key: $0.key) }
+        let form = kind.format.form
+        source.credential = source.credential.map { SecretText.content(of: $0, as: form) }
+        finding = source.credential.secret.flatMap { SecretText.finding(in: $0, as: form) } ?? source.finding
         expiry = kind.format == .jwt ? source.credential.secret.flatMap { JWTClaims(of: $0)?.expiry } : nil
         secrets = source.credential.secret.map { [$0] } ?? []
         body = try Self.body(of: source, kind, device)
@@ -154,8 +160,11 @@ struct AppServicesLogin: Sendable {
         }
     }
 
-    private static func unfit(_ defect: CredentialFormat.Defect, _ path: String?) -> IdentityError {
-        IdentityError(.credentialUnavailable, message: defect.message(path: path))
+    private static func unfit(
+        _ defect: CredentialFormat.Defect, _ path: String?, _ finding: String? = nil
+    ) -> IdentityError {
+        let note = finding.map { " (\(path == nil ? "it" : "the file") \($0))" } ?? ""
+        return IdentityError(.credentialUnavailable, message: defect.message(path: path) + note)
     }
 
     // MARK: Where the secret comes from
@@ -177,6 +186,8 @@ struct AppServicesLogin: Sendable {
     ) throws(IdentityError) -> Source {
         switch credential {
         case .given(let given): return Source(credential: given)
+        /// Of what was skipped, where it may have been meant.
+        var finding: String?
         case .configured(let login):
             guard let path = login.secretFile else { return Source(credential: .anonymous) }
             return try source(login, path, content)
@@ -190,7 +201,9 @@ struct AppServicesLogin: Sendable {
         case .success(let content):
             return Source(
                 credential: login.map { _ in content.secret }, path: path,
-                worldReadable: content.isWorldReadable ? path : nil)
+                worldReadable: content.isWorldReadable ? path : nil,
+                finding: content.hasByteOrderMark && login.kind == .emailPassword
+                    ? "begins with a byte order mark, which is skipped" : nil)
         case .failure(let error):
             throw IdentityError(
                 error.isTransient ? .credentialDelayed : .credentialUnavailable, message: error.message(path: path))

@@ -19,7 +19,7 @@ struct AppServicesLoginKind: Equatable, Sendable {
         switch kind {
         case .anonymous: self.init(provider: "anon-user")
         case .emailPassword: self.init(provider: "local-userpass", member: "password")
-        case .apiKey: self.init(provider: "api-key", member: "key")
+        case .apiKey: self.init(provider: "api-key", member: "key", format: .token)
         case .function:
             self.init(
                 provider: "custom-function", format: .document,
@@ -30,13 +30,14 @@ struct AppServicesLoginKind: Equatable, Sendable {
                 refusalHint: "key, aud, sub and exp of the JWT must be as the service expects")
         case .facebook:
             self.init(
-                provider: "oauth2-facebook", member: "accessToken", refusalHint: "the access token may have expired")
+                provider: "oauth2-facebook", member: "accessToken", format: .token,
+                refusalHint: "the access token may have expired")
         case .googleIDToken:
             self.init(
                 provider: "oauth2-google", member: "id_token", format: .jwt, refusalHint: Self.idTokenHint)
         case .googleAuthCode:
             self.init(
-                provider: "oauth2-google", member: "authCode", isOneUse: true,
+                provider: "oauth2-google", member: "authCode", format: .token, isOneUse: true,
                 refusalHint: "an authorization code works once, and for some minutes only")
         case .apple:
             self.init(

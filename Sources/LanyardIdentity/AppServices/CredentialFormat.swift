@@ -4,6 +4,8 @@ import LanyardFoundations
 enum CredentialFormat: Equatable, Sendable {
     /// Text of at most 64 KiB.
     case text
+    /// A key or token in visible ASCII of at most 64 KiB.
+    case token
     /// A JWT in the compact form (RFC 7515 §7.1).
     case jwt
     /// A JSON object whose members become those of the login's body (app-services.md 2.1).
@@ -13,6 +15,15 @@ enum CredentialFormat: Equatable, Sendable {
     static let jwtCharactersMax = 1_000_000
     /// MongoDB nests no document deeper.
     static let documentDepthMax = 100
+
+    /// What its text may hold. What editors add is skipped by it, or named.
+    var form: SecretText.Form {
+        switch self {
+        case .text: .any
+        case .token, .jwt: .token
+        case .document: .document
+        }
+    }
 
     /// What is wrong with a secret. Never holds a byte of it.
     struct Defect: Equatable {
@@ -32,7 +43,7 @@ enum CredentialFormat: Equatable, Sendable {
     func defect(of secret: Secret) -> Defect? {
         secret.withBytes { bytes in
             switch self {
-            case .text: return Self.textDefect(bytes)
+            case .text, .token: return Self.textDefect(bytes)
             case .jwt: return Self.jwtDefect(bytes)
             case .document:
                 guard case .unfit(let defect) = Self.document(bytes) else { return nil }

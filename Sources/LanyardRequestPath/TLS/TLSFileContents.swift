@@ -35,7 +35,7 @@ package struct TLSFileContents: Sendable {
         for path in paths where byPath[path] == nil {
             do {
                 let content = try SecretFile.readWhole(path, bytesMax: Self.bytesMax)
-                (byPath[path], readAt[path]) = (content.secret, content.readAt)
+                (byPath[path], readAt[path]) = (PEMText.normalized(content.secret), content.readAt)
             } catch {
                 throw FileError(error.message(path: path))
             }
@@ -44,8 +44,9 @@ package struct TLSFileContents: Sendable {
 
     /// Replaces the content of a file. False if it was the same.
     package mutating func replace(_ path: String, by content: SecretFile.Content) -> Bool {
-        guard byPath[path] != content.secret else { return false }
-        (byPath[path], readAt[path]) = (content.secret, content.readAt)
+        let text = PEMText.normalized(content.secret)
+        guard byPath[path] != text else { return false }
+        (byPath[path], readAt[path]) = (text, content.readAt)
         return true
     }
 
@@ -103,8 +104,8 @@ package struct TLSFileContents: Sendable {
         }
         switch result {
         case .success(let pair): return pair
-        case .failure(.chain(let error)): throw FileError("\(certificateFile) \(error.message)")
-        case .failure(.key(let error)): throw FileError("\(keyFile) \(error.message)")
+        case .failure(.chain(let error)): throw FileError("\(certificateFile) \(message(error, certificateFile))")
+        case .failure(.key(let error)): throw FileError("\(keyFile) \(message(error, keyFile))")
         }
     }
 
@@ -113,8 +114,14 @@ package struct TLSFileContents: Sendable {
         do {
             return try result.get()
         } catch {
-            throw FileError("\(path) \(error.message)")
+            throw FileError("\(path) \(message(error, path))")
         }
+    }
+
+    /// A file without blocks may have them in another form.
+    private func message(_ error: TLSFileError, _ path: String) -> String {
+        guard error == .noCertificate || error == .noKey else { return error.message }
+        return bytes(path, PEMText.finding) ?? error.message
     }
 
     /// What the peers will object to in a chain that can be used; nil: nothing.

@@ -54,7 +54,7 @@ struct AccountCommand: ParsableCommand {
 
         static func token(_ path: String?) throws -> Secret {
             try CommandFailure.reported { () throws(InputError) in
-                try SecretInput.read(path, prompt: "Token of the email")
+                try SecretInput.read(path, as: .token, prompt: "Token of the email")
             }
         }
     }

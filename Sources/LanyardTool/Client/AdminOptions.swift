@@ -71,7 +71,7 @@ struct AdminOptions: ParsableArguments {
                 "over TCP the admin API asks for a token", "give --token-file, or --config with admin.token_file")
         }
         let token = try CommandFailure.reported { () throws(InputError) in
-            try SecretInput.read(path, prompt: "Admin token")
+            try SecretInput.read(path, as: .token, prompt: "Admin token")
         }
         // A line end would end the field in which it is sent.
         guard token.isVisibleASCII else {

@@ -81,22 +81,22 @@ struct CredentialOptions: ParsableArguments {
                 email: email, password: try SecretInput.read(passwordFile, prompt: "Password of \(email)"))
         }
         if anonymous { return .anonymous }
-        if let path = apiKeyFile { return .apiKey(try SecretInput.read(path, prompt: "API key")) }
+        if let path = apiKeyFile { return .apiKey(try SecretInput.read(path, as: .token, prompt: "API key")) }
         if let path = functionPayloadFile {
             return .function(payload: try SecretInput.json(path, .object, prompt: "Payload"))
         }
-        if let path = jwtFile { return .jwt(try SecretInput.read(path, prompt: "JWT")) }
+        if let path = jwtFile { return .jwt(try SecretInput.read(path, as: .token, prompt: "JWT")) }
         if let path = facebookAccessTokenFile {
-            return .facebook(accessToken: try SecretInput.read(path, prompt: "Access token of Facebook"))
+            return .facebook(accessToken: try SecretInput.read(path, as: .token, prompt: "Access token of Facebook"))
         }
         if let path = googleIDTokenFile {
-            return .googleIDToken(try SecretInput.read(path, prompt: "ID token of Google"))
+            return .googleIDToken(try SecretInput.read(path, as: .token, prompt: "ID token of Google"))
         }
         if let path = googleAuthCodeFile {
-            return .googleAuthCode(try SecretInput.read(path, prompt: "Authorization code of Google"))
+            return .googleAuthCode(try SecretInput.read(path, as: .token, prompt: "Authorization code of Google"))
         }
         if let path = appleIDTokenFile {
-            return .apple(idToken: try SecretInput.read(path, prompt: "ID token of Apple"))
+            return .apple(idToken: try SecretInput.read(path, as: .token, prompt: "ID token of Apple"))
         }
         return nil
     }

@@ -24,7 +24,8 @@ package struct StoreSecret: Sendable {
     /// Reads the file that the configuration names. Blocks as long as the disk does.
     ///
     /// A key's bytes are used as they are. One final newline is cut only if all other bytes are printable ASCII, because a key of random
-    /// bytes may end in 0x0a. A passphrase's final newline is always cut.
+    /// bytes may end in 0x0a. A passphrase's final newline is always cut. A byte order mark is part of both: without it a store that was
+    /// sealed with it could not be opened.
     ///
     /// - Throws: `unfit`, with path and remedy.
     package static func read(_ file: StoreSettings.KeyFile) throws(StoreError) -> StoreSecret {
@@ -39,7 +40,9 @@ package struct StoreSecret: Sendable {
                 }
                 return StoreSecret(.key, key)
             case .passphrase(let path):
-                return StoreSecret(.passphrase, try SecretFile.read(path).secret)
+                let passphrase = SecretText.withoutLineEnd(try SecretFile.readWhole(path).secret)
+                guard passphrase.count > 0 else { throw .empty }
+                return StoreSecret(.passphrase, passphrase)
             }
         } catch {
             let message =
