@@ -36,6 +36,9 @@ enum AppServicesGrant {
             guard decoded.refreshToken != nil else { throw UnusableGrantError("there is no refresh_token") }
             guard decoded.userID?.isEmpty == false else { throw UnusableGrantError("there is no user_id") }
         }
+        if let expiry = claims.expiry, isPast(expiry, response.serverDate) {
+            throw UnusableGrantError("the access_token had expired when it came")
+        }
         let expiry = decoded.refreshToken.flatMap { JWTClaims(of: $0)?.expiry }
         return Grant(
             accessToken: accessToken,
@@ -56,6 +59,12 @@ enum AppServicesGrant {
             throw UnusableGrantError("the access_token lives for less than \(lifetimeMin) s")
         }
         return min(seconds, lifetimeMax)
+    }
+
+    /// Whether both clocks agree that the token has ended. One clock alone may be wrong.
+    private static func isPast(_ expiry: Int64, _ serverDate: WallTime?) -> Bool {
+        guard let serverDate, let end = wallTime(expiry) else { return false }
+        return end <= serverDate && end <= .now
     }
 
     /// nil for a time that 64 bits of nanoseconds cannot hold: such a token has no relevant end.

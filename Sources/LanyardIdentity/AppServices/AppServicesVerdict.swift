@@ -88,7 +88,7 @@ enum AppServicesVerdict {
 
     /// Records what an unusable response of success has left behind at the service.
     private static func note(_ decoded: TokenResponse, of call: Call, in error: inout IdentityError) {
-        error.unusedRefreshToken = decoded.refreshToken
+        error.unusedRefreshToken = decoded.revocableToken
         error.hasMadeSession = call == .login && decoded.mayBelongToSession
     }
 

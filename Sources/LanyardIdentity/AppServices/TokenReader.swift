@@ -14,6 +14,8 @@ package enum TokenReader {
 
     /// Bytes of a token: the most that a header can carry upstream.
     static let tokenBytesMax = 32 << 10
+    /// Bytes of the longest refresh token that is sent to end its session. It cannot be used otherwise beyond `tokenBytesMax`.
+    private static let revocableBytesMax = 64 << 10
     private static let idBytesMax = 128
     private static let hostnameBytesMax = 300
 
@@ -74,7 +76,9 @@ package enum TokenReader {
         switch (entry.member, token) {
         case (_, .null): break
         case (.accessToken, .string(let text)): response.accessToken = try secret(text, bytes, entry.name)
-        case (.refreshToken, .string(let text)): response.refreshToken = try secret(text, bytes, entry.name)
+        case (.refreshToken, .string(let text)):
+            response.revocableToken = revocable(text, bytes)
+            response.refreshToken = try secret(text, bytes, entry.name)
         case (.userID, .string(let text)): response.userID = try plain(text, bytes, idBytesMax, entry.name)
         // Some servers send an empty one. Nothing uses it (app-services.md 2.2).
         case (.deviceID, .string(let text)): response.deviceID = try? plain(text, bytes, idBytesMax, entry.name)
@@ -118,6 +122,14 @@ package enum TokenReader {
         return secret
     }
 
+    /// A refresh token that a field can carry; nil: there is none, and its session cannot be ended.
+    private static func revocable(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Secret? {
+        guard let secret = JSONText.secret(text, of: bytes, countMax: revocableBytesMax), secret.count > 0,
+            secret.withBytes({ $0.allSatisfy { 0x21..<0x7f ~= $0 } })
+        else { return nil }
+        return secret
+    }
+
     /// Printable ASCII without space; an empty text is allowed.
     private static func plain(
         _ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer, _ countMax: Int, _ name: StaticString
@@ -157,6 +169,8 @@ package struct TokenResponse: Sendable {
     package var accessToken: Secret?
     /// b64token characters only.
     package var refreshToken: Secret?
+    /// The refresh token, usable or not, if a field can carry it: it ends the session of an unusable response.
+    var revocableToken: Secret?
     /// The account's id: printable ASCII of at most 128 bytes.
     package var userID: String?
     /// Nothing uses it (app-services.md 2.2).
@@ -176,7 +190,7 @@ package struct TokenResponse: Sendable {
 
     /// Whether the service has made a session, if this is what arrived of a login's response with a status of success.
     var mayBelongToSession: Bool {
-        accessToken != nil || refreshToken != nil || userID != nil || (!hasError && !hasOtherContent)
+        accessToken != nil || revocableToken != nil || userID != nil || (!hasError && !hasOtherContent)
     }
 
     /// The code if it may be shown: without a digit, as the service's codes are, and no piece of a secret. A service that

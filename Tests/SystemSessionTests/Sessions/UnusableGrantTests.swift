@@ -20,7 +20,7 @@ import Testing
         ) throws {
             let (logins, refreshes) = (Tally(), Tally())
             server = try RawServer { request in
-                let json = [("Content-Type", "application/json")]
+                let json = [("Content-Type", "application/json"), ("Date", Self.date())]
                 switch (request.message.method, request.message.target.split(separator: "/").last ?? "") {
                 case (_, "location"): return .response(fields: json, body: #"{"hostname":""}"#)
                 case (_, "login"):
@@ -34,6 +34,15 @@ import Testing
                     return .response(status, "Said", body: status == 204 ? "" : "no")
                 }
             }
+        }
+
+        /// The time now as a field has it.
+        private static func date() -> String {
+            let format = DateFormatter()
+            format.locale = Locale(identifier: "en_US_POSIX")
+            format.timeZone = TimeZone(identifier: "GMT")
+            format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+            return format.string(from: .now)
         }
 
         func count(_ method: String, _ end: String) -> Int {
@@ -67,9 +76,12 @@ import Testing
         }
     }
 
-    private static func token(_ seconds: Int) -> String {
-        let now = Int(Date.now.timeIntervalSince1970)
-        let parts = [#"{"alg":"none"}"#, #"{"iat":\#(now),"exp":\#(now + seconds)}"#, "signature"].map {
+    /// - Parameters:
+    ///   - seconds: until it ends.
+    ///   - life: since it was issued; nil: it is issued now.
+    private static func token(_ seconds: Int, life: Int? = nil) -> String {
+        let end = Int(Date.now.timeIntervalSince1970) + seconds
+        let parts = [#"{"alg":"none"}"#, #"{"iat":\#(end - (life ?? seconds)),"exp":\#(end)}"#, "signature"].map {
             Data($0.utf8).base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing(
                 "=", with: "")
         }
@@ -109,6 +121,12 @@ import Testing
             Response(name: "a user that is an object", members: #""access_token":"TOKEN","user_id":{}"#),
             Response(name: "a life of one second", members: #""access_token":"TOKEN","user_id":"u","expires_in":1"#),
             Response(
+                name: "an access token of 40 KB",
+                members: #""access_token":"TOKEN\#(String(repeating: "a", count: 40 << 10))","user_id":"u""#),
+            Response(name: "an access token that had ended", members: #""access_token":"PAST","user_id":"u""#),
+            Response(name: "an empty user", members: #""access_token":"TOKEN","user_id":"""#),
+            Response(name: "an access token with a line end", members: #""access_token":"a\n","user_id":"u""#),
+            Response(
                 name: "an error beside the tokens", members: #""access_token":"TOKEN","user_id":"u","error":"no""#),
         ]
     }
@@ -117,7 +135,8 @@ import Testing
         "a login's response that cannot be used: its session is ended, and the next login comes at least 10 s later",
         arguments: Response.all, ["email_password", "anonymous"])
     func login(_ response: Response, _ kind: String) async throws {
-        let members = response.members.replacing("TOKEN", with: Self.token(1800))
+        let members = response.members.replacing("TOKEN", with: Self.token(1800)).replacing(
+            "PAST", with: Self.token(-60, life: 1800))
         let service = try Service { number in "{\(members),\"refresh_token\":\"refresh-\(number)\"}" }
         let folder = try TemporaryFolder()
         let clock = try TestClock()
@@ -140,6 +159,35 @@ import Testing
         client.close()
         clock.run()
         #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
+    @Test(
+        "a refresh token that cannot be used ends its session all the same, if a field can carry it",
+        arguments: [
+            String(repeating: "r", count: 40 << 10), "with:colons|and$signs", "r\u{e9}fresh", "a b", "a\\nb", "",
+            String(repeating: "r", count: 80 << 10),
+        ])
+    func refreshToken(_ token: String) async throws {
+        let access = Self.token(1800)
+        let service = try Service { _ in
+            "{\"access_token\":\"\(access)\",\"user_id\":\"u\",\"refresh_token\":\"\(token)\"}"
+        }
+        let folder = try TemporaryFolder()
+        let lanyard = try await LanyardProcess.start(try service.configuration(folder, login: "email_password"))
+        let line = try await lanyard.process.event("session.login.failed")
+        let delay = try Self.delay(line)
+        #expect(delay > 10, "\(line)")
+        let isSendable =
+            !token.isEmpty && token.utf8.allSatisfy { 0x21..<0x7f ~= $0 } && token.utf8.count <= 64 << 10
+            && !token.contains("\\")
+        if isSendable {
+            try await eventually("the session is ended; \(lanyard.process.log)") { service.ended == [token] }
+        } else {
+            #expect(line["error"].string?.contains("could end the session") == true, "\(line)")
+        }
+        #expect(try await lanyard.process.terminate() == .code(143))
+        #expect(service.count("POST", "/login") == 1)
+        #expect(service.ended.count == (isSendable ? 1 : 0))
     }
 
     @Test("what breaks off behind the refresh token is ended, too")
