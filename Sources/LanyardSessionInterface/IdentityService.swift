@@ -15,8 +15,16 @@ package protocol IdentityService: AnyObject, Sendable {
     func login(
         _ credential: Credential, guarded: LoginGuard?,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// The same; `progress` is told which URL is waited for.
+    func login(
+        _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// Asks for a new access token.
     func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// The same; `progress` is told which URL is waited for.
+    func refresh(
+        _ refreshToken: Secret, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// Tells the service that the session is over.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
 }
@@ -24,6 +32,16 @@ package protocol IdentityService: AnyObject, Sendable {
 extension IdentityService {
     package var fingerprint: IdentityFingerprint? { nil }
     package var accounts: (any AccountService)? { nil }
+
+    package func login(
+        _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { login(credential, guarded: guarded, reply: reply) }
+
+    package func refresh(
+        _ refreshToken: Secret, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { refresh(refreshToken, reply: reply) }
 }
 
 /// The tokens of a successful login or refresh (RFC 6749 §5.1).

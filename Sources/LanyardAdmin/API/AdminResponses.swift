@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSessions
 import LanyardTelemetry
 
@@ -210,8 +211,23 @@ enum AdminResponses {
         write(user.refreshTokenExpiry, into: &body)
         body.key("next_refresh_at")
         write(user.nextRefreshAt, into: &body)
+        let call = user.slowCall()
         body.key("last_error")
-        write(user.lastError, into: &body)
+        write(user.lastError ?? call?.text(), into: &body)
+        body.key("call")
+        write(call, into: &body)
+    }
+
+    private static func write(_ call: CallProgress?, into body: inout JSONWriter) {
+        guard let call else { return body.null() }
+        body.beginObject()
+        body.key("kind")
+        body.string(call.kind.rawValue)
+        body.key("url")
+        write(call.url, into: &body)
+        body.key("age_seconds")
+        body.number(UInt64(max(call.ageSeconds(), 0)))
+        body.endObject()
     }
 
     private static func write(_ text: String?, into body: inout JSONWriter) {

@@ -61,14 +61,16 @@ enum AdminSchemas {
         "properties":{"email":{"$ref":"#/components/schemas/Email"},"password":{"$ref":"#/components/schemas/Secret"},
         "arguments":{"$ref":"#/components/schemas/Arguments"}}},
         "User":{"type":"object","required":["name","identity","user_id","state","session","generation","access_token_expires_at",
-        "refresh_token_expires_at","next_refresh_at","last_error"],"properties":{
+        "refresh_token_expires_at","next_refresh_at","last_error","call"],"properties":{
         "name":{"$ref":"#/components/schemas/Name"},"identity":{"$ref":"#/components/schemas/Name"},
         "user_id":{"type":["string","null"]},"state":{"type":"string","enum":["active","inactive","logged_out"]},
         "session":{"type":"string",
         "enum":["logged_out","logging_in","valid","refreshing","stale","unreachable","login_required","refused"]},
         "generation":{"type":"integer","minimum":0},"access_token_expires_at":{"$ref":"#/components/schemas/Time"},
         "refresh_token_expires_at":{"$ref":"#/components/schemas/Time"},"next_refresh_at":{"$ref":"#/components/schemas/Time"},
-        "last_error":{"type":["string","null"]}}},
+        "last_error":{"type":["string","null"]},"call":{"type":["object","null"],"required":["kind","url","age_seconds"],
+        "properties":{"kind":{"type":"string","enum":["login","refresh"]},"url":{"type":["string","null"]},
+        "age_seconds":{"type":"integer","minimum":0}}}}},
         "ChangedUser":{"allOf":[{"$ref":"#/components/schemas/User"},
         {"required":["stored"],"properties":{"stored":{"type":"boolean"}}}]},
         "LoggedOut":{"type":"object","required":["name","removed","revoked","stored"],"properties":{

@@ -44,6 +44,8 @@ package struct UserReport: Equatable, Sendable {
     package let accessTokenExpiry: WallTime?
     package let nextRefreshAt: WallTime?
     package let lastError: String?
+    /// The call that has had no response for some seconds: what it is, its URL and how long; nil: none.
+    package let slowCall: String?
 
     /// nil: it is no user.
     package init?(_ json: JSONValue) {
@@ -58,6 +60,10 @@ package struct UserReport: Equatable, Sendable {
         accessTokenExpiry = json["access_token_expires_at"]?.time
         nextRefreshAt = json["next_refresh_at"]?.time
         lastError = json["last_error"]?.string
+        slowCall = json["call"]?["kind"]?.string.map { kind in
+            let url = json["call"]?["url"]?.string.map { " of \($0)" } ?? ""
+            return "the \(kind) has had no response\(url) for \(json["call"]?["age_seconds"]?.integer ?? 0) s"
+        }
     }
 
     /// The member `users`.

@@ -10,7 +10,7 @@ package enum UserTable {
             table.add([
                 .init(user.name), .init(user.state, style(ofState: user.state)),
                 .init(user.session, style(ofSession: user.session)), .init(user.identity),
-                token(user, now), .init(nextRefresh(user, now)), .init(user.lastError ?? "-"),
+                token(user, now), .init(nextRefresh(user, now)), .init(user.slowCall ?? user.lastError ?? "-"),
             ])
         }
         return table.text(usesColour: usesColour)

@@ -132,6 +132,13 @@ package struct SessionStatus: Sendable {
     package var provider: String?
     /// Some changes of the user are unsaved.
     package var isStoreFailing = false
+    /// The call that had no response at the time of the report.
+    package var call: CallProgress?
+
+    /// The call that has had no response for some seconds; nil: none.
+    package func slowCall(at now: Instant = .now) -> CallProgress? {
+        call.flatMap { $0.isSlow(at: now) ? $0 : nil }
+    }
 
     /// Whether a forwarded request would carry a valid token now, even if nothing was published since the token
     /// expired.

@@ -35,6 +35,9 @@ package final class SessionRunner: @unchecked Sendable {
     /// The number of changes sent to the store.
     private(set) var commitCount: UInt64 = 0
     private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
+    /// The call that has no response yet.
+    private var progress: CallProgress?
+    private lazy var slowTimer = SessionTimer(on: environment.loop) { [self] in logSlowCall() }
 
     init(_ managedUser: ManagedUser, setup: SessionCoordinator.Setup, environment: any RunnerEnvironment) {
         self.managedUser = managedUser
@@ -152,6 +155,7 @@ package final class SessionRunner: @unchecked Sendable {
             log(logEvent, at: .now)
         }
         timer.drop()
+        slowTimer.drop()
         managedUser.credential?.stop()
         if case .feed(let feed) = managedUser.source { feed.stop() }
         for reply in replies.values { reply(.overtaken) }
@@ -257,7 +261,8 @@ package final class SessionRunner: @unchecked Sendable {
         case .refresh(let token, let call):
             guard case .service(let service) = managedUser.source else { return }
             environment.callBegan()
-            service.refresh(token) { [self] result in complete(result, to: call) }
+            let progress = begin(.refresh)
+            service.refresh(token, progress: progress) { [self] in complete($0, to: call, progress) }
         case .claim(let account, let operation):
             // The registry knows the index as the successor's. The store checks the account all the same.
             let ownership = isRetiring ? .free : environment.accounts.claim(account, for: index)
@@ -272,10 +277,28 @@ package final class SessionRunner: @unchecked Sendable {
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = managedUser.source else { return }
         environment.callBegan()
-        service.login(credential, guarded: LoginGuard(key: environment.fingerprintKey, refused: refused)) {
-            [self] result in
-            complete(result, to: call)
-        }
+        let progress = begin(.login)
+        let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
+        service.login(credential, guarded: guarded, progress: progress) { [self] in complete($0, to: call, progress) }
+    }
+
+    private func begin(_ kind: SessionCall.Kind) -> CallProgress {
+        let progress = CallProgress(kind)
+        self.progress = progress
+        slowTimer.set(at: progress.startedAt + CallProgress.slowTime)
+        return progress
+    }
+
+    /// Long before the call's own time limit.
+    private func logSlowCall() {
+        slowTimer.set(at: .never)
+        guard let progress, !isStopped else { return }
+        var metadata: Logger.Metadata = [
+            "event": "session.call.slow", "call": .string(progress.kind.rawValue),
+            "age_seconds": .stringConvertible(progress.ageSeconds()),
+        ]
+        if let url = progress.url { metadata["url"] = .string(url) }
+        logger.warning("\(progress.text())", metadata: metadata)
     }
 
     /// Replies once the service has been asked, too.
@@ -291,9 +314,13 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
-    private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall) {
+    private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall, _ progress: CallProgress) {
         environment.loop.post { [self] in
             environment.callEnded()
+            if self.progress === progress {
+                self.progress = nil
+                slowTimer.set(at: .never)
+            }
             defer { environment.signalIfDrained() }
             guard !environment.isStopped else { return }
             count(result, call)
@@ -354,7 +381,7 @@ package final class SessionRunner: @unchecked Sendable {
             refreshTokenExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
             hasEverBeenReady: context.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past,
-            provider: coordinator.provider, isStoreFailing: coordinator.storeError != nil)
+            provider: coordinator.provider, isStoreFailing: coordinator.storeError != nil, call: progress)
     }
 
     private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {

@@ -1,0 +1,37 @@
+import LanyardFoundations
+
+/// A call to an identity service that has no response yet, for status and log. Readable on any thread.
+package final class CallProgress: Sendable {
+    /// After this time the status names the call as the cause, and the log has a line.
+    package static let slowTime = Duration.seconds(5)
+
+    /// What the call asks for.
+    package let kind: SessionCall.Kind
+    /// When the call began.
+    package let startedAt: Instant
+    private let waitingFor = Guarded<String?>(nil)
+
+    package init(_ kind: SessionCall.Kind, startedAt: Instant = .now) {
+        self.kind = kind
+        self.startedAt = startedAt
+    }
+
+    /// The URL that the call waits for: the service's location, or its own. nil: no request has been sent, as while the credential's
+    /// file is read.
+    package var url: String? { waitingFor.withLock { $0 } }
+
+    /// A request to this URL is sent.
+    package func wait(for url: String) { waitingFor.withLock { $0 = url } }
+
+    /// Whole seconds since the call began.
+    package func ageSeconds(at now: Instant = .now) -> Int { Int((now - startedAt).inSeconds) }
+
+    /// Whether the call takes long enough to be named.
+    package func isSlow(at now: Instant = .now) -> Bool { now - startedAt >= Self.slowTime }
+
+    /// The call in words: `the login has had no response of http://… for 7 s`.
+    package func text(at now: Instant = .now) -> String {
+        guard let url else { return "the \(kind.rawValue) has not been sent for \(ageSeconds(at: now)) s" }
+        return "the \(kind.rawValue) has had no response of \(url) for \(ageSeconds(at: now)) s"
+    }
+}

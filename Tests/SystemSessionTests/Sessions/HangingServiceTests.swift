@@ -1,0 +1,82 @@
+import Foundation
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// An identity service that takes calls and does not respond: status and log name the call long before its time limit.
+@Suite struct HangingServiceTests {
+    /// Alice's first login, before a service that never responds to calls with this end.
+    private func lanyard(
+        _ service: RawServer, _ folder: TemporaryFolder, under clock: TestClock
+    ) async throws -> (lanyard: LanyardProcess, admin: RawEndpoint) {
+        try folder.write("password", "correct-horse\n")
+        let admin = "unix:\(folder.file("admin.sock"))"
+        clock.watch(service.threads)
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities: {demo: {app_services: {app_id: demo-abcde, base_url: "http://\(service.endpoint)"}}}
+            users:
+              alice:
+                identity: demo
+                login: {email_password: {email: a@example.com, password_file: \(folder.file("password"))}}
+            routes: [{name: all, upstream: "http://127.0.0.1:9"}]
+
+            """, admin: "{address: \"\(admin)\"}", under: clock)
+        return (lanyard, try RawEndpoint(admin))
+    }
+
+    @Test(
+        "a call without a response is in the status with its URL and age from the 5th second on, and in the log",
+        arguments: ["/location", "/login"])
+    func slow(_ end: String) async throws {
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let service = try RawServer { request in
+            let json = [("Content-Type", "application/json")]
+            let hangs = request.message.target.hasSuffix(end)
+            let response = RawResponse.response(fields: json, body: #"{"hostname":""}"#)
+            return hangs ? response.after(isOver, "the test is over") : response
+        }
+        let folder = try TemporaryFolder()
+        let clock = try TestClock()
+        let (lanyard, admin) = try await lanyard(service, folder, under: clock)
+        try await eventually("the call has arrived") { service.requests.contains { $0.target.hasSuffix(end) } }
+        clock.stop()
+        func alice() async throws -> JSON {
+            try await RawClient.ask(admin, "GET", "/v1/status").json["users"][0]
+        }
+        let before = try await alice()
+        #expect(before["call"] == .null && before["last_error"] == .null)
+        #expect(!lanyard.process.lines.contains { $0.event == "session.call.slow" })
+        try await clock.pass(.seconds(7))
+        let url = "http://\(service.endpoint)"
+        let after = try await alice()
+        #expect(after["call"]["kind"].string == "login")
+        #expect(
+            after["call"]["url"].string?.hasPrefix(url) == true && after["call"]["url"].string?.hasSuffix(end) == true)
+        let age = try #require(after["call"]["age_seconds"].int)
+        #expect(age >= 6 && age < 30)
+        #expect(after["last_error"].string?.contains("no response of \(url)") == true, "\(after)")
+        let line = try await lanyard.process.event("session.call.slow")
+        #expect(line["user"].string == "alice" && line["level"].string == "warning")
+        #expect(line["url"].string == after["call"]["url"].string)
+        let table = try await CommandRun(["status", "--admin", "\(admin)"])
+        #expect(table.output.contains("the login has had no response of \(url)"), "\(table.output)")
+        // The time limit of the call brings the error, and the call is no more.
+        try await clock.pass(.seconds(25))
+        try await lanyard.process.event("session.login.failed")
+        let failed = try await alice()
+        #expect(failed["last_error"].string?.contains("no response") == true && failed["next_refresh_at"] != .null)
+        #expect(lanyard.process.lines.filter { $0.event == "session.call.slow" }.count == 1)
+        clock.run()
+    }
+
+    @Test("a call that gets its response in time is named nowhere")
+    func quick() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "30m")
+        let lanyard = try await LanyardProcess.start(emulator)
+        try await lanyard.untilReady()
+        #expect(!lanyard.process.lines.contains { $0.event == "session.call.slow" })
+    }
+}
