@@ -5,6 +5,7 @@ import Testing
 
 @testable import LanyardIdentity
 @testable import LanyardSessionInterface
+@testable import LanyardSettings
 
 @Suite("App Services: where the service is")
 struct AppServicesLocationTests {
@@ -133,5 +134,128 @@ struct AppServicesLocationTests {
         #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: nil))
         _ = try await bench.refresh().get()
         #expect(bench.server.requests.map(\.method) == ["GET", "GET", "POST"])
+    }
+
+    /// A service that moves: what its old place says of sessions and credentials then is not final.
+    private final class Moved: Sendable {
+        private final class State: Sendable {
+            let hasMoved = Guarded(false)
+            let target = Guarded<RawEndpoint?>(nil)
+        }
+
+        let bench: IdentityBench
+        /// Knows nobody once the service has moved.
+        let old: RawServer
+        let new: RawServer
+        private let state: State
+
+        /// - Parameter refusal: what the old place says once the service has moved.
+        init(_ refusal: RawResponse) throws {
+            let state = State()
+            self.state = state
+            let response: @Sendable (RawMessage) -> RawResponse = { request in
+                switch request.method {
+                case "DELETE": .response(204, "No Content")
+                case _ where request.target.hasSuffix("/login"):
+                    IdentityBench.json(
+                        200,
+                        #"{"access_token":"\#(Tokens.access())","refresh_token":"r","user_id":"u","device_id":"d"}"#)
+                default: IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())"}"#)
+                }
+            }
+            old = try RawServer { state.hasMoved.withLock { $0 } ? refusal : response($0.message) }
+            new = try RawServer { response($0.message) }
+            let first = old.endpoint
+            bench = try IdentityBench { _, path in
+                AppServicesLocationTests.isLocation(path)
+                    ? IdentityBench.location("http://\(state.target.withLock { $0 } ?? first)") : nil
+            }
+        }
+
+        /// From here on the old place refuses everything.
+        ///
+        /// - Parameter isAnnounced: location names the new place.
+        func move(isAnnounced: Bool = true) {
+            state.hasMoved.withLock { $0 = true }
+            if isAnnounced { state.target.withLock { $0 = new.endpoint } }
+        }
+    }
+
+    private static let refusals: [RawResponse] = [
+        IdentityBench.json(401, #"{"error":"invalid session","error_code":"InvalidSession"}"#),
+        IdentityBench.json(401, #"{"error":"unauthorized","error_code":"InvalidPassword"}"#),
+        IdentityBench.json(403, #"{"error":"no","error_code":"UserDisabled"}"#),
+        IdentityBench.json(404, #"{"error":"cannot find app using Client App ID 'demo-abcde'"}"#),
+        .response(401, "Unauthorized"),
+    ]
+
+    @Test(
+        "what a remembered place refuses for good is asked once more at the place that location names now",
+        arguments: 0..<5)
+    func confirmed(_ number: Int) async throws {
+        let it = try Moved(Self.refusals[number])
+        _ = try await it.bench.refresh().get()
+        it.move()
+        _ = try await it.bench.refresh().get()
+        #expect(it.bench.server.requests.map(\.method) == ["GET", "GET"])
+        #expect(it.old.requests.map(\.method) == ["POST", "POST"] && it.new.requests.map(\.method) == ["POST"])
+    }
+
+    @Test("the same of a login", arguments: 0..<5)
+    func confirmedLogin(_ number: Int) async throws {
+        let it = try Moved(Self.refusals[number])
+        _ = try await it.bench.refresh().get()
+        it.move()
+        _ = try await it.bench.login(
+            .given(.emailPassword(email: "a@x", password: Tokens.secret("p"))), guarded: nil
+        ).get()
+        #expect(it.old.requests.count == 2 && it.new.requests.map(\.method) == ["POST"])
+    }
+
+    @Test("a logout that a remembered place does not know is told to the place that location names now")
+    func confirmedLogout() async throws {
+        let it = try Moved(Self.refusals[0])
+        _ = try await it.bench.refresh().get()
+        it.move()
+        _ = try await it.bench.revoke().get()
+        #expect(it.new.requests.map(\.method) == ["DELETE"])
+    }
+
+    @Test("if location names the same place, its refusal counts, and nothing is sent twice")
+    func confirmedRefusal() async throws {
+        let it = try Moved(Self.refusals[0])
+        _ = try await it.bench.refresh().get()
+        it.move(isAnnounced: false)
+        #expect(await it.bench.refresh().failure?.verdict == .sessionDead)
+        #expect(it.bench.server.requests.map(\.method) == ["GET", "GET"])
+        #expect(it.old.requests.map(\.method) == ["POST", "POST"] && it.new.requests.isEmpty)
+    }
+
+    @Test("while the location cannot be asked, nothing is concluded; the next call asks for it first")
+    func unconfirmed() async throws {
+        let isDown = Guarded(false)
+        let refusal = Self.refusals[0]
+        let bench = try IdentityBench { request, path in
+            if Self.isLocation(path), isDown.withLock({ $0 }) { return .response(503, "Unavailable") }
+            return request.method == "POST" && isDown.withLock { $0 } ? refusal : nil
+        }
+        _ = try await bench.refresh().get()
+        isDown.withLock { $0 = true }
+        let error = await bench.refresh().failure
+        #expect(error?.verdict == .transient(retryAfter: nil))
+        #expect(error?.message.contains("so this is not taken for final") == true, "\(error?.message ?? "")")
+        isDown.withLock { $0 = false }
+        _ = try await bench.refresh().get()
+        #expect(bench.server.requests.map(\.method) == ["GET", "POST", "POST", "GET", "GET", "POST"])
+    }
+
+    @Test("a place that has gone, or fails, is asked for again at the next call", arguments: [404, 410, 421, 500, 503])
+    func askedAgain(_ status: Int) async throws {
+        let it = try Moved(.response(status, "No"))
+        _ = try await it.bench.refresh().get()
+        it.move()
+        _ = await it.bench.refresh().failure
+        _ = try await it.bench.refresh().get()
+        #expect(it.new.requests.map(\.method) == ["POST"])
     }
 }

@@ -92,7 +92,6 @@ struct AppServicesLoginKindTests {
             (#"{"a":1}{}"#, "no JSON: a syntax error at byte 7; write one JSON object into it"),
             (#"{"a":1,"\u0061":2}"#, "no JSON: a duplicate key at byte 7; write one JSON object into it"),
             (#"{"a":{"b":1,"b":2}}"#, "no JSON: a duplicate key at byte 12; write one JSON object into it"),
-            ("\u{feff}{}", "no JSON: a syntax error at byte 0; write one JSON object into it"),
             (
                 #"{"a":"# + String(repeating: "[", count: 100),
                 "no JSON: too many nested levels at byte 104; write one JSON object into it"
@@ -135,7 +134,6 @@ struct AppServicesLoginKindTests {
             ("aaaa.bbbb.", "its third segment is empty"),
             ("aaaa.bb=.cccc", "the character at byte 7 of it is none of base64url"),
             ("aaaa.bbbb.cc cc", "the character at byte 12 of it is none of base64url"),
-            ("aaaa.bbbb.cccc\n\n", "the character at byte 14 of it is none of base64url"),
             ("aaaa.bbbb.ccc+", "the character at byte 13 of it is none of base64url"),
             ("aaaa.bbbb.ccccc", "its third segment has a length that no base64url text has"),
         ])
@@ -149,11 +147,13 @@ struct AppServicesLoginKindTests {
         for login in logins {
             let error = try #require(await bench.login(login).failure)
             #expect(error.verdict == .credentialUnavailable)
-            #expect(error.message == "\(file) holds no JWT: \(fault); \(remedy)")
+            // What an editor may have added is named behind it.
+            let note = text.contains(" ") ? " (the file has a blank at byte 12)" : ""
+            #expect(error.message == "\(file) holds no JWT: \(fault); \(remedy)\(note)")
         }
-        guard !text.hasSuffix("\n") else { return }
         let error = try #require(await bench.login(.given(.jwt(Tokens.secret(text))), guarded: nil).failure)
-        #expect(error.message == "the credential given is no JWT: \(fault)")
+        let note = text.contains(" ") ? " (it has a blank at byte 12)" : ""
+        #expect(error.message == "the credential given is no JWT: \(fault)\(note)")
     }
 
     @Test("the largest JWT and the largest payload are sent, larger ones are not")

@@ -78,7 +78,8 @@ struct EmulatorIdentityTests {
             ("empty_unauthorized", .sessionDead), ("unknown_app", .unknownApp),
         ]
         for (fault, verdict) in faults {
-            try await control(emulator, "/faults", #"{"route":"*","fault":"\#(fault)","times":1,"retry_after":7}"#)
+            try await control(
+                emulator, "/faults", #"{"route":"refresh","fault":"\#(fault)","times":1,"retry_after":7}"#)
             #expect(await bench.refresh(token).failure?.verdict == verdict, "\(fault)")
         }
         _ = try await bench.refresh(token).get()

@@ -10,7 +10,7 @@ extension AppServicesIdentity: AccountService {
         guard let exchange = AppServicesAccountCall(call, client: Self.client, appID: appID) else {
             return reply(.failure(IdentityError(.callRefused, message: "a text in the call is not UTF-8")))
         }
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline, _ in
             var request = CurlRequest(
                 method: exchange.method, url: origin.text + exchange.path, fields: Self.fields, bearer: token,
                 body: exchange.body, isLogin: true, deadline: deadline)
@@ -35,7 +35,7 @@ extension AppServicesIdentity: AccountService {
         case .success(let login): prepared = login
         }
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login?link=true"
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
+        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline, _ in
             // Only now: the location response has shown the service's clock.
             if let error = prepared.expiryError(at: clock.time()) { return reply(.failure(error)) }
             let request = CurlRequest(

@@ -10,6 +10,7 @@ import Logging
 package final class AppServicesIdentity: IdentityService {
     /// A call that needs the service's origin.
     private struct PendingCall {
+        let progress: CallProgress?
         let proceed: (ServiceOrigin) -> Void
         let fail: (IdentityError) -> Void
     }
@@ -117,7 +118,7 @@ package final class AppServicesIdentity: IdentityService {
 
     /// Asks for the service's origin, as the first call of a session does. Fails if the service does not know the app.
     package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        begin(fail: { reply(.failure($0)) }) { _, _ in reply(.success(())) }
+        begin(fail: { reply(.failure($0)) }) { _, _, _ in reply(.success(())) }
     }
 
     // MARK: The three calls
@@ -126,17 +127,22 @@ package final class AppServicesIdentity: IdentityService {
     package func login(
         _ credential: Credential, guarded: LoginGuard?,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { login(credential, guarded: guarded, progress: CallProgress(.login), reply: reply) }
+
+    package func login(
+        _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         loop.post { [self] in
             guard case .configured(let settings) = credential, let path = settings.secretFile else {
-                return login(credential, nil, guarded, reply)
+                return login(credential, nil, guarded, progress, reply)
             }
-            SettledRead.begin(path, by: files, on: loop) { [self] in login(credential, $0, guarded, reply) }
+            SettledRead.begin(path, by: files, on: loop) { [self] in login(credential, $0, guarded, progress, reply) }
         }
     }
 
     private func login(
-        _ credential: Credential, _ content: FileSnapshot.Outcome?, _ guarded: LoginGuard?,
+        _ credential: Credential, _ content: FileSnapshot.Outcome?, _ guarded: LoginGuard?, _ progress: CallProgress,
         _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         switch AppServicesLogin.prepare(credential, content: content, guarded: guarded, at: fingerprint, device: device)
@@ -152,85 +158,157 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     private func login(
-        _ prepared: AppServicesLogin, _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+        _ prepared: AppServicesLogin, _ progress: CallProgress,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
-            // Only now: the location response has shown the service's clock.
-            if let error = prepared.expiryError(at: clock.time()) { return reply(.failure(error)) }
-            let request = CurlRequest(
-                method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body, isLogin: true,
-                deadline: deadline)
-            send(.login, request, secrets: prepared.secrets) { outcome in
-                reply(
-                    prepared.annotated(
-                        outcome.flatMap { AppServicesGrant.make(.login, $0, secrets: prepared.secrets) }))
-            }
-        }
+        perform(
+            OriginCall(
+                kind: .login, secrets: prepared.secrets, login: prepared.kind, progress: progress,
+                request: { [self] origin, deadline in
+                    // Only now: the location response has shown the service's clock.
+                    if let error = prepared.expiryError(at: clock.time()) { return .failure(error) }
+                    return .success(
+                        CurlRequest(
+                            method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body,
+                            isLogin: true, deadline: deadline))
+                },
+                fail: { reply(.failure($0)) },
+                reply: { outcome in
+                    reply(
+                        prepared.annotated(
+                            outcome.flatMap { AppServicesGrant.make(.login, $0, secrets: prepared.secrets) }))
+                }))
     }
 
     /// One session call with the refresh token.
     package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
-            send(.refresh, session(.post, refreshToken, origin, deadline), secrets: [refreshToken]) {
-                reply($0.flatMap { AppServicesGrant.make(.refresh, $0, secrets: [refreshToken]) })
-            }
-        }
+        refresh(refreshToken, progress: CallProgress(.refresh), reply: reply)
+    }
+
+    package func refresh(
+        _ refreshToken: Secret, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        perform(
+            OriginCall(
+                kind: .refresh, secrets: [refreshToken], progress: progress,
+                request: { .success(Self.session(.post, refreshToken, $0, $1)) },
+                fail: { reply(.failure($0)) },
+                reply: { outcome in
+                    reply(outcome.flatMap { AppServicesGrant.make(.refresh, $0, secrets: [refreshToken]) })
+                }))
     }
 
     /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline in
-            send(.logout, session(.delete, refreshToken, origin, deadline), secrets: [refreshToken]) {
-                reply($0.map { _ in })
-            }
-        }
+        perform(
+            OriginCall(
+                kind: .logout, secrets: [refreshToken],
+                request: { .success(Self.session(.delete, refreshToken, $0, $1)) },
+                fail: { reply(.failure($0)) }, reply: { reply($0.map { _ in }) }))
     }
 
-    private func session(
+    private static func session(
         _ method: CurlRequest.Method, _ token: Secret, _ origin: ServiceOrigin, _ deadline: Instant
     ) -> CurlRequest {
         CurlRequest(
-            method: method, url: origin.text + Self.client + "/auth/session", fields: Self.fields, bearer: token,
+            method: method, url: origin.text + client + "/auth/session", fields: fields, bearer: token,
             deadline: deadline)
     }
 
     /// Switches to the loop, asks for the service's origin if necessary, and continues. The time limit covers all of it.
+    ///
+    /// - Parameters:
+    ///   - progress: is told when the location is waited for.
+    ///   - deadline: of a call that has begun; nil: it begins now.
+    ///   - proceed: gets the origin, the deadline, and whether the origin was known before.
     func begin(
+        _ progress: CallProgress? = nil, by deadline: Instant? = nil,
         fail: @escaping @Sendable (IdentityError) -> Void,
-        proceed: @escaping @Sendable (ServiceOrigin, Instant) -> Void
+        proceed: @escaping @Sendable (ServiceOrigin, Instant, _ isRemembered: Bool) -> Void
     ) {
         loop.post { [self] in
-            let deadline = loop.now + limits.totalTimeout
-            if let origin { return proceed(origin, deadline) }
-            waiting.append(PendingCall(proceed: { proceed($0, deadline) }, fail: fail))
+            let deadline = deadline ?? loop.now + limits.totalTimeout
+            if let origin { return proceed(origin, deadline, true) }
+            progress?.wait(for: locationURL)
+            waiting.append(PendingCall(progress: progress, proceed: { proceed($0, deadline, false) }, fail: fail))
             if waiting.count == 1 { locate(deadline) }
         }
     }
 
-    private func send(
-        _ call: AppServicesVerdict.Call, _ request: CurlRequest, secrets: [Secret],
-        reply: @escaping (Result<CurlResponse, IdentityError>) -> Void
-    ) {
+    /// A call of a session: sent to the service's origin, and perhaps once more to another one.
+    private struct OriginCall: Sendable {
+        let kind: AppServicesVerdict.Call
+        let secrets: [Secret]
+        var login: AppServicesLoginKind?
+        var progress: CallProgress?
+        /// The request at an origin, or why it is not sent.
+        let request: @Sendable (ServiceOrigin, Instant) -> Result<CurlRequest, IdentityError>
+        /// The call was not made, or its outcome is not confirmed.
+        let fail: @Sendable (IdentityError) -> Void
+        let reply: @Sendable (Result<CurlResponse, IdentityError>) -> Void
+    }
+
+    private func perform(_ call: OriginCall) {
+        begin(call.progress, fail: call.fail) { [self] in send(call, to: $0, $1, isRemembered: $2) }
+    }
+
+    private func send(_ call: OriginCall, to origin: ServiceOrigin, _ deadline: Instant, isRemembered: Bool) {
+        let request: CurlRequest
+        switch call.request(origin, deadline) {
+        case .failure(let error): return call.fail(error)
+        case .success(let made): request = made
+        }
+        call.progress?.wait(for: request.url)
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
             noteLocation(outcome)
-            reply(classified(call, outcome, secrets))
+            let result = classified(call.kind, outcome, call.secrets, call.login)
+            guard isRemembered, case .failure(let error) = result, error.verdict.isForGood else {
+                return call.reply(result)
+            }
+            confirm(error, of: call, from: origin, deadline)
         }
     }
 
+    /// Asks for the location once more before a session counts as dead, or a credential or app as refused, by what a remembered origin
+    /// said. A service that has moved may have left another one there, without its sessions.
+    private func confirm(
+        _ error: IdentityError, of call: OriginCall, from former: ServiceOrigin, _ deadline: Instant
+    ) {
+        if origin == former { origin = nil }
+        begin(
+            call.progress, by: deadline,
+            fail: { locationError in
+                var unconfirmed = locationError
+                unconfirmed.message += "; so this is not taken for final: \(error.message)"
+                call.fail(unconfirmed)
+            },
+            proceed: { [self] origin, deadline, _ in
+                guard origin != former else { return call.reply(.failure(error)) }
+                send(call, to: origin, deadline, isRemembered: false)
+            })
+    }
+
     private func classified(
-        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret] = []
+        _ call: AppServicesVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret] = [],
+        _ kind: AppServicesLoginKind? = nil
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
         case .failure(let failure): .failure(AppServicesVerdict.error(call, failure))
         case .success(let response):
-            AppServicesVerdict.error(call, response, secrets: secrets, appID: appID, now: .now).map { .failure($0) }
-                ?? .success(response)
+            AppServicesVerdict.error(call, response, secrets: secrets, appID: appID, login: kind, now: .now).map {
+                .failure($0)
+            } ?? .success(response)
         }
     }
 
     // MARK: Location
+
+    private var locationURL: String {
+        (ServiceOrigin(base: baseURL)?.text ?? baseURL) + "\(Self.client)/app/\(appID)/location"
+    }
 
     /// Sends the location request for all waiting calls. Its failure fails those calls only: the next call sends a new request.
     private func locate(_ deadline: Instant) {
@@ -238,9 +316,9 @@ package final class AppServicesIdentity: IdentityService {
             let message = "base_url is not an http or https URL"
             return located(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
         }
-        let url = "\(base.text)\(Self.client)/app/\(appID)/location"
         askLocation(
-            CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline), base, hops: 0
+            CurlRequest(method: .get, url: locationURL, fields: ["Accept: application/json"], deadline: deadline), base,
+            hops: 0
         )
     }
 
@@ -254,6 +332,7 @@ package final class AppServicesIdentity: IdentityService {
             {
                 var next = request
                 next.url = url
+                for call in waiting { call.progress?.wait(for: url) }
                 return askLocation(next, base, hops: hops + 1)
             }
             located(classified(.location, outcome).flatMap { Self.origin(in: $0, base) })
@@ -293,13 +372,16 @@ package final class AppServicesIdentity: IdentityService {
         }
     }
 
-    /// Forgets the origin if the service may have moved since the location response: it redirects, or it is unreachable at
-    /// an origin that is not the base URL.
+    /// Forgets the origin if the service may have moved since the location response: it redirects, it does not know the call or the app,
+    /// it has gone, or it fails at an origin that is not the base URL. The next call then asks for the location.
     func noteLocation(_ outcome: Result<CurlResponse, CurlError>) {
+        let isElsewhere = origin?.text != ServiceOrigin(base: baseURL)?.text
         let isWrong =
             switch outcome {
-            case .success(let response): 300..<400 ~= response.status
-            case .failure(let failure): !failure.wasRequestSent && origin?.text != ServiceOrigin(base: baseURL)?.text
+            case .success(let response):
+                300..<400 ~= response.status || [404, 410, 421].contains(response.status)
+                    || isElsewhere && 500..<600 ~= response.status
+            case .failure: isElsewhere
             }
         if isWrong { origin = nil }
     }

@@ -54,6 +54,13 @@ struct AppServicesLogin: Sendable {
                 credential: refused)
         }
         let code = refused.code.map { " (\($0))" } ?? ""
+        guard !(kind.hasPendingAccounts && refused.code == "AuthError") else {
+            return IdentityError(
+                .credentialRefused, code: refused.code,
+                message: what + " was refused before\(code): its account was not confirmed; "
+                    + "\(AppServicesVerdict.confirmation), then log the user in by lanyard login or the admin API",
+                credential: refused)
+        }
         return IdentityError(
             .credentialRefused, code: refused.code,
             message: what
@@ -108,8 +115,11 @@ struct AppServicesLogin: Sendable {
         _ identity: IdentityFingerprint?,
         _ device: AppServicesDevice
     ) throws(IdentityError) {
-        let source = try Self.source(of: credential, content)
+        var source = try Self.source(of: credential, content)
         let kind = AppServicesLoginKind(of: source.credential.kind)
+        let form = kind.format.form
+        source.credential = source.credential.map { SecretText.content(of: $0, as: form) }
+        finding = source.credential.secret.flatMap { SecretText.finding(in: $0, as: form) } ?? source.finding
         if let secret = source.credential.secret, let defect = kind.format.defect(of: secret) {
             throw Self.unfit(defect, source.path, finding)
         }
@@ -117,9 +127,6 @@ struct AppServicesLogin: Sendable {
         worldReadable = source.worldReadable
         path = source.path
         fingerprint = guarded.flatMap { Self.fingerprint(source.credential, kind, identity, key: $0.key) }
-        let form = kind.format.form
-        source.credential = source.credential.map { SecretText.content(of: $0, as: form) }
-        finding = source.credential.secret.flatMap { SecretText.finding(in: $0, as: form) } ?? source.finding
         expiry = kind.format == .jwt ? source.credential.secret.flatMap { JWTClaims(of: $0)?.expiry } : nil
         secrets = source.credential.secret.map { [$0] } ?? []
         body = try Self.body(of: source, kind, device)
@@ -179,6 +186,8 @@ struct AppServicesLogin: Sendable {
         /// The secret's file; nil if there is none, or if the credential came by the admin API.
         var path: String?
         var worldReadable: String?
+        /// Of what was skipped, where it may have been meant.
+        var finding: String?
     }
 
     private static func source(
@@ -186,8 +195,6 @@ struct AppServicesLogin: Sendable {
     ) throws(IdentityError) -> Source {
         switch credential {
         case .given(let given): return Source(credential: given)
-        /// Of what was skipped, where it may have been meant.
-        var finding: String?
         case .configured(let login):
             guard let path = login.secretFile else { return Source(credential: .anonymous) }
             return try source(login, path, content)

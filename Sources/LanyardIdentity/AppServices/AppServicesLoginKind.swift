@@ -12,6 +12,9 @@ struct AppServicesLoginKind: Equatable, Sendable {
     var format = CredentialFormat.text
     /// One login at most can be made with such a credential.
     var isOneUse = false
+    /// A new account may wait for its confirmation. The service then refuses its login by `AuthError`, and a wrong password by
+    /// another code.
+    var hasPendingAccounts: Bool { provider == "local-userpass" }
     /// What else may be the reason if the service refuses the credential.
     var refusalHint: String?
 

@@ -22,8 +22,10 @@ enum AppServicesVerdict {
     /// - Parameters:
     ///   - secrets: what the request carried. An `error_code` with a piece of one is not shown.
     ///   - appID: the app of the request.
+    ///   - login: the kind of a login, by which one code means different things; nil: another call.
     static func error(
-        _ call: Call, _ response: CurlResponse, secrets: [Secret] = [], appID: String, now: WallTime
+        _ call: Call, _ response: CurlResponse, secrets: [Secret] = [], appID: String,
+        login: AppServicesLoginKind? = nil, now: WallTime
     ) -> IdentityError? {
         guard !(200..<300 ~= response.status) else { return nil }
         let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
@@ -33,10 +35,14 @@ enum AppServicesVerdict {
             "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
         var error = IdentityError(
             verdict, status: response.status, code: code,
-            message: message + remedy(verdict, response.status, code, appID: appID))
+            message: message + remedy(verdict, response.status, code, login, appID: appID))
         error.isServiceError = decoded?.hasError ?? false
         return error
     }
+
+    /// What an operator does about an account that waits for its confirmation.
+    static let confirmation =
+        "confirm it by the service's email or by lanyard account confirm (resend-confirmation sends another email)"
 
     /// The error that a missing or incomplete response stands for. The part that has arrived may have made a session.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
@@ -90,6 +96,10 @@ enum AppServicesVerdict {
     private static func note(_ decoded: TokenResponse, of call: Call, in error: inout IdentityError) {
         error.unusedRefreshToken = decoded.revocableToken
         error.hasMadeSession = call == .login && decoded.mayBelongToSession
+        // An operator ends it at the service.
+        if error.hasMadeSession, error.unusedRefreshToken == nil {
+            error.message += "; it brings no refresh token by which Lanyard could end the session that it has made"
+        }
     }
 
     private static func verdict(
@@ -108,15 +118,17 @@ enum AppServicesVerdict {
     }
 
     /// Distinguishes what the responses allow: a disabled user; a wrong credential or a deleted account (the same response for
-    /// both); a session that has ended (app-services.md 3.3).
+    /// both); an account that is not confirmed; a session that has ended (app-services.md 3.3).
     private static func remedy(
-        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, appID: String
+        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, _ login: AppServicesLoginKind?, appID: String
     ) -> String {
         switch verdict {
         case .credentialRefused where code == "UserDisabled":
             ": the user is disabled at the service; enable it, then log it in by the admin API"
         case .credentialRefused where code == "AuthProviderNotFound":
             ": it does not offer this kind of login; enable it at the service, or use another"
+        case .credentialRefused where login?.hasPendingAccounts == true && code == "AuthError":
+            ": the account is not confirmed yet; \(confirmation), then log it in by lanyard login or the admin API"
         case .sessionDead: ": the session was revoked or has ended, or its user was disabled or deleted"
         case .credentialRefused:
             ": the credential is wrong, or its account was deleted; check the credential and the account"
@@ -126,6 +138,18 @@ enum AppServicesVerdict {
         case .gone: ": it has ended; check base_url"
         case .transient where 300..<400 ~= status: ", a redirect that is not followed; check base_url"
         default: ""
+        }
+    }
+}
+
+extension IdentityError.Verdict {
+    /// Ends a session, or a credential's attempts, unless an operator does something.
+    var isForGood: Bool {
+        switch self {
+        case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp: true
+        case .transient, .unknownOutcome, .gone, .credentialUnavailable, .credentialDelayed, .accountInUse,
+            .callRefused:
+            false
         }
     }
 }

@@ -249,6 +249,8 @@ final class CurlTransfer {
             // itself, which would use a one-use refresh token twice.
             && set(CURLOPT_FRESH_CONNECT, 1)
             && set(CURLOPT_FORBID_REUSE, 1)
+            // libcurl would remember a name's addresses for a minute. A service that has moved would be taken for one that refuses.
+            && set(CURLOPT_DNS_CACHE_TIMEOUT, 0)
     }
 
     private func setTrust(_ trust: CurlTrust) -> Bool {

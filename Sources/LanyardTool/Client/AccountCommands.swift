@@ -81,7 +81,10 @@ struct AccountCommand: ParsableCommand {
             body.add("email", email)
             body.add("password", try Secrets.newPassword(passwordFile, of: email))
             try session.show("POST", path + "register", body: body.seal(), as: identity.output) { _ in
-                "\(email) is registered; log in: lanyard login NAME --email \(email)"
+                """
+                \(email) is registered. If the app wants a confirmation, give it first: lanyard account confirm takes the tokens of \
+                the service's email. Then log in: lanyard login NAME --email \(email)
+                """
             }
         }
     }

@@ -139,6 +139,32 @@ import Testing
         #expect(try await bench.calls("register") == registrations)
     }
 
+    @Test("an account that is not confirmed yet: register, the refusal and the log say what to do")
+    func pending() async throws {
+        let bench = try await Bench.start()
+        let new = "--identity corp --email new@example.com --password-file @password"
+        let registered = try await bench.run("account register \(new)")
+        #expect(registered.exit == .code(0), "\(registered.errors)")
+        #expect(registered.output.contains("lanyard account confirm"), "\(registered.output)")
+        let login = "login nina \(new)"
+        let refused = try await bench.run(login)
+        #expect(refused.exit == .code(77) && refused.output.isEmpty)
+        let words = refused.errors.joined(separator: " ")
+        #expect(words.contains("401 AuthError to the login: the account is not confirmed yet"), "\(words)")
+        #expect(words.contains("lanyard account confirm") && !words.contains("its account was deleted"), "\(words)")
+        let line = try await bench.lanyard.process.event("session.login.given_up")
+        #expect(line["error_code"].string == "AuthError", "\(line)")
+        // Another refusal keeps its own words.
+        let wrong = try await bench.run("login nina --identity corp --email new@example.com --password-file @wrong")
+        #expect(wrong.errors.joined().contains("InvalidPassword") && !wrong.errors.joined().contains("confirm"))
+        let mail = try await bench.emulator.control("GET", "/mails?email=new@example.com").array.last
+        try bench.folder.write("mailed", mail?["token"].string ?? "")
+        let id = mail?["token_id"].string ?? ""
+        let confirm = "account confirm --identity corp --token-id \(id) --email-token-file @mailed"
+        #expect(try await bench.run(confirm).exit == .code(0))
+        #expect(try await bench.run(login).exit == .code(0))
+    }
+
     @Test("several identities: the command asks for one by name, and an account of one is none of the other")
     func identities() async throws {
         let bench = try await Bench.start()
