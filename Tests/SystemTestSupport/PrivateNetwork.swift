@@ -25,11 +25,19 @@ final class PrivateNetwork: Sendable {
 
     /// Holds the sockets that reach into the namespace, too.
     let folder: TemporaryFolder
+    private let server: String
+    private let hasLoopbackV4: Bool
 
     /// - Parameters:
     ///   - hosts: entries of the hosts file, `localhost` among them if it is to be known.
     ///   - location: the `hostname` that the server names in an App Services location.
-    init(hosts: [String], location: String = "") throws {
+    ///   - server: the address that the server listens at; by default every IPv4 address of the namespace.
+    ///   - hasLoopbackV4: the namespace has 127.0.0.1.
+    init(
+        hosts: [String], location: String = "", server: String = "0.0.0.0", hasLoopbackV4: Bool = true
+    ) throws {
+        self.server = server
+        self.hasLoopbackV4 = hasLoopbackV4
         folder = try TemporaryFolder()
         try folder.write("nsswitch.conf", "hosts: files\n", mode: 0o644)
         try folder.write("hosts", hosts.map { $0 + "\n" }.joined(), mode: 0o644)
@@ -42,11 +50,12 @@ final class PrivateNetwork: Sendable {
     var launcher: [String] {
         let mounts = ["hosts", "nsswitch.conf"].map { "mount --bind \(folder.file($0)) /etc/\($0)" }
         let addresses = [Self.address, Self.linkLocalAddress].map { "ip address add \($0)/32 dev lo" }
-        let network = (["ip link set lo up"] + addresses).joined(separator: " && ")
+        let removal = hasLoopbackV4 ? [] : ["ip address del 127.0.0.1/8 dev lo"]
+        let network = (["ip link set lo up"] + removal + addresses).joined(separator: " && ")
         let commands = ([network] + mounts).joined(separator: " && ")
         return [
             "/usr/bin/unshare", "-n", "-m", "/bin/sh", "-c",
-            "\(commands) && exec /usr/bin/python3 -u \(folder.file("server.py")) \(folder.path) \(Self.port) \"$@\"",
+            "\(commands) && exec /usr/bin/python3 -u \(folder.file("server.py")) \(folder.path) \(server) \(Self.port) \"$@\"",
             "sh",
         ]
     }
@@ -61,9 +70,9 @@ final class PrivateNetwork: Sendable {
 
     /// Listens, then becomes the program; a child of it serves.
     private static let server = """
-        import ctypes, os, signal, sys
+        import ctypes, os, signal, socket, sys
         from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-        folder, port, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+        folder, host, port, command = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
             def answer(self):
@@ -82,7 +91,9 @@ final class PrivateNetwork: Sendable {
                 self.wfile.write(body)
             do_GET = do_POST = do_DELETE = answer
             def log_message(self, *arguments): pass
-        server = ThreadingHTTPServer(("0.0.0.0", port), Handler)
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        server = Server((host, port), Handler)
         if os.fork() == 0:
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)
             for descriptor in (0, 1, 2): os.dup2(os.open("/dev/null", os.O_RDWR), descriptor)

@@ -7,6 +7,8 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     case tcp(UInt16)
     /// 127.0.0.N, N from 2 on, for other servers at the same port.
     case loopback(UInt8, UInt16)
+    /// ::1; port 0 takes any free one.
+    case loopbackV6(UInt16)
     /// A unix socket's path, at most 107 bytes.
     case unix(String)
 
@@ -15,6 +17,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .tcp(let port): "127.0.0.1:\(port)"
         case .loopback(let number, let port): "127.0.0.\(number):\(port)"
+        case .loopbackV6(let port): "[::1]:\(port)"
         case .unix(let path): "unix:\(path)"
         }
     }
@@ -22,7 +25,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
     /// The TCP port; 0 for a unix path.
     package var port: UInt16 {
         switch self {
-        case .tcp(let port), .loopback(_, let port): port
+        case .tcp(let port), .loopback(_, let port), .loopbackV6(let port): port
         case .unix: 0
         }
     }
@@ -32,7 +35,7 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         if text.hasPrefix("unix:") {
             self = .unix(String(text.dropFirst(5)))
         } else if let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) {
-            self = .tcp(port)
+            self = text.hasPrefix("[") ? .loopbackV6(port) : .tcp(port)
         } else {
             throw TestFailure("no address: \(text)")
         }
@@ -43,6 +46,12 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         switch self {
         case .tcp(let port): return try Self.passLoopback(1, port, body)
         case .loopback(let number, let port): return try Self.passLoopback(number, port, body)
+        case .loopbackV6(let port):
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_port = port.bigEndian
+            address.sin6_addr = in6addr_loopback
+            return try Self.pass(&address, body)
         case .unix(let path):
             var address = sockaddr_un()
             address.sun_family = sa_family_t(AF_UNIX)
@@ -71,5 +80,11 @@ package enum RawEndpoint: Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    var family: CInt { if case .unix = self { AF_UNIX } else { AF_INET } }
+    var family: CInt {
+        switch self {
+        case .tcp, .loopback: AF_INET
+        case .loopbackV6: AF_INET6
+        case .unix: AF_UNIX
+        }
+    }
 }

@@ -53,6 +53,7 @@ package final class RawServer: Sendable {
             switch endpoint {
             case .tcp: .tcp(listener.localPort)
             case .loopback(let number, _): .loopback(number, listener.localPort)
+            case .loopbackV6: .loopbackV6(listener.localPort)
             case .unix: endpoint
             }
         let core = Core(listener: listener, requestsKeptMax: requestsKeptMax, script: script)

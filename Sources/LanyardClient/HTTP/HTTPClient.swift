@@ -77,8 +77,23 @@ package struct HTTPClient: Sendable {
 
     // MARK: Connecting
 
+    /// Tries the addresses in order.
     private func connected(until end: ContinuousClock.Instant) throws(HTTPClientError) -> OwnedDescriptor {
-        guard let target = socketAddress else { throw .notConnectable }
+        var failure = HTTPClientError.notConnectable
+        for (place, target) in socketAddresses.enumerated() {
+            do throws(HTTPClientError) {
+                return try connected(to: target, until: end)
+            } catch {
+                // That of a later address may only say that the machine has no such address.
+                if place == 0 { failure = error }
+            }
+        }
+        throw failure
+    }
+
+    private func connected(
+        to target: SocketAddress, until end: ContinuousClock.Instant
+    ) throws(HTTPClientError) -> OwnedDescriptor {
         let kind = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let raw = socket(target.family, kind, 0)
         guard raw >= 0 else { throw .notConnected(errno) }
@@ -101,17 +116,16 @@ package struct HTTPClient: Sendable {
     }
 
     /// A wildcard address is reached at the loopback address of its family.
-    private var socketAddress: SocketAddress? {
+    private var socketAddresses: [SocketAddress] {
         switch address {
-        case .unix(let path): return SocketAddress(path: path)
+        case .unix(let path): return SocketAddress(path: path).map { [$0] } ?? []
         // Only the service manager knows its address.
-        case .activated: return nil
-        case .tcp(_, port: 0): return nil
+        case .activated: return []
+        case .tcp(_, port: 0): return []
         case .tcp(let host, let port):
-            guard let bound = SocketAddress(host: host, port: port), bound.isWildcard else {
-                return SocketAddress(host: host, port: port)
-            }
-            return SocketAddress(host: bound.family == AF_INET ? "127.0.0.1" : "::1", port: port)
+            let known = SocketAddress.known(host: host, port: port)
+            guard let bound = known.first, bound.isWildcard else { return known }
+            return SocketAddress.known(host: bound.family == AF_INET ? "127.0.0.1" : "::1", port: port)
         }
     }
 

@@ -16,9 +16,9 @@ package enum AddressText {
         case name
     }
 
-    /// What `host` (v6 without brackets) reaches. `localhost` counts as loopback.
+    /// What `host` (v6 without brackets) reaches. A `LoopbackName` counts as loopback.
     package static func reach(_ host: String) -> Reach {
-        guard let address = literal(host) else { return host == "localhost" ? .loopback : .name }
+        guard let address = literal(host) else { return LoopbackName.matches(host) ? .loopback : .name }
         if address.isLoopback { return .loopback }
         if address.isMetadataService { return .linkLocal }
         return address.isWildcard ? .wildcard : .elsewhere
@@ -150,10 +150,10 @@ package enum AddressText {
         return a.family == b.family && (a == b || a.isWildcard || b.isWildcard)
     }
 
-    /// A v4 or v6 literal; nil for a name, `localhost` included.
+    /// A v4 or v6 literal; nil for a name, loopback names included.
     private static func literal(_ text: String) -> SocketAddress? {
         // C stops reading at a NUL and would ignore the rest.
-        text.utf8.contains(0) || text == "localhost" ? nil : SocketAddress(host: text, port: 0)
+        text.utf8.contains(0) || LoopbackName.matches(text) ? nil : SocketAddress(host: text, port: 0)
     }
 
     private static func isLetterOrDigit(_ byte: UInt8) -> Bool {

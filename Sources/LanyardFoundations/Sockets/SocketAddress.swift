@@ -7,9 +7,9 @@ package struct SocketAddress: Sendable, Equatable {
     /// In bytes.
     package private(set) var length: socklen_t = 0
 
-    /// A numeric address; nil if `host` is not numeric. `localhost` is 127.0.0.1.
+    /// A numeric address; nil if `host` is not numeric. A `LoopbackName` is 127.0.0.1.
     package init?(host: String, port: UInt16) {
-        let host = host == "localhost" ? "127.0.0.1" : host
+        let host = LoopbackName.matches(host) ? "127.0.0.1" : host
         var v4 = sockaddr_in()
         if inet_pton(AF_INET, host, &v4.sin_addr) == 1 {
             v4.sin_family = sa_family_t(AF_INET)
@@ -22,6 +22,12 @@ package struct SocketAddress: Sendable, Equatable {
         v6.sin6_family = sa_family_t(AF_INET6)
         v6.sin6_port = port.bigEndian
         set(v6)
+    }
+
+    /// The addresses of a numeric host or of a `LoopbackName`, in the order in which they are tried; empty for any other name.
+    package static func known(host: String, port: UInt16) -> [SocketAddress] {
+        let hosts = LoopbackName.matches(host) ? LoopbackName.addresses : [host]
+        return hosts.compactMap { SocketAddress(host: $0, port: port) }
     }
 
     /// nil if the path is longer than the kernel accepts (107 bytes) or holds a NUL.

@@ -74,10 +74,26 @@ package final class Resolver: Sendable {
     }
 
     /// Blocks for as long as the name servers take.
+    ///
+    /// Addresses of families that the machine's networks do not have are left out. Loopback addresses do not count as a
+    /// network (getaddrinfo(3)): a name without any other address is looked up again with all of its addresses.
     private static func lookUpBlocking(_ host: String) -> Result<[SocketAddress], UpstreamError> {
+        let reachable = lookUpBlocking(host, AI_ADDRCONFIG)
+        switch reachable {
+        case .success(let addresses) where !addresses.allSatisfy(\.isLoopback): return reachable
+        case .success, .failure(.nameNotFound): break
+        case .failure: return reachable
+        }
+        guard case .success(let all) = lookUpBlocking(host, 0), all.contains(where: \.isLoopback) else {
+            return reachable
+        }
+        return .success(all)
+    }
+
+    private static func lookUpBlocking(_ host: String, _ flags: CInt) -> Result<[SocketAddress], UpstreamError> {
         var hints = addrinfo()
         hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
-        hints.ai_flags = AI_ADDRCONFIG
+        hints.ai_flags = flags
         var list: UnsafeMutablePointer<addrinfo>?
         var code = getaddrinfo(host, nil, &hints, &list)
         if code != 0, DescriptorShortage.shared.isExhausted {

@@ -1,3 +1,4 @@
+import Glibc
 import LanyardFoundations
 import LanyardSettings
 
@@ -24,6 +25,12 @@ package enum UpstreamError: Error, Equatable, Sendable {
 }
 
 extension UpstreamError {
+    /// The machine has no address of this kind to connect from: that says nothing about the upstream.
+    var isMissingFamily: Bool {
+        guard case .refused(let code, _) = self else { return false }
+        return [EAFNOSUPPORT, EADDRNOTAVAIL, ENETUNREACH].contains(code)
+    }
+
     /// The address that the error is about, for the log.
     var address: SocketAddress? {
         switch self {
@@ -37,8 +44,8 @@ extension UpstreamError {
 }
 
 extension UpstreamSettings {
-    /// Why this address must not be connected to; nil: it may be. The check needs the address: a name, even
-    /// `localhost`, says nothing about it.
+    /// Why this address must not be connected to; nil: it may be. The check needs the address: a name says nothing
+    /// about it.
     func prohibition(of address: SocketAddress) -> UpstreamError? {
         if address.isMetadataService, !allowsLinkLocal { return .forbiddenAddress(address) }
         if case .tcp(_, _, tls: false) = endpoint, !allowsPlain, !address.isLoopback {

@@ -34,7 +34,7 @@ package final class UpstreamTarget: Sendable {
     package let trust: UpstreamTrust?
     private let state: Guarded<State>
     private let resolver: Resolver
-    /// Literal addresses and unix paths, which need no resolver.
+    /// Literal addresses, loopback names and unix paths, which need no resolver.
     private let fixed: [SocketAddress]?
     var hasName: Bool { fixed == nil }
 
@@ -56,7 +56,8 @@ package final class UpstreamTarget: Sendable {
         switch settings.endpoint {
         case .unix(let path): fixed = SocketAddress(path: path).map { [$0] } ?? []
         case .tcp(let host, let port, _):
-            fixed = host == "localhost" ? nil : SocketAddress(host: host, port: port).map { [$0] }
+            let addresses = SocketAddress.known(host: host, port: port)
+            fixed = addresses.isEmpty ? nil : addresses
         }
     }
 

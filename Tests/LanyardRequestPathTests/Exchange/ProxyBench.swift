@@ -57,6 +57,7 @@ final class ProxyBench: Sendable {
             plan.upstream.endpoint =
                 switch upstreamRelay?.endpoint ?? upstream.endpoint {
                 case .tcp(let port): .tcp(host: "127.0.0.1", port: port, tls: plan.hasTLS)
+                case .loopbackV6(let port): .tcp(host: "::1", port: port, tls: false)
                 case .loopback(let number, let port): .tcp(host: "127.0.0.\(number)", port: port, tls: false)
                 case .unix(let path): .unix(path: path)
                 }

@@ -89,7 +89,8 @@ import Testing
         let server = try RawServer()
         let bench = try ProxyBench(plan: {
             $0.usesUpstream = false
-            $0.upstream.endpoint = .tcp(host: "localhost", port: server.endpoint.port, tls: false)
+            // No address to Lanyard, and 127.0.0.1 to every resolver (inet_aton(3)).
+            $0.upstream.endpoint = .tcp(host: "127.1", port: server.endpoint.port, tls: false)
         })
         let statuses = try await withThrowingTaskGroup(of: Int.self) { group in
             for _ in 0..<20 { group.addTask { try await bench.ask(Self.get).status } }

@@ -83,7 +83,8 @@ struct TornExchangeTests {
         let reads = both || stream == .fromClient || stream == .fromUpstream ? tear : none
         let writes = both || stream == .toClient || stream == .toUpstream ? tear : none
         switch isClient ? bench.sides.listener : bench.sides.upstream {
-        case .tcp(let port), .loopback(_, let port): lanyard_tear_port(port, isClient ? 1 : 0, reads, writes)
+        case .tcp(let port), .loopback(_, let port), .loopbackV6(let port):
+            lanyard_tear_port(port, isClient ? 1 : 0, reads, writes)
         case .unix(let path): lanyard_tear_path(path, isClient ? 1 : 0, reads, writes)
         }
     }

@@ -80,22 +80,28 @@ import Testing
         #expect(try await waits() == 2)
     }
 
-    @Test("lookups of a name are counted by result, an address needs none")
+    @Test(
+        "lookups of a name are counted by result, an address and localhost need none",
+        .enabled("needs root and namespaces of its own") { MountNamespace.isPossible })
     func lookups() async throws {
         let upstream = try RawServer()
+        let hosts = try OwnHostsFile(["127.0.0.1 upstream.test"])
         let lanyard = try await LanyardProcess.start(
             """
             routes:
               - {name: address, match: {path: /address}, upstream: "http://\(upstream.endpoint)"}
-              - {name: name, match: {path: /name}, upstream: "http://localhost:\(upstream.endpoint.port)"}
+              - {name: local, match: {path: /local}, upstream: "http://localhost:\(upstream.endpoint.port)"}
+              - {name: name, match: {path: /name}, upstream: "http://upstream.test:\(upstream.endpoint.port)",
+                 unsafe_plain: true}
 
-            """, token: "t")
+            """, token: "t", launcher: hosts.launcher)
         try await lanyard.untilReady()
         func counts() async throws -> [Double?] {
             let page = try await Self.metrics(lanyard)
             return ["success", "failure", "timeout"].map { page["lanyard_dns_lookups_total", ["result": $0]] }
         }
         #expect(try await lanyard.get("/address").status == 200)
+        #expect(try await lanyard.get("/local").status == 200)
         #expect(try await counts() == [0, 0, 0])
         #expect(try await lanyard.get("/name").status == 200)
         let after = try await counts()
