@@ -5,6 +5,9 @@
 #include <arpa/nameser.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -36,6 +39,57 @@ uint64_t lanyard_tcp_received(int socket) {
     socklen_t length = sizeof info;
     if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length)) return 0;
     return info.tcpi_bytes_received;
+}
+
+/* The identity of a connection as its other end has it: 0, or -1 if it is none of TCP. */
+static int other_end(int socket, struct inet_diag_req_v2 *request) {
+    struct sockaddr_storage own = {0}, other = {0};
+    socklen_t length = sizeof own;
+    if (getsockname(socket, (struct sockaddr *)&own, &length)) return -1;
+    length = sizeof other;
+    if (getpeername(socket, (struct sockaddr *)&other, &length)) return -1;
+    request->sdiag_family = own.ss_family;
+    request->sdiag_protocol = IPPROTO_TCP;
+    request->idiag_states = -1;
+    request->id.idiag_cookie[0] = request->id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+    if (own.ss_family == AF_INET && other.ss_family == AF_INET) {
+        const struct sockaddr_in *left = (void *)&other, *right = (void *)&own;
+        memcpy(request->id.idiag_src, &left->sin_addr, sizeof left->sin_addr);
+        memcpy(request->id.idiag_dst, &right->sin_addr, sizeof right->sin_addr);
+        request->id.idiag_sport = left->sin_port;
+        request->id.idiag_dport = right->sin_port;
+        return 0;
+    }
+    if (own.ss_family == AF_INET6 && other.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *left = (void *)&other, *right = (void *)&own;
+        memcpy(request->id.idiag_src, &left->sin6_addr, sizeof left->sin6_addr);
+        memcpy(request->id.idiag_dst, &right->sin6_addr, sizeof right->sin6_addr);
+        request->id.idiag_sport = left->sin6_port;
+        request->id.idiag_dport = right->sin6_port;
+        return 0;
+    }
+    return -1;
+}
+
+int lanyard_is_peer_orphaned(int socket_) {
+    struct {
+        struct nlmsghdr head;
+        struct inet_diag_req_v2 body;
+    } request = {.head = {.nlmsg_len = sizeof request, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST}};
+    union {
+        struct nlmsghdr head;
+        char bytes[1024];
+    } reply;
+    if (other_end(socket_, &request.body)) return 0;
+    int diagnosis = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+    if (diagnosis < 0) return 0;
+    ssize_t count = -1;
+    /* The kernel replies within the call that sends. */
+    if (send(diagnosis, &request, sizeof request, 0) == sizeof request) count = recv(diagnosis, &reply, sizeof reply, 0);
+    close(diagnosis);
+    const struct inet_diag_msg *found = NLMSG_DATA(&reply.head);
+    if (count < (ssize_t)NLMSG_LENGTH(sizeof *found) || reply.head.nlmsg_type != SOCK_DIAG_BY_FAMILY) return 0;
+    return found->idiag_inode == 0;
 }
 
 int lanyard_take_read_lease(int descriptor) {

@@ -36,6 +36,10 @@ extension RequestPath {
         let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1, active: active) }
         served.withLock { $0 = made }
         for (index, tls) in listenerTLS { setTLS(tls, ofListener: index) }
+        // The shards share the sockets: one of them is enough.
+        if let shard = shards.first, let first = acceptors.first {
+            shard.loop.post { for acceptor in first { acceptor.applyKeepAlive() } }
+        }
         for (shard, routes) in zip(shards, made) {
             shard.loop.post {
                 for (index, capability) in capabilities { shard.setCapability(capability, ofListener: index) }

@@ -10,7 +10,7 @@ import Synchronization
 package final class RequestPath: TokenPublisher, DescriptorHolder {
     package let shards: [Shard]
     private let sockets: Guarded<[ListeningSocket]>
-    private let acceptors: [[Acceptor]]
+    let acceptors: [[Acceptor]]
     let context: ExchangeContext
     let resolver = Resolver()
     let names: UserNames
@@ -121,7 +121,10 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             shard.loop.start()
             shard.loop.post {
                 shard.activate(active)
-                for acceptor in shardAcceptors { acceptor.start() }
+                for acceptor in shardAcceptors {
+                    acceptor.applyKeepAlive()
+                    acceptor.start()
+                }
             }
         }
         for user in unconfiguredUsers { publish(.none(.userUnknown(wasRemoved: false)), for: user) }

@@ -17,6 +17,8 @@ package struct LimitSettings: Equatable, Sendable {
     /// A kept-alive client connection without a byte. Longer than clients keep idle connections (Go, hyper and cloudflared: 90 s): if
     /// both sides close at the same time, the client's next request can meet the close.
     package var idleTimeout = Duration.seconds(120)
+    /// Probes of TCP connections without traffic, of clients and upstreams.
+    package var keepAlive = KeepAliveSettings()
     /// Requests that wait for a token or an upstream connection, all users and routes together (503 `overloaded` beyond).
     package var parkedRequestsMax = 1024
     /// All buffers of all shards together.

@@ -9,6 +9,8 @@ struct KernelSocket {
     let sendQueue: Int
     /// Some process holds it; what the kernel itself brings to an end belongs to none.
     let isOwned: Bool
+    /// Seconds until the kernel probes the other side; nil: no such timer runs.
+    let secondsToProbe: Double?
 
     /// The end with these two ports, without a remote one the listener; nil if there is none.
     static func find(local: UInt16, remote: UInt16?) throws -> KernelSocket? {
@@ -24,7 +26,11 @@ struct KernelSocket {
             let words = String(cString: text).split(separator: " ")
             guard words.count > 9 else { continue }
             let queues = words[4].split(separator: ":").map { Int($0, radix: 16) ?? 0 }
-            return KernelSocket(receiveQueue: queues[1], sendQueue: queues[0], isOwned: words[9] != "0")
+            // The kind of the timer, 2 for probes, and its time in hundredths of a second.
+            let timer = words[5].split(separator: ":")
+            return KernelSocket(
+                receiveQueue: queues[1], sendQueue: queues[0], isOwned: words[9] != "0",
+                secondsToProbe: timer[0] == "02" ? Int(timer[1], radix: 16).map { Double($0) / 100 } : nil)
         }
         return nil
     }

@@ -135,9 +135,13 @@ final class Wire: @unchecked Sendable {
 
     /// The port of our end.
     var localPort: UInt16 { socket.localPort }
+    /// The port of the other side's end.
+    var remotePort: UInt16 { socket.remotePort }
 
     /// Ends our direction.
     func halfClose() { socket.halfClose() }
+    /// Ends the connection without a word to the other side.
+    func vanish() throws { try socket.vanish() }
     /// Ends the connection in order; unread input makes it a reset.
     func close() { socket.close() }
     /// Ends the connection with a reset.

@@ -91,12 +91,25 @@ package final class RawSocket: Sendable {
 
     /// The bound port.
     package var localPort: UInt16 {
-        var address = sockaddr_in()
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        // The port is at the same place in an IPv4 address.
+        var address = sockaddr_in6()
+        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
         _ = withUnsafeMutablePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
         }
-        return UInt16(bigEndian: address.sin_port)
+        return UInt16(bigEndian: address.sin6_port)
+    }
+
+    /// The port of the peer's end.
+    package var remotePort: UInt16 {
+        var address = sockaddr_in6()
+        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+        use { descriptor in
+            _ = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &length) }
+            }
+        }
+        return UInt16(bigEndian: address.sin6_port)
     }
 
     /// The next connection; nil: the listener is closed or the patience is exhausted. If the process has no descriptor left, the connection
@@ -219,6 +232,24 @@ package final class RawSocket: Sendable {
 
     /// Ends the sending side. The peer sees the end of the stream and can still respond.
     package func halfClose() { use { _ = shutdown($0, CInt(SHUT_WR)) } }
+
+    /// Ends the connection without a word to the peer, as a machine does that loses its power (TCP_REPAIR, tcp(7)). The
+    /// peer's next packet gets a reset, as from a machine that has come back.
+    ///
+    /// - Throws: the machine does not permit it.
+    package func vanish() throws {
+        let code = use { descriptor -> CInt in
+            // TCP_REPAIR, and TCP_REPAIR_QUEUE with the queue of what is sent: no further packet goes out.
+            for (option, value) in [(CInt(19), CInt(1)), (20, 2)] {
+                var value = value
+                let size = socklen_t(MemoryLayout<CInt>.size)
+                if setsockopt(descriptor, CInt(IPPROTO_TCP), option, &value, size) != 0 { return errno }
+            }
+            return 0
+        }
+        guard code == 0 else { throw TestFailure("TCP_REPAIR: errno \(code.map(String.init) ?? "none")") }
+        close()
+    }
 
     /// Reads no byte from now on. On a unix socket the peer notices at its next write.
     package func refuseInput() { use { _ = shutdown($0, CInt(SHUT_RD)) } }

@@ -41,6 +41,10 @@ int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *
    say. */
 uint64_t lanyard_tcp_received(int socket);
 
+/* Whether the other end of a TCP connection is a socket of this network namespace that no process holds (sock_diag(7)): 1, else 0. What
+ * the kernel does not know or does not tell counts as held. */
+int lanyard_is_peer_orphaned(int socket);
+
 /* Takes a read lease (fcntl(2), F_SETLEASE) on a file that is open for reading only: 0 if no process has it open for writing. Until the
  * descriptor is closed, an open for writing then waits. -1 with errno otherwise: EAGAIN, a process writes it; EACCES, it belongs to
  * another account; EINVAL, its file system has no leases. The signal about a waiting writer is SIGURG, which is ignored. The default,

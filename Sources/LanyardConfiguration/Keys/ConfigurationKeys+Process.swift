@@ -53,6 +53,14 @@ extension ConfigurationKeys {
             "A whole request head, from its first byte; 408 beyond."),
         .init("limits.idle_timeout", .value(.duration(moment)), "120s", "A kept-alive client without a byte."),
         .init(
+            "limits.keepalive_idle", .value(.duration(probing)), or: ["none"], "30s",
+            "A TCP connection of a client or an upstream without a byte; then the kernel probes it. Whole seconds."),
+        .init(
+            "limits.keepalive_interval", .value(.duration(probing)), "10s", "Between two probes. Whole seconds."),
+        .init(
+            "limits.keepalive_probes_max", .value(.integer(1...100)), "3",
+            "Probes without a reply; then the peer is gone, and its connection ends."),
+        .init(
             "limits.parked_requests_max", .value(.integer(0...1_000_000)), "1024",
             "Requests that wait for a token or an upstream connection; 503 `overloaded` beyond."),
         .init(

@@ -20,6 +20,8 @@ package enum ConfigurationKeys {
 
     static let moment = Duration.milliseconds(1)...Duration.seconds(86_400)
     static let momentOrZero = Duration.zero...Duration.seconds(86_400)
+    /// What the kernel takes (tcp(7)).
+    static let probing = Duration.seconds(1)...Duration.seconds(9 * 3600)
     static let long = Duration.seconds(1)...Duration.seconds(365 * 86_400)
 
     private static let listening: [ConfigurationKey] = [

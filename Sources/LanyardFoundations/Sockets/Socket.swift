@@ -95,6 +95,31 @@ package enum Socket {
         setsockopt(descriptor, CInt(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &bytesMax, socklen_t(MemoryLayout<CInt>.size))
     }
 
+    /// Has the kernel probe the other side of a TCP connection without traffic (tcp(7)). One that does not reply to
+    /// `probesMax` probes has failed. The connections of a listener inherit it.
+    ///
+    /// - Parameters:
+    ///   - idle: seconds without a byte before the first probe.
+    ///   - interval: seconds between two probes.
+    package static func setKeepAlive(_ descriptor: CInt, idle: CInt, interval: CInt, probesMax: CInt) {
+        set(TCP_KEEPIDLE, of: CInt(IPPROTO_TCP), idle, descriptor)
+        set(TCP_KEEPINTVL, of: CInt(IPPROTO_TCP), interval, descriptor)
+        set(TCP_KEEPCNT, of: CInt(IPPROTO_TCP), probesMax, descriptor)
+        set(SO_KEEPALIVE, of: SOL_SOCKET, 1, descriptor)
+    }
+
+    /// Ends the probes.
+    package static func endKeepAlive(_ descriptor: CInt) { set(SO_KEEPALIVE, of: SOL_SOCKET, 0, descriptor) }
+
+    private static func set(_ option: CInt, of level: CInt, _ value: CInt, _ descriptor: CInt) {
+        var value = value
+        setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<CInt>.size))
+    }
+
+    /// Whether the socket at the other end of a TCP connection belongs to no process any more. Only the kernel of this
+    /// network namespace says so (sock_diag(7)): false for a peer elsewhere.
+    package static func isPeerOrphaned(_ descriptor: CInt) -> Bool { lanyard_is_peer_orphaned(descriptor) == 1 }
+
     /// Closing will reset the connection, so the other side cannot mistake its end for an orderly one.
     package static func setResetOnClose(_ descriptor: CInt) {
         var option = linger(l_onoff: 1, l_linger: 0)

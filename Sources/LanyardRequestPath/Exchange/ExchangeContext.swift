@@ -28,6 +28,8 @@ package final class ExchangeContext: Sendable {
     let handshakeLog = RefusalLog.throttles(of: HandshakeResult.allCases.map(\.rawValue))
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
+    /// Probes of quiet connections.
+    let keepAlive: KeepAlivePolicy
 
     package init(limits: LimitSettings, names: UserNames, instance: UInt32, shardCount: Int) {
         self.names = names
@@ -39,6 +41,7 @@ package final class ExchangeContext: Sendable {
         arrivals = ClientArrivals(shardCount: shardCount)
         parked = SharedLimit(limits.parkedRequestsMax)
         buffers = BufferBudget(limits.bufferBytesMax)
+        keepAlive = KeepAlivePolicy(limits.keepAlive)
     }
 
     /// Sets other limits. What is taken stays taken: a lower limit ends nothing, and admits nothing until it is undercut.
@@ -47,6 +50,7 @@ package final class ExchangeContext: Sendable {
         peers.setMax(limits.connectionsPerPeerMax)
         parked.setMax(limits.parkedRequestsMax)
         buffers.setMax(limits.bufferBytesMax)
+        keepAlive.set(limits.keepAlive)
     }
 
     /// The user's name for a problem. Takes a lock, so not for every request.

@@ -248,7 +248,7 @@ package final class Shard: @unchecked Sendable {
             former?.pools.first { $0.target === target }
                 ?? UpstreamPool(
                     target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: tls,
-                    idle: idleConnections, counters: counters.connections)
+                    idle: idleConnections, counters: counters.connections, keepAlive: context.keepAlive)
         }
         return ShardRoutes(configuration, pools: pools, counters: counters, active: active)
     }

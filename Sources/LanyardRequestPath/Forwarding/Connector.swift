@@ -48,6 +48,8 @@ package final class Connector: Watcher, @unchecked Sendable {
     private var attempts: [ConnectedStream] = []
     private var completion: Completion?
     private var failure = UpstreamError.nameNotFound
+    /// An address has failed.
+    private var hasFailure = false
     private let overallDeadline: Instant
     private var nextAttemptAt = Instant.never
     private lazy var deadline = Deadline(of: self)
@@ -107,9 +109,12 @@ package final class Connector: Watcher, @unchecked Sendable {
         if attempts.isEmpty { finish(.failure(failure)) } else { armDeadline() }
     }
 
-    /// A failure of TLS says more than that of another address, which may not even respond.
+    /// A failure of TLS says more than that of another address, which may not even respond. That of an address for which
+    /// the machine has no address of its own says least.
     private func note(_ failure: UpstreamError) {
         if case .tls = self.failure { return }
+        if hasFailure, failure.isMissingFamily { return }
+        hasFailure = true
         self.failure = failure
     }
 
@@ -118,13 +123,16 @@ package final class Connector: Watcher, @unchecked Sendable {
     private func startAttempt(_ address: SocketAddress) -> AttemptStart {
         let kind = CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue) | CInt(SOCK_CLOEXEC.rawValue)
         let raw = DescriptorShortage.shared.open { socket(address.family, kind, 0) }
-        guard raw >= 0 else { return .failed(.local(errno)) }
+        guard raw >= 0 else {
+            return .failed(errno == EAFNOSUPPORT ? .refused(errno, at: address) : .local(errno))
+        }
         let attempt = ConnectedStream(
             taking: OwnedDescriptor(taking: raw), to: address, budget: resources.buffers,
             deadlineAt: loop.now + settings.timeouts.connect)
         if address.family != AF_UNIX {
             Socket.setNoDelay(raw)
             Socket.limitUnsent(raw)
+            resources.keepAlive.apply(to: raw)
         }
         if address.withPointer({ connect(raw, $0, $1) }) == 0 {
             attempt.isConnected = true

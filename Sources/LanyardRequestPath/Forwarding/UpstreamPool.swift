@@ -43,6 +43,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     struct Resources {
         let buffers: BufferBudget
         let tls: TLSWorkspace
+        var keepAlive = KeepAlivePolicy()
     }
 
     /// Waiters that are served in one run: if each connection fails at once, other work of the shard must get its turn.
@@ -83,15 +84,16 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///   - tls: memory of all TLS sessions of the shard.
     ///   - idle: the idle connections of all pools of the shard.
     ///   - counters: of the route and the shard.
+    ///   - keepAlive: probes of quiet connections.
     package init(
         target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
         tls: TLSWorkspace = TLSWorkspace(), idle: IdleConnections = IdleConnections(),
-        counters: UpstreamCounters = UpstreamCounters()
+        counters: UpstreamCounters = UpstreamCounters(), keepAlive: KeepAlivePolicy = KeepAlivePolicy()
     ) {
         self.target = target
         self.loop = loop
         self.parked = parked
-        resources = Resources(buffers: buffers, tls: tls)
+        resources = Resources(buffers: buffers, tls: tls, keepAlive: keepAlive)
         idleOfShard = idle
         self.counters = counters
         super.init()

@@ -37,6 +37,11 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         super.init()
     }
 
+    /// Has the clients of the socket that are accepted from now on probed as the configuration says.
+    package func applyKeepAlive() {
+        if isTCP, let socket { shard.context.keepAlive.apply(to: socket.raw) }
+    }
+
     /// Begins to accept.
     package func start() {
         guard let socket, watch == nil else { return }

@@ -24,10 +24,11 @@ package final class ListeningSocket: Sendable {
     package init(_ settings: ListenerSettings) throws(SystemError) {
         switch settings.address {
         case .tcp(let host, let port):
-            guard let wanted = SocketAddress(host: host, port: port) else {
+            let known = SocketAddress.known(host: host, port: port)
+            guard let wanted = known.first, let last = known.last else {
                 throw SystemError(.configuration, .malformed, "binding \(settings.address): not a numeric address")
             }
-            descriptor = try Self.open(wanted, "binding \(settings.address)")
+            descriptor = try Self.open(wanted, otherwise: last, "binding \(settings.address)")
             let raw = descriptor.raw
             let bound = SocketAddress { getsockname(raw, $0, $1) == 0 } ?? wanted
             address = .tcp(host: bound.host, port: bound.port)
@@ -68,6 +69,7 @@ package final class ListeningSocket: Sendable {
             address = .unix(path: bound.path)
             port = nil
         } else {
+            KeepAlivePolicy().apply(to: raw)
             address = .tcp(host: bound.host, port: bound.port)
             port = bound.port
         }
@@ -85,12 +87,28 @@ package final class ListeningSocket: Sendable {
     /// The descriptor, borrowed.
     package var raw: CInt { descriptor.raw }
 
+    /// - Parameter other: bound if the machine lacks the first address: a loopback name has two.
+    private static func open(
+        _ address: SocketAddress, otherwise other: SocketAddress, _ doing: String
+    ) throws(SystemError) -> OwnedDescriptor {
+        do throws(SystemError) {
+            return try open(address, doing)
+        } catch {
+            guard other != address, [.system(EADDRNOTAVAIL), .system(EAFNOSUPPORT)].contains(error.kind) else {
+                throw error
+            }
+            return try open(other, doing)
+        }
+    }
+
     private static func open(_ address: SocketAddress, _ doing: String) throws(SystemError) -> OwnedDescriptor {
         let socket = try make(address.family, doing)
         let raw = socket.raw
         var one: CInt = 1
         setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<CInt>.size))
         Socket.limitUnsent(raw)
+        // Those of data have keys, which follow.
+        KeepAlivePolicy().apply(to: raw)
         // Otherwise `::` accepts v4 connections too, and no other listener can bind `0.0.0.0` at the same port
         // (ipv6(7)).
         if address.family == AF_INET6,

@@ -34,6 +34,11 @@ package struct ByteStream: ~Copyable {
     private var kernelBytes = 0
     /// Bytes that the socket has taken since the connection was opened. Only differences have a meaning.
     package private(set) var taken: UInt64 = 0
+    /// Acknowledged bytes at the last `hasStalled`; nil: all were acknowledged.
+    private var acknowledgedAtCheck: UInt64?
+    /// Calls of `hasStalled` since then that found the same.
+    private var unchangedChecks = 0
+    private var knownAsTCP: Bool?
     /// A read may bring something.
     package private(set) var canRead = false
     private var canWrite = true
@@ -342,7 +347,45 @@ package struct ByteStream: ~Copyable {
         return before == 0 || kernelBytes < before ? .shrunk : .unchanged
     }
 
+    /// Whether the other side's kernel has acknowledged no byte between the last three calls, although some were on
+    /// their way: its machine is gone, or it has no room because nothing is read. TCP only, where a kernel acknowledges
+    /// what its process has not read yet.
+    ///
+    /// `TCP_USER_TIMEOUT` would not do: it also ends connections whose other side reads in small steps.
+    package mutating func hasStalled() -> Bool {
+        let unacknowledged = isTCP ? Socket.unsentBytes(descriptor) : 0
+        guard unacknowledged > 0 else {
+            acknowledgedAtCheck = nil
+            return false
+        }
+        let acknowledged = taken &- UInt64(unacknowledged)
+        unchangedChecks = acknowledgedAtCheck == acknowledged ? unchangedChecks + 1 : 0
+        acknowledgedAtCheck = acknowledged
+        return unchangedChecks >= 2
+    }
+
+    /// Bytes were unacknowledged at the last `hasStalled`.
+    package var awaitsAcknowledgement: Bool { acknowledgedAtCheck != nil }
+
     // MARK: The socket
+
+    /// A TCP connection: not a unix socket. Asks the kernel once.
+    package var isTCP: Bool {
+        mutating get {
+            if let knownAsTCP { return knownAsTCP }
+            let descriptor = self.descriptor
+            let own = SocketAddress(filledBy: { getsockname(descriptor, $0, $1) == 0 })
+            let isTCP = own.map { $0.family != AF_UNIX } ?? false
+            knownAsTCP = isTCP
+            return isTCP
+        }
+    }
+
+    /// The other side has ended its direction: from now on it is probed often.
+    func probeOften(by policy: KeepAlivePolicy) { policy.probeOften(descriptor) }
+
+    /// The other side's socket is one of this machine that no process holds any more.
+    var isPeerOrphaned: Bool { Socket.isPeerOrphaned(descriptor) }
 
     /// The pending error of the socket; 0 is none.
     package var pendingError: CInt { Socket.pendingError(descriptor) }

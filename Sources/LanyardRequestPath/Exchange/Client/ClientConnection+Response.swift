@@ -228,7 +228,7 @@ extension ClientConnection {
     private func updateRelayTimeout() {
         guard exchange.response == .relaying, let route = intake.route else { return }
         if !stream.isFlushed { return beginWriteTimeout() }
-        if let idle = timeouts(route).responseIdle { setOutbound(idle) } else { clearOutbound() }
+        awaitResponseBytes(timeouts(route).responseIdle)
     }
 
     var writeTimeout: Duration { intake.route.map { timeouts($0).write } ?? closing.writeTimeout }

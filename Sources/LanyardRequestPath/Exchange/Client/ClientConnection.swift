@@ -76,6 +76,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     private let inboundDeadline = Deadline()
     /// Deadline for the token, the response, and the client's reading of it.
     private let outboundDeadline = Deadline()
+    /// Deadline for the examination of a client that has ended its direction; nil: none has begun.
+    private var endDeadline: Deadline?
+    /// The client's end of its direction is known, and `endDeadline` is set if it needs one.
+    private var isEndWatched = false
+    /// When the silence of the upstream ends the response.
+    private var responseIdleAt = Instant.never
+    /// When the client must have acknowledged some of the response's bytes; `.never`: no byte was sent since the last
+    /// check.
+    private var stallCheckAt = Instant.never
 
     // The current exchange and its parts.
     var exchange = Exchange(RequestHead())
@@ -130,6 +139,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         }
         if readiness.contains(.write), !stream.isFlushed { flush() }
         pump()
+        if stream.hasEnded, phase == .exchange, !isEndWatched { watchEnd() }
     }
 
     package override func resume() {
@@ -139,7 +149,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     package override func due(_ deadline: Deadline) {
-        if deadline === inboundDeadline { inboundDue() } else { outboundDue() }
+        if deadline === inboundDeadline {
+            inboundDue()
+        } else if deadline === outboundDeadline {
+            outboundDue()
+        } else {
+            endDue()
+        }
     }
 
     package func upstreamReady(_ connection: UpstreamConnection) {
@@ -195,6 +211,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .exchange where upstream.isParked: tokenWaitTimedOut()
         case .exchange where !stream.isFlushed: clientWriteTimedOut()
         case .exchange where isPaused: awaitUpstreamAnew()
+        case .exchange where exchange.response == .relaying && shard.loop.now < responseIdleAt: checkAcknowledgements()
         case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
         case .flushing: clientWriteTimedOut()
         // The end of a response is queued; its request is over.
@@ -208,7 +225,42 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         guard let route = intake.route else { return }
         let timeouts = timeouts(route)
         if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }
-        if let idle = timeouts.responseIdle { setOutbound(idle) }
+        awaitResponseBytes(timeouts.responseIdle)
+    }
+
+    /// All bytes of the response so far are with the kernel: the upstream's next byte is due within `idle`, and the
+    /// client's acknowledgement within the write timeout.
+    func awaitResponseBytes(_ idle: Duration?) {
+        let now = shard.loop.now
+        responseIdleAt = idle.map { now + $0 } ?? .never
+        if stallCheckAt == .never { stallCheckAt = now + writeTimeout / 2 }
+        shard.loop.set(outboundDeadline, at: min(responseIdleAt, stallCheckAt))
+    }
+
+    /// A client whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
+    /// (http-rules.md 9.5). It has at least the whole write timeout, and half of it more at most.
+    private func checkAcknowledgements() {
+        if stream.hasStalled() { return abandon() }
+        stallCheckAt = stream.awaitsAcknowledgement ? shard.loop.now + writeTimeout / 2 : .never
+        shard.loop.set(outboundDeadline, at: min(responseIdleAt, stallCheckAt))
+    }
+
+    // MARK: A client that has ended its direction
+
+    /// The client still reads, or its process is gone: its kernel does not tell for a minute (http-rules.md 9.5).
+    private func watchEnd() {
+        isEndWatched = true
+        guard let interval = shard.context.keepAlive.examinationInterval, stream.isTCP else { return }
+        stream.probeOften(by: shard.context.keepAlive)
+        let deadline = Deadline(of: self)
+        endDeadline = deadline
+        shard.loop.set(deadline, at: shard.loop.now + interval.first)
+    }
+
+    private func endDue() {
+        guard let endDeadline, let interval = shard.context.keepAlive.examinationInterval else { return }
+        if phase == .exchange, stream.isPeerOrphaned { return abandon() }
+        shard.loop.set(endDeadline, at: shard.loop.now + interval.next)
     }
 
     /// Begins the write timeout: the client must take some bytes within it.
@@ -253,6 +305,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     func nextRequest() {
         phase = .waiting
         closing.setWriteTimeout(writeTimeout)
+        stallCheckAt = .never
         intake.endRequest(in: shard)
         upstream.endRequest()
         if stream.isFlushed { return beginIdleTimeout() }
@@ -310,6 +363,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         phase = .closed
         shard.loop.drop(inboundDeadline)
         shard.loop.drop(outboundDeadline)
+        if let endDeadline { shard.loop.drop(endDeadline) }
         intake.releaseBuffer(to: shard)
         stream.close(on: shard.loop)
         shard.remove(self)

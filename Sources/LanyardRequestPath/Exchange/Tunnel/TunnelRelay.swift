@@ -16,6 +16,9 @@ final class TunnelRelay {
     private let shard: Shard
     private var machine: Tunnel
     private var isOver = false
+    private let writeTimeout: Duration
+    /// When a side must have acknowledged some of its bytes; `.never`: no byte was sent since the last check.
+    private var stallCheckAt = Instant.never
     /// Bytes that were sent to the client or queued for it.
     private(set) var clientBytes = 0
 
@@ -25,6 +28,7 @@ final class TunnelRelay {
         self.upstream = upstream
         shard = client.shard
         machine = Tunnel(limits, at: client.shard.loop.now)
+        writeTimeout = limits.writeTimeout
         upstream.stream.restartProgress()
     }
 
@@ -53,18 +57,35 @@ final class TunnelRelay {
             left -= moved
         }
         guard !isOver else { return }
-        client.setInbound(at: machine.deadline)
+        armDeadline()
         if left <= 0 { shard.loop.resumeLater(client) }
     }
 
+    private func armDeadline() { client.setInbound(at: min(machine.deadline, stallCheckAt)) }
+
     /// The deadline has passed.
     func due() {
+        if shard.loop.now >= stallCheckAt { checkAcknowledgements() }
+        if !isOver, shard.loop.now >= machine.deadline { machineDue() }
+        if !isOver { armDeadline() }
+    }
+
+    /// A side whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
+    /// (http-rules.md 9.5). It has at least the whole write timeout, and half of it more at most.
+    private func checkAcknowledgements() {
+        stallCheckAt = .never
+        for side in Tunnel.Side.allCases where !isOver {
+            if withStream(of: side, { $0.hasStalled() }) { return perform(.close(.stuck)) }
+            if withStream(of: side, { $0.awaitsAcknowledgement }) { stallCheckAt = shard.loop.now + writeTimeout / 2 }
+        }
+    }
+
+    private func machineDue() {
         if client.isPaused { machine.paused(until: shard.loop.now) }
         for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
             machine.madeProgress(side, at: shard.loop.now)
         }
         perform(machine.due(at: shard.loop.now))
-        if !isOver { client.setInbound(at: machine.deadline) }
     }
 
     // MARK: Sending
@@ -95,6 +116,7 @@ final class TunnelRelay {
             stream.restartProgress()
             return stream.queuedBytes
         }
+        if stallCheckAt == .never { stallCheckAt = shard.loop.now + writeTimeout / 2 }
         perform(machine.wrote(to: side, waiting: waiting, at: shard.loop.now))
     }
 
