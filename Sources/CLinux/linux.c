@@ -124,6 +124,12 @@ int lanyard_argument_count(void) { return argument_count; }
 
 const char *lanyard_argument(int index) { return arguments[index]; }
 
+void lanyard_resolver_searches(_Bool searches) {
+    unsigned long options = RES_DNSRCH | RES_DEFNAMES;
+    if (searches) _res.options |= options;
+    else _res.options &= ~options;
+}
+
 char *const *lanyard_environment(void) { return environ; }
 
 void lanyard_wipe(void *bytes, size_t count) { explicit_bzero(bytes, count); }

@@ -139,10 +139,10 @@ package struct RoutePreview: Sendable {
         for scheme in ["http://", "https://"] where url.lowercased().hasPrefix(scheme) {
             let rest = url.dropFirst(scheme.utf8.count)
             let end = rest.firstIndex { "/?#".contains($0) } ?? rest.endIndex
-            guard let (_, port) = AddressText.hostAndPort(String(rest[..<end])) else {
+            guard let found = AddressText.hostAndPort(String(rest[..<end])) else {
                 throw .unusable("\(rest[..<end].debugDescription) is not a host, host:port, [v6] or [v6]:port")
             }
-            let wanted = port ?? (scheme == "https://" ? 443 : 80)
+            let wanted = found.port ?? (scheme == "https://" ? 443 : 80)
             let listener = configuration.listeners.firstIndex { listener in
                 if case .tcp(_, wanted) = listener.address { true } else { false }
             }

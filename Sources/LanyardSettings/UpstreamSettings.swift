@@ -2,7 +2,7 @@
 package struct UpstreamSettings: Equatable, Sendable {
     /// Where connections are made to.
     package enum Endpoint: Equatable, Hashable, Sendable {
-        /// A name or address literal (v6 without brackets) and a port; `tls` for `https:`.
+        /// A name or address literal in canonical form (v6 without brackets) and a port; `tls` for `https:`.
         case tcp(host: String, port: UInt16, tls: Bool)
         case unix(path: String)
     }
@@ -26,7 +26,6 @@ package struct UpstreamSettings: Equatable, Sendable {
         package init() {}
     }
 
-    /// Where connections are made to.
     /// `tls:` of a route. Without effect unless the endpoint speaks TLS.
     package struct TLS: Equatable, Sendable {
         /// Authorities that are trusted, PEM; nil: the system's.
@@ -41,11 +40,14 @@ package struct UpstreamSettings: Equatable, Sendable {
         package init() {}
     }
 
+    /// Where connections are made to.
     package var endpoint: Endpoint
     /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
     package var authority: String
-    /// How long each step may take.
+    /// The name of the URL ends with the dot of the root: it is looked up as it is, without a search list.
+    package var isFullyQualified = false
     package var tls = TLS()
+    /// How long each step may take.
     package var timeouts = Timeouts()
     /// Connections to this upstream, all shards together.
     package var connectionsMax = 1024
@@ -55,6 +57,12 @@ package struct UpstreamSettings: Equatable, Sendable {
     package var allowsPlain = false
     /// How long resolved addresses are used.
     package var dnsRefresh = Duration.seconds(30)
+
+    /// The name for the resolver: one that is fully qualified ends with a dot. Empty for a unix socket.
+    package var lookupName: String {
+        guard case .tcp(let host, _, _) = endpoint else { return "" }
+        return isFullyQualified ? host + "." : host
+    }
 
     package init(endpoint: Endpoint, authority: String) {
         self.endpoint = endpoint

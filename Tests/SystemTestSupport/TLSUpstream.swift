@@ -14,7 +14,7 @@ final class TLSUpstream: Sendable {
 
     /// - Parameters:
     ///   - mode: `1.2` speaks TLS 1.2 only; `demand` demands a client certificate of the authority; `late` closes each connection after one
-    ///     response; `plain` speaks no TLS.
+    ///     response; `later` demands a client certificate for the path `/later`, after the handshake; `plain` speaks no TLS.
     static func start(
         _ issued: TestAuthority.Issued = authority.issue(), mode: String = ""
     ) async throws -> TLSUpstream {
@@ -50,9 +50,27 @@ final class TLSUpstream: Sendable {
         context.load_cert_chain(folder + "/leaf.pem", folder + "/leaf.key")
         context.set_alpn_protocols(["http/1.1"])
         if "1.2" in mode: context.maximum_version = ssl.TLSVersion.TLSv1_2
+        names = {}
+        context.sni_callback = lambda tls, name, _: names.__setitem__(tls, name)
+        if "later" in mode:
+            context.load_verify_locations(folder + "/ca.pem")
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.post_handshake_auth = True
         if "demand" in mode:
             context.load_verify_locations(folder + "/ca.pem")
             context.verify_mode = ssl.CERT_REQUIRED
+
+        # The request for the certificate goes out with the interim response. Reading processes what the client sends for it.
+        def late_certificate(tls):
+            tls.verify_client_post_handshake()
+            tls.sendall(b"HTTP/1.1 102 Processing\\r\\n\\r\\n")
+            tls.settimeout(0.05)
+            while not tls.getpeercert():
+                try:
+                    if tls.recv(1) == b"": return b"ended"
+                except TimeoutError: pass
+            tls.settimeout(None)
+            return tls.getpeercert()["serialNumber"].encode()
 
         def answer(tls, file, peer):
             line = file.readline().decode()
@@ -76,6 +94,8 @@ final class TLSUpstream: Sendable {
             elif path == "/certificate": text = tls.getpeercert()["serialNumber"].encode()
             # An identity service's location of an app.
             elif path.endswith("/location"): text = b'{"hostname": ""}'
+            elif path == "/name": text = f"{names.get(tls)} {fields['host']}".encode()
+            elif path == "/later": text = late_certificate(tls)
             elif method == "POST": text = hashlib.sha256(body).hexdigest().encode()
             else:
                 facts = [tls.version(), str(tls.session_reused), str(peer), str(tls.selected_alpn_protocol())]

@@ -81,7 +81,7 @@ extension ConfigurationBuilder {
 
     /// A name without a port means the default port of the scheme, as in `Host: name`.
     private static func allowedHost(_ text: String, defaultPort: UInt16) -> String? {
-        AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: $0.port ?? defaultPort) }
+        AddressText.listedHost(text).map { AddressText.authority(host: $0.host, port: $0.port ?? defaultPort) }
     }
 
     private mutating func checkTCPAddress(

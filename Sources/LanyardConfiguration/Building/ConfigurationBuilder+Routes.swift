@@ -69,6 +69,7 @@ extension ConfigurationBuilder {
         guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
         route.upstreamPath = target.path
         var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)
+        upstream.isFullyQualified = target.isFullyQualified
         readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
         section.fill(&upstream.connectionsMax, "connections_max")
         section.fill(&upstream.allowsLinkLocal, "allow_link_local")
@@ -83,7 +84,7 @@ extension ConfigurationBuilder {
         let match = section.section("match")
         if let hosts = match.texts("hosts") {
             route.hosts = hosts.compactMap { text in
-                AddressText.hostAndPort(text).map { AddressText.authority(host: $0.host, port: nil) }
+                AddressText.listedHost(text).map { AddressText.authority(host: $0.host, port: nil) }
             }
         }
         if let path = match.text("path") { route.path = path }

@@ -37,7 +37,7 @@ package enum ConfigurationKeys {
             "listeners[].tls.client_names", .values(.text), "[]",
             "Names (SAN) of client certificates that may connect; empty is any."),
         .init(
-            "listeners[].allowed_hosts", .values(.authority),
+            "listeners[].allowed_hosts", .values(.listedHost),
             defaultDescription: "the bound address and localhost, each with the port",
             "`Host` values that a request may name; a wildcard address needs the list. Unix sockets accept any."),
         .init(

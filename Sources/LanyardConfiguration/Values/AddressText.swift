@@ -24,28 +24,47 @@ package enum AddressText {
         return address.isWildcard ? .wildcard : .elsewhere
     }
 
-    /// `host`, `host:port`, `[v6]` or `[v6]:port`: the host in lower case and without brackets, the port's text.
-    package static func hostAndPort(_ text: String) -> (host: String, port: UInt16?)? {
+    /// A host and what stands with it.
+    package struct HostAndPort: Equatable, Sendable {
+        /// In canonical form (`CanonicalHost`), v6 without brackets.
+        package var host: String
+        package var port: UInt16?
+        /// The name ends with the dot of the root: it is looked up as it is.
+        package var isFullyQualified = false
+    }
+
+    /// `host`, `host:port`, `[v6]` or `[v6]:port`.
+    package static func hostAndPort(_ text: String) -> HostAndPort? {
         if text.hasPrefix("[") {
-            guard let end = text.firstIndex(of: "]") else { return nil }
-            let host = String(text[text.index(after: text.startIndex)..<end]).lowercased()
+            guard let end = text.firstIndex(of: "]"), let host = CanonicalHost(String(text[...end])) else { return nil }
             let rest = text[text.index(after: end)...]
-            guard literal(host)?.family == AF_INET6 else { return nil }
-            if rest.isEmpty { return (host, nil) }
+            if rest.isEmpty { return HostAndPort(host: host.text) }
             guard rest.hasPrefix(":"), let port = port(rest.dropFirst()) else { return nil }
-            return (host, port)
+            return HostAndPort(host: host.text, port: port)
         }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
-        guard let first = parts.first, isHostName(String(first)) else { return nil }
-        if parts.count == 1 { return (first.lowercased(), nil) }
+        guard let first = parts.first, let host = CanonicalHost(String(first)), isHostName(host.text) else {
+            return nil
+        }
+        var found = HostAndPort(host: host.text, isFullyQualified: first.hasSuffix("."))
+        guard parts.count == 2 else { return found }
         guard let port = port(parts[1]) else { return nil }
-        return (first.lowercased(), port)
+        found.port = port
+        return found
+    }
+
+    /// The same for a list of hosts, in which an IPv6 address needs no brackets, unless its last group could be a port.
+    package static func listedHost(_ text: String) -> HostAndPort? {
+        guard !text.hasPrefix("["), let colon = text.lastIndex(of: ":"), colon != text.firstIndex(of: ":"),
+            let host = CanonicalHost(text), CanonicalHost(String(text[..<colon])) == nil
+        else { return hostAndPort(text) }
+        return HostAndPort(host: host.text)
     }
 
     /// Whether `text` is a v4 literal, or labels of letters, digits, `-` and `_`, 253 bytes at most.
     ///
     /// A last label of digits only is refused: some readers take it as an old form of an address (`127.1`), others as a name.
-    package static func isHostName(_ text: String) -> Bool {
+    private static func isHostName(_ text: String) -> Bool {
         if literal(text)?.family == AF_INET { return true }
         let labels = text.split(separator: ".", omittingEmptySubsequences: false)
         guard text.utf8.count <= 253, let last = labels.last else { return false }
@@ -94,12 +113,13 @@ package enum AddressText {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
         if text.hasPrefix("systemd:") { return .activated(name: try activationName(String(text.dropFirst(8)))) }
         if let error = portError(in: text, lowest: 0) { throw error }
-        guard let (host, port) = hostAndPort(text) else {
+        guard let found = hostAndPort(text) else {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is not an address",
                 remedy: "write HOST:PORT, [V6]:PORT, unix:/PATH or systemd:NAME, such as 127.0.0.1:7400")
         }
-        guard let port else {
+        let host = found.host
+        guard let port = found.port else {
             throw .init(
                 "\(ConfigurationText.quoted(text)) has no port", remedy: "write \(authority(host: host, port: 7400))")
         }

@@ -21,6 +21,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case listenAddress
     /// `host` or `host:port` of a Host field.
     case authority
+    /// The same, where an IPv6 address needs no brackets.
+    case listedHost
     case hostName
     case origin
     case upstream
@@ -96,7 +98,8 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .name, .credential: ConfiguredName.isValid(text)
         case .text: text.utf8.allSatisfy { $0 >= 32 && $0 != 127 } && text.utf8.count <= 1024
         case .authority: AddressText.hostAndPort(text) != nil
-        case .hostName: AddressText.hostAndPort(text).map { $0.port == nil } ?? false
+        case .listedHost: AddressText.listedHost(text) != nil
+        case .hostName: AddressText.listedHost(text).map { $0.port == nil } ?? false
         case .origin: FieldText.isOrigin(text)
         // Decoded request paths are compared, so a prefix with an escape would never match.
         case .pathPrefix: FieldText.isPathPrefix(text) && !text.utf8.contains(UInt8(ascii: "%"))
@@ -129,7 +132,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .file(.needed), .file(.kept): "the path of a file"
         case .credential: "the name of a systemd credential"
         case .listenAddress: "host:port, [v6]:port, unix:/path or systemd:NAME"
-        case .authority: "host:port"
+        case .authority, .listedHost: "host:port"
         case .hostName: "a host name without port"
         case .origin: "an origin"
         case .upstream: "http://…, https://… or unix:/path"
@@ -158,7 +161,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .size: "write a whole number and B, KiB, MiB or GiB, such as 64KiB"
         case .portion: "write such as 65-75%"
         case .mode: "write such as \"0600\""
-        case .authority: "write such as localhost:7400"
+        case .authority, .listedHost: "write such as localhost:7400"
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
         case .method: "write such as GET, in capitals"

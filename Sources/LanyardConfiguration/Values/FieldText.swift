@@ -98,11 +98,11 @@ package enum FieldText {
     package static func isOrigin(_ text: String) -> Bool {
         if text == "null" { return true }
         guard let colon = text.utf8.firstIndex(of: 58), text[colon...].hasPrefix("://") else { return false }
-        let scheme = text[..<colon]
+        let scheme = text[..<colon].lowercased()
         let authority = String(text[colon...].dropFirst(3))
         return scheme.utf8.first.map { (97...122).contains($0) } == true
             && scheme.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || "+-.".utf8.contains($0) }
-            && AddressText.hostAndPort(authority) != nil && authority == authority.lowercased()
+            && AddressText.hostAndPort(authority) != nil
     }
 
     /// `inject.format` split at its only `{token}`.

@@ -6,8 +6,10 @@ package enum URLText {
     package struct Parts: Equatable, Sendable {
         /// In lower case.
         package var scheme: String
-        /// In lower case, v6 without brackets.
+        /// In canonical form (`CanonicalHost`), v6 without brackets.
         package var host: String
+        /// The name ends with the dot of the root.
+        package var isFullyQualified: Bool
         /// nil: the scheme's own.
         package var port: UInt16?
         /// nil: the URL ends after the authority.
@@ -39,7 +41,7 @@ package enum URLText {
             throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
         }
         if let error = AddressText.portError(in: authority, lowest: 1) { throw error }
-        guard let (host, port) = AddressText.hostAndPort(String(authority)) else {
+        guard let found = AddressText.hostAndPort(String(authority)) else {
             throw .init(
                 "\(shown(authority, or: "what follows \(scheme)://")) is not a host, host:port, [v6] or [v6]:port",
                 remedy: "write a URL such as \(scheme)://127.0.0.1:9000")
@@ -49,7 +51,9 @@ package enum URLText {
                 "\(shown(tail, or: "its path")) is not a plain path",
                 remedy: "write it without //, . and .. segments, backslashes and blanks; escape other characters")
         }
-        return Parts(scheme: scheme, host: host, port: port, path: tail.isEmpty ? nil : String(tail))
+        return Parts(
+            scheme: scheme, host: found.host, isFullyQualified: found.isFullyQualified, port: found.port,
+            path: tail.isEmpty ? nil : String(tail))
     }
 
     /// All parts of a URL that are not allowed, in one error.
@@ -86,6 +90,8 @@ package enum URLText {
         package var endpoint: UpstreamSettings.Endpoint
         /// The `Host` that names the upstream.
         package var authority: String
+        /// The name ends with the dot of the root.
+        package var isFullyQualified = false
         /// Replaces the matched prefix; nil leaves the target as it is.
         package var path: String?
     }
@@ -104,7 +110,7 @@ package enum URLText {
         return Upstream(
             endpoint: .tcp(host: parts.host, port: port, tls: parts.scheme == "https"),
             authority: AddressText.authority(host: parts.host, port: port == standard ? nil : port),
-            path: parts.path)
+            isFullyQualified: parts.isFullyQualified, path: parts.path)
     }
 
     /// `app_services.base_url`: scheme, host, optional port and optional path. Trailing slashes are dropped.

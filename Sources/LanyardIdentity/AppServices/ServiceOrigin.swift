@@ -40,21 +40,28 @@ struct ServiceOrigin: Equatable, Sendable {
 
     /// Whether both have the same scheme, host and port, whatever their paths (RFC 6454 §5).
     func hasSameOrigin(as other: ServiceOrigin) -> Bool {
-        isTLS == other.isTLS && comparableAuthority == other.comparableAuthority
+        guard isTLS == other.isTLS, port == other.port, let host, let otherHost = other.host else { return false }
+        return host == otherHost
     }
 
-    private var comparableAuthority: Substring {
-        let lowered = authority.lowercased()
-        let standard = isTLS ? ":443" : ":80"
-        return lowered.hasSuffix(standard) ? lowered.dropLast(standard.count) : lowered[...]
+    /// nil: a name with an empty label.
+    private var host: CanonicalHost? {
+        let end = authority.firstIndex(of: "]").map(authority.index(after:)) ?? authority.firstIndex(of: ":")
+        return CanonicalHost(String(authority[..<(end ?? authority.endIndex)]))
+    }
+
+    private var port: Int {
+        let digits = authority.reversed().prefix { $0 != ":" && $0 != "]" }
+        guard digits.count < authority.count, let port = Int(String(digits.reversed())) else {
+            return isTLS ? 443 : 80
+        }
+        return port
     }
 
     /// Plain http to a loopback address, or to `localhost`, which must resolve to one.
     var isPlainLoopback: Bool {
         guard !isTLS else { return false }
-        let host =
-            authority.hasPrefix("[") ? authority.dropFirst().prefix { $0 != "]" } : authority.prefix { $0 != ":" }
-        return SocketAddress(host: host.lowercased(), port: 0)?.isLoopback ?? false
+        return host.flatMap { SocketAddress(host: $0.text, port: 0) }?.isLoopback ?? false
     }
 
     /// The absolute URL that a `Location` field names, relative to `url` (RFC 9110 §10.2.2).

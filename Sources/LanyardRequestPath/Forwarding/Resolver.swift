@@ -77,7 +77,13 @@ package final class Resolver: Sendable {
     ///
     /// Addresses of families that the machine's networks do not have are left out. Loopback addresses do not count as a
     /// network (getaddrinfo(3)): a name without any other address is looked up again with all of its addresses.
-    private static func lookUpBlocking(_ host: String) -> Result<[SocketAddress], UpstreamError> {
+    ///
+    /// A name with a dot at its end is looked up as it is. The hosts file has names without that dot, so the search list is left out in another
+    /// way.
+    private static func lookUpBlocking(_ name: String) -> Result<[SocketAddress], UpstreamError> {
+        let isFullyQualified = name.hasSuffix(".")
+        lanyard_resolver_searches(!isFullyQualified)
+        let host = isFullyQualified ? String(name.dropLast()) : name
         let reachable = lookUpBlocking(host, AI_ADDRCONFIG)
         switch reachable {
         case .success(let addresses) where !addresses.allSatisfy(\.isLoopback): return reachable

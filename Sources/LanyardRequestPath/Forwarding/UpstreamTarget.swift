@@ -66,7 +66,7 @@ package final class UpstreamTarget: Sendable {
     /// Old addresses are used while a lookup fails. `reply` may be called on another thread.
     func addresses(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
         if let fixed { return .known(fixed) }
-        guard case .tcp(let host, let port, _) = settings.endpoint else { return .known([]) }
+        guard case .tcp(_, let port, _) = settings.endpoint else { return .known([]) }
         let (action, hasOld) = state.withLock { ($0.cache.addressesNeeded(at: now), !$0.cache.addresses.isEmpty) }
         switch action {
         case .use(let addresses, let startsLookup):
@@ -75,7 +75,7 @@ package final class UpstreamTarget: Sendable {
         case .wait(let startsLookup):
             // The resolver replies in this order, so the cache is updated first.
             if startsLookup { startLookup(at: now) }
-            resolver.resolve(host) { [self] result in
+            resolver.resolve(settings.lookupName) { [self] result in
                 let old = state.withLock { $0.cache.addresses }
                 if case .failure = result, !old.isEmpty { return reply(.success(old)) }
                 reply(result.map { $0.map { $0.with(port: port) } })
@@ -101,8 +101,8 @@ package final class UpstreamTarget: Sendable {
     func hasAddress(_ address: SocketAddress) -> Bool { state.withLock { $0.cache.addresses.contains(address) } }
 
     private func startLookup(at now: Instant) {
-        guard case .tcp(let host, let port, _) = settings.endpoint else { return }
-        resolver.resolve(host) { [self] result in
+        guard case .tcp(_, let port, _) = settings.endpoint else { return }
+        resolver.resolve(settings.lookupName) { [self] result in
             switch result {
             case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
             case .failure: state.withLock { $0.cache.lookupFailed(at: .now) }

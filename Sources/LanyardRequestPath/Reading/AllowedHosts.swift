@@ -1,43 +1,65 @@
+import LanyardFoundations
+
 /// The hosts that requests on a listener may name: name and port (http-rules.md 4.2, threats.md T2).
 package struct AllowedHosts: Sendable {
-    /// Lower-case `host:port` values; nil allows any (a unix socket).
-    private let values: [[UInt8]]?
+    private struct Entry: Sendable {
+        /// In canonical form.
+        let host: [UInt8]
+        let port: UInt16
+        /// `host:port`, and `host` with the default port: what nearly all requests have.
+        let spellings: [[UInt8]]
+    }
+
+    /// nil allows any (a unix socket).
+    private let entries: [Entry]?
     /// Also any IP literal with any port: the kubelet probes health by the pod's address, other clients use a mapped
     /// port. A web page that uses DNS rebinding needs a name.
     private let allowsLiterals: Bool
+    private let defaultPort: UInt16
 
     package enum Decision: Equatable, Sendable { case allowed, unknown, malformed }
 
     /// - Parameters:
+    ///   - values: `host` or `host:port`. One that is none allows nothing.
     ///   - allowsLiterals: any IP literal is allowed as well.
     ///   - defaultPort: of the listener's scheme.
     package init(_ values: [String]?, allowsLiterals: Bool = false, defaultPort: UInt16 = 80) {
-        // `Host: name` means the default port, so `name:80` allows both.
-        let ending = ":\(defaultPort)"
-        self.values = values?.flatMap { value -> [[UInt8]] in
-            let bytes = Array(value.utf8).map(ByteClass.lower)
-            return value.hasSuffix(ending) ? [bytes, Array(bytes.dropLast(ending.utf8.count))] : [bytes]
-        }
+        entries = values?.compactMap { Self.entry($0, defaultPort: defaultPort) }
         self.allowsLiterals = allowsLiterals
+        self.defaultPort = defaultPort
+    }
+
+    private static func entry(_ value: String, defaultPort: UInt16) -> Entry? {
+        Array(value.utf8).withUnsafeBufferPointer { value in
+            guard let (range, port) = HostValue.split(value) else { return nil }
+            return HostValue.withCanonical(value[run: range]) { canonical in
+                guard let canonical else { return nil }
+                let (host, port) = (Array(canonical), port ?? defaultPort)
+                let whole = host + Array(":\(port)".utf8)
+                return Entry(host: host, port: port, spellings: port == defaultPort ? [whole, host] : [whole])
+            }
+        }
     }
 
     /// Checks a `Host` value or the authority of an absolute target.
     package func check(_ value: Bytes) -> Decision {
-        if let values {
-            for allowed in values where allowed.count == value.count {
-                if allowed.withUnsafeBufferPointer({ $0.equalsIgnoringCase(value) }) { return .allowed }
-            }
+        if let entries, entries.contains(where: { $0.spellings.contains { Self.isSame($0, value) } }) {
+            return .allowed
         }
         // A target without authority, such as that of a unix socket, has an empty `Host` (RFC 9112 §3.2).
-        if values == nil, value.isEmpty { return .allowed }
-        guard let (host, _) = HostValue.split(value) else { return .malformed }
-        guard values != nil else { return .allowed }
-        if allowsLiterals, isLiteral(value[run: host]) { return .allowed }
-        return .unknown
+        if entries == nil, value.isEmpty { return .allowed }
+        guard let (host, port) = HostValue.split(value) else { return .malformed }
+        guard let entries else { return .allowed }
+        return HostValue.withCanonical(value[run: host]) { canonical in
+            guard let canonical else { return .unknown }
+            let port = port ?? defaultPort
+            if entries.contains(where: { $0.port == port && $0.host.elementsEqual(canonical) }) { return .allowed }
+            return allowsLiterals && HostValue.isLiteral(canonical) ? .allowed : .unknown
+        }
     }
 
-    private func isLiteral(_ host: Bytes) -> Bool {
-        host[0] == UInt8(ascii: "[") || host.allSatisfy { ByteClass.isDigit($0) || $0 == UInt8(ascii: ".") }
+    private static func isSame(_ spelling: [UInt8], _ value: Bytes) -> Bool {
+        spelling.count == value.count && spelling.withUnsafeBufferPointer { $0.equalsIgnoringCase(value) }
     }
 }
 
@@ -48,10 +70,10 @@ package enum HostValue {
         guard value.count > 0 else { return nil }
         var end = 0
         if value[0] == UInt8(ascii: "[") {
-            guard let close = value.firstIndex(of: UInt8(ascii: "]")), isAddressV6(value[run: 1..<close]) else {
-                return nil
-            }
+            guard let close = value.firstIndex(of: UInt8(ascii: "]")) else { return nil }
             end = close + 1
+            // An address has a form if it is one.
+            guard withCanonical(value[run: 0..<end], { $0 != nil }) else { return nil }
         } else {
             while end < value.count, value[end] != UInt8(ascii: ":") {
                 guard isNameByte(value, end) else { return nil }
@@ -82,44 +104,52 @@ package enum HostValue {
         }
     }
 
-    /// Groups of up to four hex digits with at most one `::`, and possibly a dotted IPv4 tail.
-    private static func isAddressV6(_ text: Bytes) -> Bool {
-        var groups = 0
-        var sawGap = false
-        var index = 0
-        if text.count >= 2, text[0] == UInt8(ascii: ":"), text[1] == UInt8(ascii: ":") {
-            sawGap = true
-            index = 2
+    /// Calls `body` with the canonical form of a host that `split` has found; nil: it has none, so it is none that can be configured.
+    @inline(__always)
+    package static func withCanonical<Result>(_ host: Bytes, _ body: (Bytes?) -> Result) -> Result {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: CanonicalHost.bytesMax) { room in
+            body(CanonicalHost.write(host, to: room).map { Bytes(room)[run: 0..<$0] })
         }
-        while index < text.count {
-            let start = index
-            while index < text.count, ByteClass.hexValue(text[index]) != nil { index += 1 }
-            if index < text.count, text[index] == UInt8(ascii: ".") {
-                groups += 2
-                return isAddressV4(text[run: start..<text.count]) && (sawGap ? groups < 8 : groups == 8)
-            }
-            guard index > start, index - start <= 4 else { return false }
-            groups += 1
-            guard index < text.count else { break }
-            guard text[index] == UInt8(ascii: ":"), index + 1 < text.count else { return false }
-            index += 1
-            if text[index] == UInt8(ascii: ":") {
-                guard !sawGap else { return false }
-                sawGap = true
-                index += 1
-            }
-        }
-        return sawGap ? groups < 8 : groups == 8
     }
 
-    private static func isAddressV4(_ text: Bytes) -> Bool {
+    /// Whether a canonical form is that of an IP address.
+    static func isLiteral(_ canonical: Bytes) -> Bool {
+        if canonical.first == UInt8(ascii: "[") { return true }
         var parts = 0
-        for part in text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
-            guard (1...3).contains(part.count), let number = Bytes(rebasing: part).decimal, number <= 255 else {
-                return false
-            }
+        for part in canonical.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
+            guard (1...3).contains(part.count), part.count == 1 || part.first != UInt8(ascii: "0"),
+                let number = Bytes(rebasing: part).decimal, number <= 255
+            else { return false }
             parts += 1
         }
         return parts == 4
+    }
+}
+
+/// A web origin: scheme, host and port (RFC 6454 section 4), in canonical form.
+struct WebOrigin: Equatable, Sendable {
+    private let scheme: [UInt8]
+    private let host: [UInt8]
+    /// -1: the scheme has no default port that is known here, and none is given.
+    private let port: Int
+
+    /// - Parameter value: `scheme://host[:port]`. nil: it is none, such as `null`.
+    init?(_ value: Bytes) {
+        guard let colon = value.firstIndex(of: UInt8(ascii: ":")), colon > 0, value.count > colon + 3,
+            value[colon + 1] == UInt8(ascii: "/"), value[colon + 2] == UInt8(ascii: "/")
+        else { return nil }
+        let scheme = value[run: 0..<colon]
+        let authority = value[run: (colon + 3)..<value.count]
+        guard let (range, port) = HostValue.split(authority) else { return nil }
+        let host = HostValue.withCanonical(authority[run: range]) { $0.map { Array($0) } }
+        guard let host else { return nil }
+        self.scheme = scheme.map(ByteClass.lower)
+        self.host = host
+        self.port = port.map(Int.init) ?? Self.defaultPort(of: scheme)
+    }
+
+    private static func defaultPort(of scheme: Bytes) -> Int {
+        if scheme.equals(lowered: "http") || scheme.equals(lowered: "ws") { return 80 }
+        return scheme.equals(lowered: "https") || scheme.equals(lowered: "wss") ? 443 : -1
     }
 }

@@ -9,7 +9,9 @@ package final class ListenerRules: Sendable {
     private let hosts: AllowedHosts
     /// The bound port; nil: a unix socket.
     private let port: UInt16?
-    private let origins: [[UInt8]]
+    /// As configured: what nearly all requests of web pages have.
+    private let originTexts: [[UInt8]]
+    private let origins: [WebOrigin]
     let callers: CallerPolicy
     /// The place of the listener's TLS among those of a shard; nil: clients speak plain HTTP.
     let tlsIndex: Int?
@@ -23,7 +25,8 @@ package final class ListenerRules: Sendable {
         self.port = port
         self.callers = callers
         self.tlsIndex = tlsIndex
-        origins = allowedOrigins.map { Array($0.utf8) }
+        originTexts = allowedOrigins.map { Array($0.utf8) }
+        origins = originTexts.compactMap { $0.withUnsafeBufferPointer { WebOrigin($0) } }
     }
 
     /// The rules of one listener. The default allow-list: the bound address and `localhost`, each with the port
@@ -54,11 +57,14 @@ package final class ListenerRules: Sendable {
         let decision = hosts.check(value)
         guard decision == .unknown, let port, let (name, namedPort) = HostValue.split(value),
             (namedPort ?? defaultPort) == port,
-            routes.names(host: value[run: name])
+            HostValue.withCanonical(value[run: name], { $0.map { routes.names(host: $0) } ?? false })
         else { return decision }
         return .allowed
     }
 
     /// Whether requests of web pages of this origin are allowed.
-    func allows(origin: Bytes) -> Bool { origins.contains { $0.elementsEqual(origin) } }
+    func allows(origin: Bytes) -> Bool {
+        if originTexts.contains(where: { $0.elementsEqual(origin) }) { return true }
+        return WebOrigin(origin).map(origins.contains) ?? false
+    }
 }

@@ -19,6 +19,7 @@ package final class Route: Sendable {
     /// The index among the configured routes.
     package let index: Int
     package let prefix: PathPrefix
+    /// In canonical form.
     let hosts: [[UInt8]]
     let methods: [[UInt8]]
     private let deniedPrefixes: PrefixTable
@@ -50,7 +51,7 @@ package final class Route: Sendable {
         self.index = index
         self.user = user
         prefix = PathPrefix(settings.path)
-        hosts = settings.hosts.map { Array($0.utf8).map(ByteClass.lower) }
+        hosts = settings.hosts.compactMap { CanonicalHost($0).map { Array($0.bracketed.utf8) } }
         methods = settings.methods.map { Array($0.utf8) }
         (deniedPrefixes, denials) = Self.compile(settings.deny)
         fixedFields = settings.setHeaders.map {

@@ -26,7 +26,7 @@ package final class RouteTable: Sendable {
 
     /// The routes of one prefix, each list in the order in which they are tried.
     private struct Group: Sendable {
-        /// Host names in lower case.
+        /// In canonical form.
         var hosts = SortedBytes([])
         /// For each of `hosts` the routes that name it.
         var named: [[Route]] = []
@@ -49,7 +49,7 @@ package final class RouteTable: Sendable {
     private let prefixes: PrefixTable
     /// In the order of `prefixes`.
     private let groups: [Group]
-    /// All hosts that routes name, in lower case.
+    /// All hosts that routes name, in canonical form.
     private let hosts: SortedBytes
     /// Some route takes certain hosts only; else the request's host is not needed.
     package let usesHosts: Bool
@@ -74,12 +74,12 @@ package final class RouteTable: Sendable {
         groups = members.map(Group.init)
     }
 
-    /// Whether some route names this host.
-    func names(host: Bytes) -> Bool { hosts.place(of: host, as: ByteClass.lower) != nil }
+    /// Whether some route names this host, which is in canonical form.
+    func names(host: Bytes) -> Bool { hosts.place(of: host) != nil }
 
     /// - Parameters:
     ///   - path: the raw path, beginning with `/`.
-    ///   - host: the host without port, or nil.
+    ///   - host: the host without port, in canonical form, or nil.
     package func decide(method: Bytes, host: Bytes?, path: Bytes) -> Decision {
         if PathViews.isSimple(path) {
             guard let route = find(method, host, path) else { return refusal(host, path) }
@@ -126,7 +126,7 @@ package final class RouteTable: Sendable {
     private func visit(_ host: Bytes?, _ path: Bytes, _ body: (Route) -> Bool) {
         if usesHosts, let host {
             let isFound = prefixes.visit(path) { place in
-                guard let index = groups[place].hosts.place(of: host, as: ByteClass.lower) else { return false }
+                guard let index = groups[place].hosts.place(of: host) else { return false }
                 return groups[place].named[index].contains(where: body)
             }
             if isFound { return }

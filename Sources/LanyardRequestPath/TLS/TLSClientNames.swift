@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import LanyardFoundations
 
 /// The names of clients that may call (`client_names`). A client's certificate must have one of them as a subject alternative name.
 ///
@@ -48,12 +49,21 @@ package struct TLSClientNames: Equatable, Sendable {
         }
         for kind in kinds where text.hasPrefix(kind.prefix) {
             let name = text.dropFirst(kind.prefix.count)
-            return name.isEmpty ? nil : [Name(kinds: kind.bit, bytes: Array(name.utf8))]
+            guard !name.isEmpty else { return nil }
+            let bytes = kind.bit == CInt(LANYARD_SAN_DNS) ? hostBytes(name) : Array(name.utf8)
+            return [Name(kinds: kind.bit, bytes: bytes)]
         }
         guard !text.isEmpty else { return nil }
-        let any = kinds.reduce(0) { $0 | $1.bit }
+        let others = CInt(LANYARD_SAN_URI) | CInt(LANYARD_SAN_EMAIL)
         let address = TLSServerName.address(text).map { [Name(kinds: addressBit, bytes: $0)] } ?? []
-        return [Name(kinds: any, bytes: Array(text.utf8))] + address
+        return [
+            Name(kinds: CInt(LANYARD_SAN_DNS), bytes: hostBytes(text)), Name(kinds: others, bytes: Array(text.utf8)),
+        ] + address
+    }
+
+    /// Certificates have names without the root's dot (RFC 5280 4.2.1.6).
+    private static func hostBytes(_ name: some StringProtocol) -> [UInt8] {
+        Array((CanonicalHost(String(name))?.text ?? String(name)).utf8)
     }
 
     private static let addressBit = CInt(LANYARD_SAN_IP)

@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import LanyardFoundations
 
 /// The name that an upstream's certificate must have.
 package enum TLSServerName: Equatable, Sendable {
@@ -10,12 +11,12 @@ package enum TLSServerName: Equatable, Sendable {
 
     /// - Parameter host: a host of a URL; v6 addresses without brackets. nil: it has characters that no host has.
     package init?(host: String) {
-        if let bytes = Self.address(host) {
+        // The root's dot is no part of SNI (RFC 6066 3) and of a certificate's name.
+        guard let name = CanonicalHost(host)?.text else { return nil }
+        if let bytes = Self.address(name) {
             self = .address(bytes)
             return
         }
-        // The root's dot is no part of a certificate's name (RFC 6066 3).
-        let name = host.utf8.last == UInt8(ascii: ".") ? String(host.dropLast()) : host
         let isHost = name.utf8.allSatisfy { byte in
             switch byte {
             case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -24,7 +25,7 @@ package enum TLSServerName: Equatable, Sendable {
             default: false
             }
         }
-        guard isHost, (1...253).contains(name.utf8.count) else { return nil }
+        guard isHost else { return nil }
         self = .dns(name)
     }
 

@@ -51,7 +51,8 @@ import Testing
             ("127.0.0.1:7400", .allowed), ("LocalHost:7400", .allowed), ("localhost", .unknown),
             ("localhost:7401", .unknown),
             ("evil:7400", .unknown), ("localhost:7400.evil", .malformed), ("localhost:", .malformed), ("", .malformed),
-            ("localhost.:7400", .unknown), ("web", .allowed), ("web:80", .allowed), ("plain", .allowed),
+            ("localhost.:7400", .allowed), ("localhost..:7400", .unknown), ("web", .allowed), ("web:80", .allowed),
+            ("plain", .allowed),
             ("xlocalhost:7400", .unknown), ("localhos:7400", .unknown), ("local%68ost:7400", .unknown),
             ("127.0.0.1", .unknown), ("[::1]", .unknown), ("[2001:DB8::1]", .allowed), ("[2001:db8::1]:80", .allowed),
             ("[2001:db8::2]", .unknown), ("2001", .unknown), ("a_b~!$&'()*+;=c", .unknown), ("web:8080", .unknown),
@@ -76,5 +77,8 @@ import Testing
         #expect(Self.check(hosts, "10.1.2.3:8") == .allowed)
         #expect(Self.check(hosts, "10.1.2.3.evil:9") == .unknown)
         #expect(Self.check(hosts, "10.1.2.3") == .allowed)
+        for value in ["10.1", "10.1.2", "10.1.2.3.", "10.01.2.3", "0xa.1.2.3", "10.1.2.256", "1.2.3.4.5"] {
+            #expect(Self.check(hosts, value) == .unknown, "\(value)")
+        }
     }
 }

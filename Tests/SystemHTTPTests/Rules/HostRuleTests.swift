@@ -254,7 +254,7 @@ import Testing
             }
         }
         for field in [
-            "Origin: https://APP.test", "Origin: https://app.test:443", "Origin: https://app.test/",
+            "Origin: https://app.test:80", "Origin: https://app.test/",
             "Origin: https://app.test https://app.test", "Origin: https://app.test\r\nOrigin: https://evil.test",
             "Origin: http://app.test", "Origin: https://app.test.evil",
         ] {

@@ -70,8 +70,15 @@ package struct RequestAdmission {
     }
 
     private func decideRoute(_ target: RequestTarget) -> Decision {
-        let names = routes.usesHosts && head.host >= 0
-        let host = names ? hostName(table.value(head.host, in: bytes)) : nil
+        guard routes.usesHosts, head.host >= 0, let (host, _) = HostValue.split(table.value(head.host, in: bytes))
+        else {
+            return decideRoute(target, host: nil)
+        }
+        return HostValue.withCanonical(table.value(head.host, in: bytes)[run: host]) { decideRoute(target, host: $0) }
+    }
+
+    /// - Parameter host: in canonical form.
+    private func decideRoute(_ target: RequestTarget, host: Bytes?) -> Decision {
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
         let decision =
@@ -94,10 +101,6 @@ package struct RequestAdmission {
     }
 
     private static let rootPath = [UInt8(ascii: "/")]
-
-    private func hostName(_ value: Bytes) -> Bytes? {
-        HostValue.split(value).map { value[run: $0.host] }
-    }
 
     /// Checks `Host` and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
     private func checkAuthority(
@@ -137,8 +140,14 @@ package struct RequestAdmission {
     /// Compares host and port. A missing port is the default port of the scheme.
     private func sameAuthority(_ left: Bytes, _ right: Bytes, _ rules: ListenerRules) -> Bool {
         guard let a = HostValue.split(left), let b = HostValue.split(right) else { return false }
-        return left[run: a.host].equalsIgnoringCase(right[run: b.host])
-            && (a.port ?? rules.defaultPort) == (b.port ?? rules.defaultPort)
+        guard (a.port ?? rules.defaultPort) == (b.port ?? rules.defaultPort) else { return false }
+        if left[run: a.host].equalsIgnoringCase(right[run: b.host]) { return true }
+        return HostValue.withCanonical(left[run: a.host]) { one in
+            HostValue.withCanonical(right[run: b.host]) { other in
+                guard let one, let other else { return false }
+                return one.elementsEqual(other)
+            }
+        }
     }
 
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
