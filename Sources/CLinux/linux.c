@@ -111,6 +111,13 @@ void lanyard_limit_resolver(void) {
     _res.retry = 1;
 }
 
+void lanyard_prepare_lookup(_Bool searches, int server_seconds) {
+    _res.retrans = server_seconds;
+    unsigned long options = RES_DNSRCH | RES_DEFNAMES;
+    if (searches) _res.options |= options;
+    else _res.options &= ~options;
+}
+
 static int argument_count;
 static char **arguments;
 
@@ -123,12 +130,6 @@ __attribute__((constructor)) static void keep_arguments(int count, char **values
 int lanyard_argument_count(void) { return argument_count; }
 
 const char *lanyard_argument(int index) { return arguments[index]; }
-
-void lanyard_resolver_searches(_Bool searches) {
-    unsigned long options = RES_DNSRCH | RES_DEFNAMES;
-    if (searches) _res.options |= options;
-    else _res.options &= ~options;
-}
 
 char *const *lanyard_environment(void) { return environ; }
 

@@ -6,10 +6,18 @@ package struct LimitSettings: Equatable, Sendable {
     package var connectionsPerPeerMax: Int?
     /// Requests on one client connection; nil is no limit.
     package var requestsPerConnectionMax: Int?
-    /// Bytes of a request's field section (431 beyond).
+    /// Bytes of a request's field section, and of its trailer section (431 beyond). One field may fill it.
     package var headerBytesMax = 64 << 10
-    /// Fields of a request (431 beyond).
+    /// Fields of a request, and of its trailer section (431 beyond).
     package var headerFieldsMax = 128
+    /// Bytes of a response's field section, and of its trailer section (502 beyond). One field may fill it.
+    package var responseHeaderBytesMax = 512 << 10
+    /// Fields of a response, and of its trailer section (502 beyond).
+    package var responseHeaderFieldsMax = 1024
+    /// Bytes of the certificates of a TLS peer, and of an upstream's request for a certificate.
+    package var certificateBytesMax = 32 << 10
+    /// TLS handshakes of clients in progress, for each shard. For another one the oldest is closed.
+    package var handshakesMax = 512
     /// Bytes of a request line (414 beyond).
     package var requestLineBytesMax = 16 << 10
     /// A whole request head, from its first byte (408 beyond).

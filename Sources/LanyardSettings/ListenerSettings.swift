@@ -39,6 +39,8 @@ package struct ListenerSettings: Equatable, Sendable {
         package var clientCAFile: String?
         /// Names of client certificates that may call; empty: all. Needs `clientCAFile`.
         package var clientNames: [String] = []
+        /// Bytes of a client's certificates. `limits.certificate_bytes_max`.
+        package var certificateBytesMax = LimitSettings().certificateBytesMax
 
         package init(certificateFile: String, keyFile: String) {
             self.certificateFile = certificateFile

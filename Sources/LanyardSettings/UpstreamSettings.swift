@@ -23,6 +23,8 @@ package struct UpstreamSettings: Equatable, Sendable {
         package var write = Duration.seconds(60)
         /// Time without a byte in either direction of an upgraded connection.
         package var upgradedIdle = Duration.seconds(3600)
+        /// The same after one side has ended.
+        package var upgradedHalfClosed = Duration.seconds(30)
         package init() {}
     }
 
@@ -37,6 +39,8 @@ package struct UpstreamSettings: Equatable, Sendable {
         package var keyFile: String?
         /// `unsafe_skip_verify`: every certificate is accepted.
         package var skipsVerification = false
+        /// Bytes of the upstream's certificates, and of its request for one. `limits.certificate_bytes_max`.
+        package var certificateBytesMax = LimitSettings().certificateBytesMax
         package init() {}
     }
 
@@ -57,6 +61,8 @@ package struct UpstreamSettings: Equatable, Sendable {
     package var allowsPlain = false
     /// How long resolved addresses are used.
     package var dnsRefresh = Duration.seconds(30)
+    /// How long a request waits for a lookup. A name server has two fifths of it.
+    package var dnsTimeout = Duration.seconds(5)
 
     /// The name for the resolver: one that is fully qualified ends with a dot. Empty for a unix socket.
     package var lookupName: String {

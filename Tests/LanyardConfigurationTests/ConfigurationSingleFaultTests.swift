@@ -58,7 +58,7 @@ import Testing
             upgrades: [foo]
             paths: strict
             timeouts: {connect: 20s, connect_all: 30s, response_header: 3s, request_idle: 4s, response_idle: 5s, write: 6s,
-                       upgraded_idle: 7s}
+                       upgraded_idle: 7s, upgraded_half_closed: 6s}
             upgraded_max_age: 8s
             close_upgraded_on: [switch]
             connections_max: 7
@@ -73,9 +73,10 @@ import Testing
         refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10}
         login: {offline: never, exit_on_refusal: true, exit_on_unreachable: true}
         limits: {connections_max: 100, connections_per_peer_max: 9, requests_per_connection_max: 1000, header_bytes_max: 32KiB,
-                 header_fields_max: 64, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s,
+                 header_fields_max: 64, response_header_bytes_max: 256KiB, response_header_fields_max: 512,
+                 certificate_bytes_max: 64KiB, handshakes_max: 256, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s,
                  parked_requests_max: 10, buffer_bytes_max: 2MiB}
-        upstream_dns: {refresh: 5s}
+        upstream_dns: {refresh: 5s, timeout: 4s}
         login_required_status: 401
         log: {level: debug, format: text, access: false}
         shutdown: {drain_min: 1s, drain_max: 5s, exit_zero_on_sigterm: true}

@@ -62,7 +62,8 @@ final class TLSUpstream: Sendable {
 
         # The request for the certificate goes out with the interim response. Reading processes what the client sends for it.
         def late_certificate(tls):
-            tls.verify_client_post_handshake()
+            try: tls.verify_client_post_handshake()
+            except ssl.SSLError: return b"cannot ask"
             tls.sendall(b"HTTP/1.1 102 Processing\\r\\n\\r\\n")
             tls.settimeout(0.05)
             while not tls.getpeercert():

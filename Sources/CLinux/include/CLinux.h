@@ -65,8 +65,9 @@ void lanyard_limit_resolver(void);
 int lanyard_argument_count(void);
 const char *lanyard_argument(int index);
 
-/* Whether the names that this thread looks up are completed by the search list of resolv.conf(5). After lanyard_limit_resolver(). */
-void lanyard_resolver_searches(_Bool searches);
+/* For the next lookups of this thread, after lanyard_limit_resolver(): whether names are completed by the search list of resolv.conf(5), and
+   the seconds that a name server has. */
+void lanyard_prepare_lookup(_Bool searches, int server_seconds);
 
 /* The environment, as execve() left it: `environ` itself is a mutable global, which Swift 6 refuses. */
 char *const *lanyard_environment(void);

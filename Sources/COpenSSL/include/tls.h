@@ -96,10 +96,6 @@ int lanyard_tls_set_server_name(SSL *ssl, const char *name);
 int lanyard_tls_add_chain(SSL_CTX *context, X509 *certificate);
 void lanyard_tls_keep_sessions(SSL_CTX *context);
 
-/* Bytes of a peer's chain of certificates, and of the message in which an upstream asks for a certificate. OpenSSL accepts 100 KiB, and
-   allocates as many as the message claims. */
-enum { LANYARD_CHAIN_BYTES_MAX = 32 << 10 };
-
 /* Has the context verify at the socket's time, note what it has verified in the socket, and keep no certificate of the peer but its own. */
 void lanyard_tls_verify_chains(SSL_CTX *context);
 

@@ -9,11 +9,13 @@ extension ConfigurationBuilder {
             reportError(list.place, "listeners is empty", remedy: "remove it for 127.0.0.1:7400, or add an address")
         }
         for (index, element) in list.elements.enumerated() {
-            readListener(ConfigurationSection(element), shown: "listeners[\(index)]")
+            readListener(ConfigurationSection(element), top.section("limits"), shown: "listeners[\(index)]")
         }
     }
 
-    private mutating func readListener(_ section: ConfigurationSection, shown: String) {
+    private mutating func readListener(
+        _ section: ConfigurationSection, _ limits: ConfigurationSection, shown: String
+    ) {
         guard let text = section.text("address"), let address = try? AddressText.listenAddress(text) else { return }
         var listener = ListenerSettings(address: address)
         section.fill(&listener.allowedOrigins, "allowed_origins")
@@ -23,6 +25,10 @@ extension ConfigurationBuilder {
             listener.allowedHosts = hosts.compactMap { Self.allowedHost($0, defaultPort: defaultPort) }
         }
         listener.tls = tls(section, shown: shown)
+        if var tls = listener.tls {
+            limits.fill(&tls.certificateBytesMax, "certificate_bytes_max")
+            listener.tls = tls
+        }
         if let mode = section.text("socket_mode").flatMap(ConfigurationText.mode) { listener.socketMode = mode }
         readCallers(&listener, section, shown: shown)
         switch address {

@@ -76,6 +76,8 @@ extension ConfigurationBuilder {
         section.fill(&upstream.allowsPlain, "unsafe_plain")
         readTLS(section, &upstream, shown: shown)
         top.section("upstream_dns").fill(&upstream.dnsRefresh, "refresh")
+        top.section("upstream_dns").fill(&upstream.dnsTimeout, "timeout")
+        top.section("limits").fill(&upstream.tls.certificateBytesMax, "certificate_bytes_max")
         checkReach(section, upstream, shown: shown)
         return Configuration.Route(route: route, upstream: upstream)
     }
@@ -171,6 +173,7 @@ extension ConfigurationBuilder {
         section.fill(&timeouts.responseIdle, "response_idle")
         section.fill(&timeouts.write, "write")
         section.fill(&timeouts.upgradedIdle, "upgraded_idle")
+        section.fill(&timeouts.upgradedHalfClosed, "upgraded_half_closed")
         if timeouts.connectAll < timeouts.connect, section.text("connect_all") != nil, !section.isUnread("connect") {
             reportWarning(
                 section.place("connect_all"),

@@ -43,8 +43,22 @@ extension ConfigurationKeys {
             "Requests on one client connection."),
         .init(
             "limits.header_bytes_max", .value(.size(1024...(1 << 20))), "64KiB",
-            "Bytes of a request's fields; 431 beyond."),
-        .init("limits.header_fields_max", .value(.integer(8...4096)), "128", "Fields of a request; 431 beyond."),
+            "Bytes of a request's fields, or of its trailers; one field may fill it; 431 beyond."),
+        .init(
+            "limits.header_fields_max", .value(.integer(8...4096)), "128",
+            "Fields of a request, or of its trailers; 431 beyond."),
+        .init(
+            "limits.response_header_bytes_max", .value(.size(1024...(1 << 20))), "512KiB",
+            "Bytes of a response's fields, or of its trailers; one field may fill it; 502 beyond."),
+        .init(
+            "limits.response_header_fields_max", .value(.integer(8...4096)), "1024",
+            "Fields of a response, or of its trailers; 502 beyond."),
+        .init(
+            "limits.certificate_bytes_max", .value(.size((4 << 10)...(1 << 20))), "32KiB",
+            "Bytes of the certificates of a TLS client or upstream, or of an upstream's request for one."),
+        .init(
+            "limits.handshakes_max", .value(.integer(8...100_000)), "512",
+            "TLS handshakes of clients in progress, for each shard; for another one the oldest is closed."),
         .init(
             "limits.request_line_bytes_max", .value(.size(256...(1 << 20))), "16KiB",
             "Bytes of a request line; 414 beyond."),
@@ -70,6 +84,9 @@ extension ConfigurationKeys {
         ),
         .init("upstream_dns", .section, "Names of upstreams."),
         .init("upstream_dns.refresh", .value(.duration(long)), "30s", "How long resolved addresses are used."),
+        .init(
+            "upstream_dns.timeout", .value(.duration(Duration.seconds(1)...Duration.seconds(60))), "5s",
+            "How long a request waits for a lookup; 504 beyond. Each name server has two fifths of it, and one try."),
         .init(
             "login_required_status", .value(.choice(["503", "401", "502"])), "503",
             "Status of the problem `login-required`."),

@@ -68,7 +68,7 @@ extension ConfigurationKeys {
         .init("routes[].timeouts.connect_all", .value(.duration(moment)), "10s", "Connecting, all addresses together."),
         .init(
             "routes[].timeouts.response_header", .value(.duration(moment)), "60s",
-            "From the last request byte to the whole response head."),
+            "From the last request byte, or the latest interim response, to the whole response head."),
         .init("routes[].timeouts.request_idle", .value(.duration(moment)), "30s", "A request body without a byte."),
         .init(
             "routes[].timeouts.response_idle", .value(.duration(momentOrZero)), or: ["none"], "300s",
@@ -76,7 +76,10 @@ extension ConfigurationKeys {
         .init("routes[].timeouts.write", .value(.duration(moment)), "60s", "A side that takes no byte of ours."),
         .init(
             "routes[].timeouts.upgraded_idle", .value(.duration(moment)), "1h",
-            "An upgraded connection without a byte; once one side has ended, at most 30 s."),
+            "An upgraded connection without a byte."),
+        .init(
+            "routes[].timeouts.upgraded_half_closed", .value(.duration(moment)), "30s",
+            "The same once one side has ended, if it is less than `upgraded_idle`."),
         .init(
             "routes[].upgraded_max_age", .value(.duration(long)), or: ["none"], "none",
             "Closes upgraded connections after this long."),

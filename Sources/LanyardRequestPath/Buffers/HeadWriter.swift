@@ -3,7 +3,7 @@ import LanyardFoundations
 
 /// Builds heads and short responses in one buffer that a shard reuses.
 ///
-/// The buffer fits the longest head of the default limits with all added fields. It grows for larger limits.
+/// The buffer fits nearly all heads with all added fields. A longer one lets it grow, to 2 MiB at most with the largest limits.
 struct HeadWriter: ~Copyable {
     /// Bytes: a request line, a base path, a field section, and added fields.
     private static let firstCapacity = 256 << 10
@@ -108,7 +108,7 @@ struct HeadWriter: ~Copyable {
         write("\r\n" as StaticString)
     }
 
-    /// Only a configuration with large `limits` needs this.
+    /// Few heads need this.
     @inline(never)
     private mutating func grow(by amount: Int) {
         var larger = capacity * 2

@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// One request from head to last byte, as a state machine. An event goes in, an action comes out, and
 /// `ClientConnection` performs it.
 ///
@@ -38,10 +40,12 @@ package struct Exchange: Equatable, Sendable {
         case finish(keepsUpstream: Bool, keepsClient: Bool)
     }
 
-    /// Interim responses to one request (http-rules.md 8).
-    private static let interimsMax = 16
-    /// Bytes of their heads together.
-    private static let interimBytesMax = 64 << 10
+    /// Interim responses to one request that may come at once, and the time after which one more may come (http-rules.md 8). Their total
+    /// number has no limit: they announce a response that takes long.
+    private static let interimsMax = 64
+    private static let interimInterval = Duration.milliseconds(100)
+    /// A longer head counts as several.
+    private static let interimBytesMax = 8 << 10
 
     package private(set) var request = RequestPart.unsent
     package private(set) var response = ResponsePart.awaited
@@ -62,10 +66,11 @@ package struct Exchange: Equatable, Sendable {
     package private(set) var retries = 0
     /// Replays after a refused token; at most 1.
     package private(set) var replays = 0
-    private var interims = 0
+    private var hasInterim = false
+    /// When the interim responses so far would have come at the rate that is allowed for long.
+    private var interimsUntil = Instant.past
     /// An interim response came since the request was last sent.
     private var sawInterim = false
-    private var interimBytes = 0
 
     /// - Parameter head: the client's request.
     package init(_ head: RequestHead) {
@@ -90,7 +95,7 @@ package struct Exchange: Equatable, Sendable {
     /// established. This is no retry, and allowed for any method (http-rules.md 16.4). The second new connection that
     /// takes no byte is an error of the upstream.
     package var canRetryUnsent: Bool {
-        (isReused || !hasFreshConnectionFailed) && response == .awaited && interims == 0
+        (isReused || !hasFreshConnectionFailed) && response == .awaited && !hasInterim
     }
 
     /// The connection took no byte of the head. Requires `canRetryUnsent`.
@@ -102,15 +107,16 @@ package struct Exchange: Equatable, Sendable {
 
     /// A 1xx other than 101 came.
     ///
-    /// - Parameter bytes: the length of its head.
-    ///
-    /// - Parameter continues: it is a 100.
-    package mutating func interim(bytes: Int, continues: Bool = false) -> Action {
+    /// - Parameters:
+    ///   - bytes: the length of its head.
+    ///   - continues: it is a 100.
+    package mutating func interim(bytes: Int, at now: Instant, continues: Bool = false) -> Action {
         if continues { sawContinue = true }
-        interims += 1
+        hasInterim = true
         sawInterim = true
-        interimBytes += bytes
-        guard interims <= Self.interimsMax, interimBytes <= Self.interimBytesMax else {
+        let count = max(1, (bytes + Self.interimBytesMax - 1) / Self.interimBytesMax)
+        interimsUntil = max(interimsUntil, now) + Self.interimInterval * count
+        guard interimsUntil <= now + Self.interimInterval * Self.interimsMax else {
             return upstreamFailed(HeadError(.fieldsTooLarge, "too many interim responses"))
         }
         return .wait

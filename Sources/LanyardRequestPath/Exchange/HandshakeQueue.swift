@@ -8,8 +8,8 @@ import LanyardFoundations
 final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// Steps in one turn of the loop.
     private static let stepsMax = 2
-    /// Sessions whose handshake is in progress, of one shard. An eighth of the default of `limits.connections_max`.
-    static let sessionsMax = 512
+    /// Sessions whose handshake is in progress, of one shard: `limits.handshakes_max`.
+    var sessionsMax: Int
 
     private let loop: EventLoop
     /// Clients from which something has come and that have no session yet, in that order.
@@ -20,8 +20,9 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     private var inProgress: [ClientConnection] = []
     private var isDeferred = false
 
-    init(loop: EventLoop) {
+    init(loop: EventLoop, sessionsMax: Int) {
         self.loop = loop
+        self.sessionsMax = sessionsMax
         super.init()
     }
 
@@ -55,7 +56,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     }
 
     /// Another handshake may begin. At the limit this needs a client that Lanyard waits for. A client that waits for Lanyard is not closed.
-    private var hasRoom: Bool { inProgress.count < Self.sessionsMax || oldestSilent != nil }
+    private var hasRoom: Bool { inProgress.count < sessionsMax || oldestSilent != nil }
 
     /// The client whose handshake has begun first, of those from which nothing more has come.
     private var oldestSilent: ClientConnection? { inProgress.first { !$0.isQueuedForHandshake } }
@@ -64,7 +65,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     private func nextBeginning() -> ClientConnection? {
         guard let client = beginning.next() else { return nil }
         guard client.phase == .handshake else { return client }
-        if inProgress.count >= Self.sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
+        if inProgress.count >= sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
         inProgress.append(client)
         return client
     }

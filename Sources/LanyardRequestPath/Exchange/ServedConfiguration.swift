@@ -19,6 +19,7 @@ package final class ServedConfiguration: Sendable {
     package let rules: [ListenerRules]
     package let limits: LimitSettings
     let headLimits: HeadLimits
+    let responseLimits: HeadLimits
     /// A request waits at most this long for a token.
     let tokenWaitMax: Duration
     let loginRequiredStatus: Int
@@ -41,6 +42,7 @@ package final class ServedConfiguration: Sendable {
         self.rules = rules
         self.limits = limits
         headLimits = HeadLimits(limits)
+        responseLimits = HeadLimits(responses: limits)
         self.tokenWaitMax = tokenWaitMax
         self.loginRequiredStatus = loginRequiredStatus
         self.drainMax = drainMax

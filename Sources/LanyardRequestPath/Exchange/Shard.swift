@@ -41,7 +41,7 @@ package final class Shard: @unchecked Sendable {
     let scratch: UnsafeMutableRawBufferPointer
     var out = HeadWriter()
     /// The table of the response head that is being read.
-    var responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
+    var responseTable: FieldTable
 
     private let paused: PausedReaders
     /// Clients that their listener would not admit any more.
@@ -83,7 +83,8 @@ package final class Shard: @unchecked Sendable {
         self.log = log
         self.capabilities = capabilities
         self.listenerTLS = listenerTLS
-        handshakes = HandshakeQueue(loop: loop)
+        handshakes = HandshakeQueue(loop: loop, sessionsMax: configuration.limits.handshakesMax)
+        responseTable = Self.responseTable(configuration, context)
         suppressed = SuppressedLines(loop: loop)
         admissionEnds = AdmissionEnds(loop: loop)
         retired = RetiredRoutes(loop: loop)
@@ -256,6 +257,16 @@ package final class Shard: @unchecked Sendable {
     @inline(__always) var limits: LimitSettings { served.configuration.limits }
     @inline(__always) var headLimits: HeadLimits { served.configuration.headLimits }
 
+    /// The present table is in use until its head is complete, or is too small.
+    func renewResponseTable() {
+        responseTable = Self.responseTable(served.configuration, context)
+    }
+
+    /// Has room for a trailer section, and for the `Connection` lines of its head.
+    private static func responseTable(_ configuration: ServedConfiguration, _ context: ExchangeContext) -> FieldTable {
+        FieldTable(capacity: 2 * configuration.responseLimits.fieldsMax, budget: context.buffers)
+    }
+
     private var idleConnectionsMax: Int {
         max(limits.upstreamConnectionsMax / context.shardCount, 1)
     }
@@ -269,6 +280,8 @@ package final class Shard: @unchecked Sendable {
         for client in clients.values { client.leaveFormerConfiguration() }
         idleConnections.setMax(idleConnectionsMax)
         spareBuffers.removeAll()
+        handshakes.sessionsMax = limits.handshakesMax
+        renewResponseTable()
         for case let user? in routes.configuration.routeList.map(\.user) + [routes.active] { tokens.add(user) }
         endTunnels()
     }

@@ -1,18 +1,17 @@
 import CLinux
 import Glibc
 import LanyardFoundations
+import Synchronization
 
 /// Resolves names by `getaddrinfo` on threads of its own, never on a shard, with one lookup per name at a time.
 ///
-/// The call cannot be cancelled, so the caller bounds its own waiting. Each waiting name has a thread of its own, up to
-/// 8: a name server that is silent for some names delays no others.
+/// The call cannot be cancelled, so the caller bounds its own waiting (`upstream_dns.timeout`). Each waiting name has a
+/// thread of its own, up to 8: a name server that is silent for some names delays no others.
 package final class Resolver: Sendable {
     package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamError>) -> Void
     typealias Lookup = @Sendable (String) -> Result<[SocketAddress], UpstreamError>
     typealias Calls = BlockingCalls<Reply, Result<[SocketAddress], UpstreamError>>
 
-    /// How long a caller waits for a lookup.
-    package static let waitMax = Duration.seconds(5)
     private static let threadsMax = 8
     /// They stay, so that names can be resolved while no further thread can be had.
     private static let threadsAtRest = 2
@@ -37,13 +36,26 @@ package final class Resolver: Sendable {
         let values = Guarded<[Outcome: Int]>([:])
     }
 
+    /// Seconds that each name server has.
+    private final class ServerTime: Sendable {
+        let seconds = Atomic<Int>(2)
+    }
+
     private let counts = Counts()
+    private let serverTime: ServerTime
     private let calls: Calls
 
-    package convenience init() { self.init { Self.lookUpBlocking($0) } }
+    package convenience init() {
+        let serverTime = ServerTime()
+        self.init(
+            lookUp: { Self.lookUpBlocking($0, serverSeconds: serverTime.seconds.load(ordering: .relaxed)) },
+            serverTime: serverTime)
+    }
 
-    /// - Parameter lookUp: blocks until the addresses of a name are known.
-    init(lookUp: @escaping Lookup, start: @escaping Calls.Start = { DetachedThread.start($0) }) {
+    private init(
+        lookUp: @escaping Lookup, serverTime: ServerTime, start: @escaping Calls.Start = { DetachedThread.start($0) }
+    ) {
+        self.serverTime = serverTime
         calls = Calls(
             threadsMax: Self.threadsMax, threadsAtRest: Self.threadsAtRest,
             kind: Calls.Kind(
@@ -56,7 +68,17 @@ package final class Resolver: Sendable {
                 }), start: start)
     }
 
-    /// Looks `host` up. `reply` is called on a thread of the resolver, possibly late: bound the waiting by `waitMax`.
+    /// - Parameter lookUp: blocks until the addresses of a name are known.
+    convenience init(lookUp: @escaping Lookup, start: @escaping Calls.Start = { DetachedThread.start($0) }) {
+        self.init(lookUp: lookUp, serverTime: ServerTime(), start: start)
+    }
+
+    /// Sets how long a caller waits for a lookup from now on. A name server has two fifths of it.
+    package func setTimeout(_ timeout: Duration) {
+        serverTime.seconds.store(max(1, Int(timeout / .seconds(1) * 2 / 5)), ordering: .relaxed)
+    }
+
+    /// Looks `host` up. `reply` is called on a thread of the resolver, possibly late: bound the waiting.
     /// If no thread can be started at all, it is called before this returns.
     package func resolve(_ host: String, reply: @escaping Reply) {
         // It never stops, so no call is refused.
@@ -78,11 +100,13 @@ package final class Resolver: Sendable {
     /// Addresses of families that the machine's networks do not have are left out. Loopback addresses do not count as a
     /// network (getaddrinfo(3)): a name without any other address is looked up again with all of its addresses.
     ///
-    /// A name with a dot at its end is looked up as it is. The hosts file has names without that dot, so the search list is left out in another
-    /// way.
-    private static func lookUpBlocking(_ name: String) -> Result<[SocketAddress], UpstreamError> {
+    /// A name with a dot at its end is looked up as it is. The hosts file has names without that dot, so the search list
+    /// is left out in another way.
+    private static func lookUpBlocking(
+        _ name: String, serverSeconds: Int
+    ) -> Result<[SocketAddress], UpstreamError> {
         let isFullyQualified = name.hasSuffix(".")
-        lanyard_resolver_searches(!isFullyQualified)
+        lanyard_prepare_lookup(!isFullyQualified, CInt(serverSeconds))
         let host = isFullyQualified ? String(name.dropLast()) : name
         let reachable = lookUpBlocking(host, AI_ADDRCONFIG)
         switch reachable {

@@ -12,6 +12,7 @@ package struct UpstreamTLSFiles: Sendable {
     private let certificateFile: String?
     private let keyFile: String?
     private let skipsVerification: Bool
+    private let certificateBytesMax: Int
     /// No file of the system's authorities exists, and one is needed.
     private let lacksAuthorities: Bool
 
@@ -20,6 +21,7 @@ package struct UpstreamTLSFiles: Sendable {
         guard case .tcp(let host, _, tls: true) = settings.endpoint else { return nil }
         let tls = settings.tls
         name = TLSServerName(host: tls.serverName ?? host)
+        certificateBytesMax = tls.certificateBytesMax
         (certificateFile, keyFile, skipsVerification) = (tls.certificateFile, tls.keyFile, tls.skipsVerification)
         let needsSystem = tls.caFile == nil && !skipsVerification
         let system = needsSystem ? TLSAuthorities.systemFiles.first { access($0, R_OK) == 0 } : nil
@@ -50,7 +52,8 @@ package struct UpstreamTLSFiles: Sendable {
         if let certificateFile, let keyFile { pair = try contents.keyPair(certificateFile, keyFile) }
         do {
             return try TLSClientContext(
-                verifying: name, authorities: authorities, keyPair: pair, skipsVerification: skipsVerification)
+                verifying: name, authorities: authorities, keyPair: pair, skipsVerification: skipsVerification,
+                certificateBytesMax: certificateBytesMax)
         } catch {
             throw .init("\(certificateFile ?? caFile ?? "TLS") \(error.message)")
         }

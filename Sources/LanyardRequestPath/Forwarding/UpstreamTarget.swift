@@ -51,6 +51,7 @@ package final class UpstreamTarget: Sendable {
         self.settings = settings
         trust = tls.map { UpstreamTrust($0, of: settings.authority, log: log) }
         self.resolver = resolver
+        resolver.setTimeout(settings.dnsTimeout)
         connections = SharedLimit(settings.connectionsMax)
         state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
         switch settings.endpoint {
@@ -80,7 +81,7 @@ package final class UpstreamTarget: Sendable {
                 if case .failure = result, !old.isEmpty { return reply(.success(old)) }
                 reply(result.map { $0.map { $0.with(port: port) } })
             }
-            return .pending(waitMax: hasOld ? Self.staleWaitMax : Resolver.waitMax)
+            return .pending(waitMax: hasOld ? Self.staleWaitMax : settings.dnsTimeout)
         }
     }
 

@@ -22,7 +22,9 @@ package struct ListenerTLSFiles: Sendable {
         var authorities: TLSAuthorities?
         if let path = settings.clientCAFile { authorities = try contents.authorities(path) }
         do {
-            return try TLSServerContext(pair, clientAuthorities: authorities, clientNames: names, tickets: tickets)
+            return try TLSServerContext(
+                pair, clientAuthorities: authorities, clientNames: names, tickets: tickets,
+                certificateBytesMax: settings.certificateBytesMax)
         } catch {
             throw .init("\(settings.certificateFile) \(error.message)")
         }

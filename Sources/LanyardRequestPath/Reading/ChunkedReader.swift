@@ -19,8 +19,12 @@ package struct ChunkedReader {
             trailers, done
     }
 
+    /// A size of 16 digits and its extensions. Extensions in use are signatures of about 100 bytes.
     private static let sizeLineBytesMax = 4 << 10
+    /// Bytes of extensions beyond those that the data accounts for: each chunk accounts for 16 bytes and twice its size. So a body of any
+    /// length may have them, and one that is mostly extensions ends.
     private static let extensionBytesMax = 16 << 10
+    private static let extensionBytesOfChunk = 16
 
     private var state = State.size
     private var digits = 0
@@ -28,15 +32,21 @@ package struct ChunkedReader {
     private var lineBytes = 0
     private var extensionBytes = 0
     private var trailers = FieldSectionReader()
+    private let trailerLimits: HeadLimits
     /// The offsets of trailer bytes in the last `gather`, including the empty line.
     package private(set) var trailerBytes = 0..<0
 
     /// Blanks may stand before the end of a size line.
     private let takesTrailingBlanks: Bool
 
-    /// - Parameter takesTrailingBlanks: blanks may stand before the end of a size line. The grammar has none there, and
-    ///   several server libraries pad sizes with them. In requests they would be a smuggling gap (http-rules.md 6.1).
-    package init(takesTrailingBlanks: Bool = false) { self.takesTrailingBlanks = takesTrailingBlanks }
+    /// - Parameters:
+    ///   - takesTrailingBlanks: blanks may stand before the end of a size line. The grammar has none there, and several
+    ///     server libraries pad sizes with them. In requests they would be a smuggling gap (http-rules.md 6.1).
+    ///   - limits: of the trailer section.
+    package init(takesTrailingBlanks: Bool = false, trailers limits: HeadLimits = .trailers) {
+        self.takesTrailingBlanks = takesTrailingBlanks
+        trailerLimits = limits
+    }
 
     package var isDone: Bool { state == .done }
 
@@ -54,7 +64,9 @@ package struct ChunkedReader {
             case .trailers:
                 let start = position
                 defer { trailerBytes = start..<position }
-                guard try trailers.read(bytes, from: &position, into: nil, limits: .trailers) else { return .needsMore }
+                guard try trailers.read(bytes, from: &position, into: nil, limits: trailerLimits) else {
+                    return .needsMore
+                }
                 state = .done
                 return .end
             case .done: return .end
@@ -81,6 +93,8 @@ package struct ChunkedReader {
         case .size: try readSize(byte)
         case .sizeLineFeed:
             guard byte == 0x0a else { throw .malformed("a chunk-size line does not end in CRLF") }
+            let accounted = min(left, UInt64(Self.extensionBytesMax)) * 2 + UInt64(Self.extensionBytesOfChunk)
+            extensionBytes = max(0, extensionBytes - Int(accounted))
             state = left == 0 ? .trailers : .data
         case .extensionAfterValue where takesTrailingBlanks && (byte == 0x0d || ByteClass.isSpace(byte)):
             // Padding is no extension: only the length of the line limits it.

@@ -11,18 +11,42 @@ package struct FieldLine: Equatable, Sendable {
 
 /// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.
 ///
-/// Allocated once and reused for each head. Belongs to the queue of the connection that uses it.
+/// Allocated once and reused for each head. It grows for a head of many fields. Belongs to the queue of the connection that uses it.
 package final class FieldTable {
-    package let capacity: Int
-    private let lines: UnsafeMutablePointer<FieldLine>
-    package private(set) var count = 0
+    /// Lines of nearly all heads.
+    private static let firstRoom = 128
 
-    package init(capacity: Int) {
+    /// The largest number of lines.
+    package let capacity: Int
+    private var lines: UnsafeMutablePointer<FieldLine>
+    /// Lines that there is memory for.
+    private var room: Int
+    package private(set) var count = 0
+    private let budget: BufferBudget?
+
+    /// - Parameter budget: counts the memory beyond that of an ordinary head.
+    package init(capacity: Int, budget: BufferBudget? = nil) {
         self.capacity = capacity
-        lines = .allocate(capacity: capacity)
+        self.budget = budget
+        room = min(capacity, Self.firstRoom)
+        lines = .allocate(capacity: room)
     }
 
-    deinit { lines.deallocate() }
+    deinit {
+        lines.deallocate()
+        budget?.release(grownBytes)
+    }
+
+    private var grownBytes: Int { (room - min(capacity, Self.firstRoom)) * MemoryLayout<FieldLine>.stride }
+
+    private func resize(to lineCount: Int) {
+        let (former, block) = (grownBytes, UnsafeMutablePointer<FieldLine>.allocate(capacity: lineCount))
+        block.update(from: lines, count: count)
+        lines.deallocate()
+        (lines, room) = (block, lineCount)
+        budget?.add(grownBytes)
+        budget?.release(former)
+    }
 
     @inline(__always)
     package subscript(index: Int) -> FieldLine {
@@ -30,11 +54,18 @@ package final class FieldTable {
         return lines[index]
     }
 
-    package func removeAll() { count = 0 }
+    /// Removes the lines and the memory beyond that of an ordinary head.
+    package func removeAll() {
+        count = 0
+        if room > Self.firstRoom { resize(to: min(capacity, Self.firstRoom)) }
+    }
 
     /// False if the table is full.
     func append(_ line: FieldLine) -> Bool {
-        guard count < capacity else { return false }
+        if count == room {
+            guard count < capacity else { return false }
+            resize(to: min(room * 2, capacity))
+        }
         (lines + count).initialize(to: line)
         count += 1
         return true

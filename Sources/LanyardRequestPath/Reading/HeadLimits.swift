@@ -17,17 +17,26 @@ package struct HeadLimits: Equatable, Sendable {
         self.fieldsMax = fieldsMax
     }
 
-    /// Requests, as configured.
+    /// Requests and their trailer sections, as configured.
     package init(_ settings: LimitSettings) {
         self.init(
-            startLineBytesMax: settings.requestLineBytesMax,
-            fieldLineBytesMax: min(16 << 10, settings.headerBytesMax),
-            sectionBytesMax: settings.headerBytesMax,
-            fieldsMax: settings.headerFieldsMax)
+            startLineBytesMax: settings.requestLineBytesMax, fieldLineBytesMax: settings.headerBytesMax,
+            sectionBytesMax: settings.headerBytesMax, fieldsMax: settings.headerFieldsMax)
     }
 
-    package static let response = HeadLimits(
-        startLineBytesMax: 8 << 10, fieldLineBytesMax: 32 << 10, sectionBytesMax: 128 << 10, fieldsMax: 256)
+    /// A status line is shorter than this: a longer reason phrase is no phrase.
+    private static let statusLineBytesMax = 8 << 10
+
+    /// Responses and their trailer sections, as configured.
+    package init(responses settings: LimitSettings) {
+        self.init(
+            startLineBytesMax: Self.statusLineBytesMax, fieldLineBytesMax: settings.responseHeaderBytesMax,
+            sectionBytesMax: settings.responseHeaderBytesMax, fieldsMax: settings.responseHeaderFieldsMax)
+    }
+
+    /// Responses without a configuration.
+    package static let response = HeadLimits(responses: LimitSettings())
+    /// Trailer sections of operators' requests.
     package static let trailers = HeadLimits(
         startLineBytesMax: 0, fieldLineBytesMax: 16 << 10, sectionBytesMax: 16 << 10, fieldsMax: 32)
 

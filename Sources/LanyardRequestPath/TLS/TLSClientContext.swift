@@ -1,5 +1,6 @@
 import COpenSSL
 import LanyardFoundations
+import LanyardSettings
 
 /// How connections to one upstream are made: whom to trust, whose name to demand, which certificate to show. Shared by all shards.
 ///
@@ -24,11 +25,13 @@ package final class TLSClientContext: Sendable {
     ///   - authorities: nil: no certificate is trusted, unless `skipsVerification`.
     ///   - keyPair: the client certificate.
     ///   - skipsVerification: every certificate is accepted (`unsafe_skip_verify`).
+    ///   - certificateBytesMax: of the upstream's certificates, and of its request for one.
     ///   - clock: gives the age of sessions.
     ///   - wallClock: the time at which certificates are verified, and at which those of a resumed session must be valid.
     package init(
         verifying name: TLSServerName, authorities: TLSAuthorities?, keyPair: TLSKeyPair? = nil,
-        skipsVerification: Bool = false, clock: @escaping @Sendable () -> Instant = { .now },
+        skipsVerification: Bool = false, certificateBytesMax: Int = LimitSettings().certificateBytesMax,
+        clock: @escaping @Sendable () -> Instant = { .now },
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
@@ -42,7 +45,7 @@ package final class TLSClientContext: Sendable {
         if let authorities { SSL_CTX_set1_cert_store(raw, authorities.store) }
         SSL_CTX_set_verify(raw, skipsVerification ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nil)
         lanyard_tls_verify_chains(raw)
-        SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, Int(LANYARD_CHAIN_BYTES_MAX), nil)
+        SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, certificateBytesMax, nil)
         try keyPair?.install(in: raw)
         let protocols = [UInt8(8)] + Array("http/1.1".utf8)
         guard SSL_CTX_set_alpn_protos(raw, protocols, CUnsignedInt(protocols.count)) == 0 else { throw .noMemory }

@@ -1,5 +1,6 @@
 import COpenSSL
 import LanyardFoundations
+import LanyardSettings
 
 /// How a listener accepts connections: which certificate it shows, and whose certificates it demands. Shared by all shards.
 ///
@@ -24,11 +25,13 @@ package final class TLSServerContext: Sendable {
     ///   - clientNames: the names of the clients that may call; empty: all of them. The handshake with another client succeeds, so that its
     ///     requests can be refused with a reason.
     ///   - tickets: the keys of session tickets, which outlive a context.
+    ///   - certificateBytesMax: of a client's certificates.
     ///   - clock: gives the age of sessions.
     ///   - wallClock: the time at which certificates are verified, and at which those of a resumed session must be valid.
     package init(
         _ keyPair: TLSKeyPair, clientAuthorities: TLSAuthorities? = nil, clientNames: TLSClientNames? = nil,
-        tickets: TLSTicketKeys, clock: @escaping @Sendable () -> Instant = { .now },
+        tickets: TLSTicketKeys, certificateBytesMax: Int = LimitSettings().certificateBytesMax,
+        clock: @escaping @Sendable () -> Instant = { .now },
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(1) else { throw .noMemory }
@@ -44,7 +47,7 @@ package final class TLSServerContext: Sendable {
         try keyPair.install(in: raw)
         lanyard_tls_select_http(raw)
         // A client that was not asked for certificates sends none.
-        let chainBytesMax = clientAuthorities == nil ? 0 : Int(LANYARD_CHAIN_BYTES_MAX)
+        let chainBytesMax = clientAuthorities == nil ? 0 : certificateBytesMax
         SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, chainBytesMax, nil)
         if let clientAuthorities {
             SSL_CTX_set1_cert_store(raw, clientAuthorities.store)

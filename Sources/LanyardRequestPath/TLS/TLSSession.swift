@@ -38,7 +38,8 @@ package final class TLSSession {
 
     /// Messages in a row that bring no data. A connection needs a few: session tickets, and a key update in 2^24 records.
     private static let messagesMax = 32
-    /// Replies to such messages, of a whole connection. They are refusals to renegotiate.
+    /// Replies to such messages: refusals to renegotiate, and key updates. A long stream has key updates, so it may have more: one for each
+    /// MiB that has come.
     private static let repliesMax = 4
 
     let ssl: OpaquePointer
@@ -295,7 +296,9 @@ package final class TLSSession {
     /// A read has made OpenSSL write: the alert of an error, or a refusal to renegotiate.
     private func sendReplies(_ queue: inout ByteQueue, _ canWrite: inout Bool) {
         replies += 1
-        if replies > Self.repliesMax, ending == nil { ending = .failed(.tooManyMessages) }
+        if replies > Self.repliesMax + Int(socket.pointee.received >> 20), ending == nil {
+            ending = .failed(.tooManyMessages)
+        }
         // A connection that cannot be written to says so at the next write.
         _ = deliver(&queue, &canWrite)
     }

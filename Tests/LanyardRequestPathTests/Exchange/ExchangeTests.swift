@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardRequestPath
 import Testing
 
@@ -172,14 +173,14 @@ import Testing
         #expect(!exchange.canRetryUnsent)
         exchange.sentHead(reused: true, hasBody: true)
         #expect(exchange.canRetryUnsent)
-        _ = exchange.interim(bytes: 10)
+        _ = exchange.interim(bytes: 10, at: .past)
         #expect(!exchange.canRetryUnsent)
     }
 
     @Test("first, one retry, one replay: a request is sent three times at most")
     func threeSends() {
         var exchange = Self.sent(reused: true)
-        #expect(exchange.interim(bytes: 10) == .wait)
+        #expect(exchange.interim(bytes: 10, at: .past) == .wait)
         exchange.hold()
         _ = exchange.replay(insteadOf: Self.response())
         exchange.sentHead(reused: true, hasBody: false)
@@ -198,7 +199,7 @@ import Testing
         var bytes = Self.sent(reused: true)
         #expect(bytes.upstreamEnded(clean: true, sawBytes: true, holdsRequest: true) == .refuse(.upstreamIncomplete))
         var interim = Self.sent(reused: true)
-        #expect(interim.interim(bytes: 100) == .wait)
+        #expect(interim.interim(bytes: 100, at: .past) == .wait)
         #expect(interim.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamIncomplete))
     }
 
@@ -237,21 +238,30 @@ import Testing
         }
     }
 
-    @Test("sixteen interim responses pass, the seventeenth does not")
+    @Test("64 interim responses pass at once, then one each 100 ms, without end")
     func interims() {
         var exchange = Self.sent()
-        for _ in 0..<16 { #expect(exchange.interim(bytes: 100) == .wait) }
-        guard case .refuse(let problem) = exchange.interim(bytes: 100) else {
-            Issue.record("the seventeenth passed")
+        var now = Instant(nanoseconds: 1_000_000_000)
+        for _ in 0..<64 { #expect(exchange.interim(bytes: 100, at: now) == .wait) }
+        for _ in 0..<10_000 {
+            now = now + .milliseconds(100)
+            #expect(exchange.interim(bytes: 100, at: now) == .wait)
+        }
+        guard case .refuse(let problem) = exchange.interim(bytes: 100, at: now + .milliseconds(99)) else {
+            Issue.record("one too many passed")
             return
         }
         #expect(problem.status == 502)
     }
 
-    @Test("interim heads of more than 64 KiB together do not pass")
+    @Test("an interim head counts once for each 8 KiB")
     func interimBytes() {
+        let now = Instant(nanoseconds: 1_000_000_000)
         var exchange = Self.sent()
-        #expect(exchange.interim(bytes: 64 << 10) == .wait)
-        #expect(exchange.interim(bytes: 1) != .wait)
+        #expect(exchange.interim(bytes: 512 << 10, at: now) == .wait)
+        #expect(exchange.interim(bytes: 1, at: now) != .wait)
+        var other = Self.sent()
+        for _ in 0..<32 { #expect(other.interim(bytes: (8 << 10) + 1, at: now) == .wait) }
+        #expect(other.interim(bytes: 1, at: now) != .wait)
     }
 }

@@ -60,7 +60,7 @@ import Testing
         let bench = try ProxyBench { request in
             switch request.message.target {
             case "/flood":
-                let flood = String(repeating: "HTTP/1.1 103 Early\r\n\r\n", count: 17)
+                let flood = String(repeating: "HTTP/1.1 103 Early\r\n\r\n", count: 400)
                 return RawResponse.text(flood + "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
                     .after(isPooled, "another connection is in the pool")
             case "/hold": return .response(body: "good").after(isAsked, "the flood has been asked for")

@@ -205,6 +205,43 @@ import Testing
         #expect(try Refusal.upstreamTimeout.faults(of: response) == [])
     }
 
+    @Test("11.6 Interim responses restart the wait for the final head, however many come and however long it takes")
+    func interims() async throws {
+        for (interim, count) in [
+            ("HTTP/1.1 102 Processing", 10), ("HTTP/1.1 103 Early Hints\r\nLink: l", 2), ("HTTP/1.1 100 Continue", 2),
+        ] {
+            let client = try await bench.connect()
+            try await client.send(HTTPBench.plain("/hand"))
+            let peer = try await bench.accept()
+            _ = try await peer.head()
+            for _ in 0..<count {
+                try await peer.send("\(interim)\r\n\r\n")
+                #expect(try await client.head() == "\(interim)\r\n\r\n")
+                try await clock.pass(Self.minute - .seconds(5))
+            }
+            #expect(!client.hasInput)
+            try await peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            #expect(try await client.response().bodyText == "ok")
+            peer.close()
+        }
+        // Silence behind one ends the wait, and drips of the next one do not prolong it.
+        for drips in ["", "HTTP/1.1 10"] {
+            let client = try await bench.connect()
+            try await client.send(HTTPBench.plain("/hand"))
+            let peer = try await bench.accept()
+            _ = try await peer.head()
+            try await peer.send("HTTP/1.1 102 Processing\r\n\r\n")
+            _ = try await client.head()
+            for byte in drips {
+                try await peer.send(String(byte))
+                try await clock.pass(.seconds(4))
+            }
+            try await clock.pass(.seconds(61 - 4 * drips.count))
+            let response = try await client.response()
+            #expect(try Refusal.upstreamTimeout.faults(of: response) == [])
+        }
+    }
+
     @Test("8 A response body without a byte for response_idle is aborted; 0 is no limit")
     func responseIdle() async throws {
         let old = "GET /hand HTTP/1.0\r\nHost: localhost\r\n\r\n"

@@ -42,7 +42,7 @@ extension ClientConnection {
             if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
             relay.keepHead(UnsafeRawBufferPointer(rebasing: input[start...]), shard.responseTable)
-            shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
+            shard.renewResponseTable()
             return
         }
         // Taken out of the relay: the end of this exchange may begin another one on this connection.
@@ -66,7 +66,10 @@ extension ClientConnection {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadError) {
-                guard let response = try relay.readHead(view, into: table, isResponseToHead: intake.head.kind == .head)
+                guard
+                    let response = try relay.readHead(
+                        view, into: table, isResponseToHead: intake.head.kind == .head,
+                        limits: served.configuration.responseLimits)
                 else {
                     return start
                 }
@@ -95,8 +98,11 @@ extension ClientConnection {
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
     private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         relay.endInterim()
-        let action = exchange.interim(bytes: response.length, continues: response.status == 100)
+        let action = exchange.interim(
+            bytes: response.length, at: shard.loop.now, continues: response.status == 100)
         guard action == .wait else { return perform(action) }
+        // The upstream says that it works on the request: the wait for the final head begins again (http-rules.md 11.6).
+        if upstream.sentAt != .never, let route = intake.route { setOutbound(timeouts(route).responseHeader) }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)
             if let route = intake.route, !upstream.isHeadQueued { setInbound(timeouts(route).requestIdle) }
@@ -115,7 +121,7 @@ extension ClientConnection {
             return switchProtocols(response, view, table, UnsafeRawBufferPointer(after))
         }
         upstream.connection?.keepAliveSeconds = response.keepAliveSeconds
-        relay.beginBody(of: response, to: intake.head)
+        relay.beginBody(of: response, to: intake.head, trailers: served.configuration.responseLimits)
         let used: Int
         let data: UnsafeRawBufferPointer
         do throws(HeadError) {
@@ -137,6 +143,7 @@ extension ClientConnection {
             into: &shard.out, delivery: relay.delivery, closes: exchange.closesClient,
             replayObstacle: replay.obstacle)
         relay.keepNominations(response, view, table)
+        table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
         deliver(data, leftover: used < after.count)
     }
@@ -180,7 +187,8 @@ extension ClientConnection {
         push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
         guard phase == .exchange else { return }
         shard.out.clear()
-        relay.writeTrailers(into: &shard.out, on: route, shard.responseTable)
+        relay.writeTrailers(
+            into: &shard.out, on: route, shard.responseTable, limits: served.configuration.responseLimits)
         push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
     }
 
@@ -215,6 +223,8 @@ extension ClientConnection {
         switch phase {
         case .flushing: beginLinger()
         case .exchange:
+            // The client has taken interim responses slowly. Meanwhile the upstream was not read.
+            if exchange.response == .awaited, upstream.sentAt != .never, !upstream.isParked { awaitUpstreamAnew() }
             updateRelayTimeout()
             pumpResponse()
         case .waiting:

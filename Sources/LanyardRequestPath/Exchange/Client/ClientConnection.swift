@@ -220,8 +220,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         }
     }
 
-    /// The upstream's bytes may be unread because memory is short: its timeout begins again.
-    private func awaitUpstreamAnew() {
+    /// The upstream's bytes may be unread, because memory is short or the client slow: its timeout begins again.
+    func awaitUpstreamAnew() {
         guard let route = intake.route else { return }
         let timeouts = timeouts(route)
         if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }

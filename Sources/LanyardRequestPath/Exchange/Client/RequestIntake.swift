@@ -67,7 +67,7 @@ struct RequestIntake: ~Copyable {
         self.head = head
         buffer.used = head.length
         requests += 1
-        body = RequestBody(head.framing)
+        body = RequestBody(head.framing, trailers: limits)
         return true
     }
 

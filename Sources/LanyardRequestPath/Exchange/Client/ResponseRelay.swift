@@ -59,8 +59,10 @@ struct ResponseRelay: ~Copyable {
     ///
     /// - Parameter isResponseToHead: the request is a HEAD.
     mutating func readHead(
-        _ bytes: Bytes, into table: FieldTable, isResponseToHead: Bool
-    ) throws(HeadError) -> ResponseHead? { try reader.read(bytes, into: table, isResponseToHead: isResponseToHead) }
+        _ bytes: Bytes, into table: FieldTable, isResponseToHead: Bool, limits: HeadLimits
+    ) throws(HeadError) -> ResponseHead? {
+        try reader.read(bytes, into: table, isResponseToHead: isResponseToHead, limits: limits)
+    }
 
     /// The head was an interim one: the next one follows.
     mutating func endInterim() { reader = ResponseReader() }
@@ -97,13 +99,15 @@ struct ResponseRelay: ~Copyable {
 
     /// The final head has come.
     ///
-    /// - Parameter head: the request's.
-    mutating func beginBody(of response: ResponseHead, to head: RequestHead) {
+    /// - Parameters:
+    ///   - head: the request's.
+    ///   - trailers: the limits of the trailer section.
+    mutating func beginBody(of response: ResponseHead, to head: RequestHead, trailers: HeadLimits) {
         let hasUnknownEnd = response.framing == .chunked || response.framing == .untilClose
         let delivery: ResponseBody.Delivery = hasUnknownEnd && head.minorVersion > 0 ? .chunked : .raw
         isDelimitedByClose = hasUnknownEnd && head.minorVersion == 0
         keepsTrailers = head.wantsTrailers && response.framing == .chunked && delivery == .chunked
-        body = ResponseBody(response.framing, delivery: delivery)
+        body = ResponseBody(response.framing, delivery: delivery, trailers: trailers)
         isInBody = true
     }
 
@@ -182,15 +186,22 @@ struct ResponseRelay: ~Copyable {
 
     /// Writes the fields of the kept trailer section that may be forwarded. The section is read a second time.
     ///
-    /// - Parameter table: is overwritten.
-    mutating func writeTrailers(into out: inout HeadWriter, on route: Route, _ table: FieldTable) {
+    /// - Parameters:
+    ///   - table: is overwritten.
+    ///   - limits: of responses.
+    mutating func writeTrailers(
+        into out: inout HeadWriter, on route: Route, _ table: FieldTable, limits: HeadLimits
+    ) {
         let section = takeBytes()
         let bytes = section.bytes
         table.removeAll()
         var reader = FieldSectionReader()
         var position = 0
-        // The section was checked on arrival. The head's `Connection` lines stand before it.
-        guard (try? reader.read(bytes, from: &position, into: table, limits: .response)) == true else { return }
+        // The section was checked on arrival. The head's `Connection` lines, which had the same limits, stand before it.
+        let both = HeadLimits(
+            startLineBytesMax: 0, fieldLineBytesMax: limits.fieldLineBytesMax + 64,
+            sectionBytesMax: 2 * limits.sectionBytesMax + 64, fieldsMax: table.capacity)
+        guard (try? reader.read(bytes, from: &position, into: table, limits: both)) == true else { return }
         for index in 0..<table.count {
             let name = table.name(index, in: bytes)
             guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table, in: bytes) else {

@@ -2,14 +2,17 @@
 struct RequestBody {
     private(set) var framing: BodyFraming
     private var left: Int
-    private var chunks = ChunkedReader()
+    private var chunks: ChunkedReader
     private(set) var isEnded: Bool
     /// Body bytes that have arrived.
     private(set) var total = 0
 
-    /// - Parameter framing: as the request's head states it.
-    init(_ framing: BodyFraming) {
+    /// - Parameters:
+    ///   - framing: as the request's head states it.
+    ///   - trailers: the limits of the trailer section.
+    init(_ framing: BodyFraming, trailers: HeadLimits = .trailers) {
         self.framing = framing
+        chunks = ChunkedReader(trailers: trailers)
         if case .length(let length) = framing { left = length } else { left = 0 }
         isEnded = framing == .none || framing == .length(0)
     }
@@ -45,10 +48,12 @@ struct ResponseBody {
     let framing: BodyFraming
     let delivery: Delivery
     private var left: Int
-    private var chunks = ChunkedReader(takesTrailingBlanks: true)
+    private var chunks: ChunkedReader
     private(set) var isEnded: Bool
 
-    init(_ framing: BodyFraming, delivery: Delivery) {
+    /// - Parameter trailers: the limits of the trailer section.
+    init(_ framing: BodyFraming, delivery: Delivery, trailers: HeadLimits = .trailers) {
+        chunks = ChunkedReader(takesTrailingBlanks: true, trailers: trailers)
         self.framing = framing
         self.delivery = delivery
         if case .length(let length) = framing { left = length } else { left = 0 }

@@ -17,7 +17,7 @@ final class RequestBuffer {
 
     init(fieldsMax: Int, budget: BufferBudget) {
         base = .allocate(byteCount: Self.firstCapacity, alignment: 16)
-        table = FieldTable(capacity: fieldsMax)
+        table = FieldTable(capacity: fieldsMax, budget: budget)
         self.budget = budget
         budget.add(Self.firstCapacity)
     }

@@ -73,7 +73,7 @@ extension ClientConnection {
         upstream.connection?.keepAliveSeconds = held.head.keepAliveSeconds
         // The response's bytes are copied. Its field lines are not: the next head would overwrite them.
         if held.table === shard.responseTable {
-            shard.responseTable = FieldTable(capacity: HeadLimits.response.fieldsMax)
+            shard.renewResponseTable()
         }
         upstream.expectContinue(false)
         clearInbound()

@@ -74,6 +74,7 @@ extension ClientConnection {
         var limits = Tunnel.Limits()
         guard let route = intake.route else { return limits }
         limits.idleTimeout = timeouts(route).upgradedIdle
+        limits.halfClosedTimeout = timeouts(route).upgradedHalfClosed
         limits.writeTimeout = timeouts(route).write
         limits.maxAge = route.settings.upgradedMaxAge
         return limits
