@@ -82,7 +82,8 @@ import Testing
         let errors: [TLSError] = [
             .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed(23),
             .certificateRefused(alert: 48), .certificateRequired, .noSharedVersion, .noSharedCipher, .noSharedProtocol,
-            .plainHTTP, .closedInHandshake, .truncated, .reset(104), .timedOut, .tooManyMessages, .alert(80),
+            .plainHTTP, .closedInHandshake, .truncated, .reset(104), .timedOut, .tooManyMessages, .renegotiationRefused,
+            .alert(80),
             .protocolViolation(0),
         ]
         #expect(

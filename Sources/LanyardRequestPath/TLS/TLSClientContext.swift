@@ -46,7 +46,15 @@ package final class TLSClientContext: Sendable {
         SSL_CTX_set_verify(raw, skipsVerification ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, nil)
         lanyard_tls_verify_chains(raw)
         SSL_CTX_ctrl(raw, SSL_CTRL_SET_MAX_CERT_LIST, certificateBytesMax, nil)
-        try keyPair?.install(in: raw)
+        if let keyPair {
+            try keyPair.install(in: raw)
+            // The upstream may ask for the certificate after the handshake, for some paths only (RFC 8446 4.6.2).
+            SSL_CTX_set_post_handshake_auth(raw, 1)
+        }
+        SSL_CTX_set_info_callback(raw) { ssl, place, value in
+            let isRefusal = place == SSL_CB_ALERT | SSL_CB_WRITE && value & 0xff == SSL_AD_NO_RENEGOTIATION
+            if isRefusal, let ssl { TLSSession.owner(of: ssl)?.noteRenegotiation() }
+        }
         let protocols = [UInt8(8)] + Array("http/1.1".utf8)
         guard SSL_CTX_set_alpn_protos(raw, protocols, CUnsignedInt(protocols.count)) == 0 else { throw .noMemory }
         lanyard_tls_keep_sessions(raw)

@@ -50,6 +50,9 @@ package enum TLSError: Error, Equatable, Sendable {
     case timedOut
     /// The peer sends messages that carry no data, more than a connection needs: key updates, renegotiations, alerts.
     case tooManyMessages
+    /// The upstream asks to renegotiate TLS 1.2, which Lanyard refuses. Servers do so that ask for a client certificate
+    /// for some paths only.
+    case renegotiationRefused
     /// The client's first message claims more bytes than any client needs.
     case helloTooLong
     /// The client is closed in its handshake, because a shard has as many handshakes as it may have.
@@ -80,6 +83,7 @@ package enum TLSError: Error, Equatable, Sendable {
         case .reset: "reset"
         case .timedOut: "timed_out"
         case .tooManyMessages: "too_many_messages"
+        case .renegotiationRefused: "renegotiation_refused"
         case .helloTooLong: "hello_too_long"
         case .tooManyHandshakes: "too_many_handshakes"
         case .alert: "alert"
@@ -100,7 +104,7 @@ package enum TLSError: Error, Equatable, Sendable {
     /// The peer has refused this side, and says why.
     package var isRefusal: Bool {
         switch self {
-        case .certificateRefused, .certificateRequired, .alert: true
+        case .certificateRefused, .certificateRequired, .renegotiationRefused, .alert: true
         default: false
         }
     }
@@ -127,6 +131,8 @@ package enum TLSError: Error, Equatable, Sendable {
         case .reset(let code): "\(it) has broken the TLS connection (errno \(code))"
         case .timedOut: "\(it) has not completed the TLS handshake in time"
         case .tooManyMessages: "\(it) sends too many TLS messages without data"
+        case .renegotiationRefused:
+            "\(it) asks to renegotiate TLS 1.2, which Lanyard refuses; for a late client certificate it has to speak TLS 1.3"
         case .helloTooLong: "\(it) announces a TLS hello of more than 16 KiB"
         case .tooManyHandshakes: "\(it) has been closed in its TLS handshake: too many handshakes are in progress"
         case .alert(let alert): "\(it) has ended the TLS connection (\(Self.text(ofAlert: alert)))"

@@ -54,6 +54,10 @@ package final class TLSSession {
     private(set) var wasAskedForCertificate = false
     /// OpenSSL holds a session that is too large to keep, as long as this connection lives.
     private(set) var hasLargeSession = false
+    /// OpenSSL has refused to renegotiate. The peer may go on, or end the connection.
+    private(set) var wasAskedToRenegotiate = false
+    /// The peer has asked for a certificate after the handshake since a reply was last counted.
+    private var wasAskedLate = false
     /// Of a client's end: when this handshake began. It verifies the upstream, unless it resumes a session.
     private var beganAt = Instant.never
     /// Of a client's end: of the session that this handshake offers; nil: it offers none.
@@ -290,12 +294,14 @@ package final class TLSSession {
         let reader = TLSErrorReader(
             ssl: ssl, isServer: SSL_is_server(ssl) == 1, lacksCertificate: lacksCertificate,
             isEstablished: isEstablished)
-        ending = reader.cause(outcome, socket.pointee).map { .failed($0) } ?? .end
+        let cause = reader.cause(outcome, socket.pointee)
+        ending = cause.map { .failed(wasAskedToRenegotiate ? .renegotiationRefused : $0) } ?? .end
     }
 
-    /// A read has made OpenSSL write: the alert of an error, or a refusal to renegotiate.
+    /// A read has made OpenSSL write: the alert of an error, a refusal to renegotiate, a certificate that was asked for late.
     private func sendReplies(_ queue: inout ByteQueue, _ canWrite: inout Bool) {
-        replies += 1
+        // A certificate is a reply that the configuration allows. `messagesMax` bounds the requests for it.
+        if wasAskedLate { wasAskedLate = false } else { replies += 1 }
         if replies > Self.repliesMax + Int(socket.pointee.received >> 20), ending == nil {
             ending = .failed(.tooManyMessages)
         }
@@ -445,7 +451,13 @@ package final class TLSSession {
     }
 
     /// The peer asks for a certificate.
-    func noteCertificateRequest() { wasAskedForCertificate = true }
+    func noteCertificateRequest() {
+        wasAskedForCertificate = true
+        wasAskedLate = isEstablished
+    }
+
+    /// The peer asks to renegotiate, and is refused.
+    func noteRenegotiation() { wasAskedToRenegotiate = true }
 
     /// The keys of the listener's tickets; nil: this is the client's end.
     var ticketKeys: TLSTicketKeys? { if case .server(let context) = role { context.tickets } else { nil } }

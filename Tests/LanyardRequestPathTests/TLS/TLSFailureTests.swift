@@ -377,13 +377,37 @@ import Testing
         }
     }
 
+    @Test("an upstream that asks to renegotiate is refused, and its end after that has a cause of its own")
+    func renegotiationOfServer() throws {
+        let pair = try TLSPair(TLSBench.client(version: TLS1_2_VERSION), TLSBench.server())
+        try pair.establish()
+        SSL_clear_options(pair.server.session.ssl, 1 << 30)
+        #expect(SSL_renegotiate(pair.server.session.ssl) == 1)
+        _ = lanyard_tls_handshake(pair.server.session.ssl)
+        _ = pair.server.session.sendNothing(&pair.server.queue, &pair.server.canWrite)
+        #expect(pair.client.receive().0 == .wouldBlock)
+        #expect(pair.client.session.wasAskedToRenegotiate)
+        #expect(pair.client.session.failure == nil)
+        // OpenSSL's server ends the connection with an alert.
+        _ = pair.server.receive()
+        #expect(pair.client.receive().0 == .failed(.renegotiationRefused))
+    }
+
+    @Test("without a client certificate none can be asked for late")
+    func noLateCertificate() throws {
+        let pair = try TLSPair(TLSBench.client(), TLSBench.server(demanding: TLSBench.authority.pem))
+        SSL_set_verify(pair.server.session.ssl, SSL_VERIFY_PEER | SSL_VERIFY_POST_HANDSHAKE, nil)
+        try pair.establish()
+        #expect(SSL_verify_client_post_handshake(pair.server.session.ssl) != 1)
+    }
+
     @Test("each cause has a label of its own and a sentence for both sides")
     func texts() {
         let all: [TLSError] = [
             .unknownAuthority, .nameMismatch, .expired, .notYetValid, .wrongPurpose, .verificationFailed(23),
             .certificateMissing, .certificateRefused(alert: 48), .certificateRequired,
             .noSharedVersion, .noSharedCipher, .noSharedProtocol, .plainHTTP, .closedInHandshake, .truncated,
-            .reset(104), .timedOut, .tooManyMessages, .helloTooLong, .tooManyHandshakes,
+            .reset(104), .timedOut, .tooManyMessages, .renegotiationRefused, .helloTooLong, .tooManyHandshakes,
             .alert(80), .protocolViolation(0),
         ]
         #expect(Set(all.map(\.label)).count == all.count)

@@ -27,9 +27,13 @@ extension ClientConnection {
         if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
         let action = exchange.upstreamEnded(
             clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: intake.body.isEnded && replay.holdsBody)
-        guard let error = upstream.connection?.stream.tlsFailure else { return perform(action) }
+        let isRefused = if case .refuse = action { true } else { false }
+        let session = upstream.connection?.stream.tlsSession
+        // A server that may not renegotiate can also end the connection in order.
+        let isEnded = isRefused && session?.wasAskedToRenegotiate == true
+        guard let error = session?.failure ?? (isEnded ? .renegotiationRefused : nil) else { return perform(action) }
         pool?.target.trust?.record(error)
-        guard case .refuse = action, error.isRefusal else { return perform(action) }
+        guard isRefused, error.isRefusal else { return perform(action) }
         // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
         perform(.refuse(.upstream(.tls(error))))
     }
