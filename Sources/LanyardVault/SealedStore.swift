@@ -192,10 +192,15 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    /// A removed user's lock has no further purpose.
+    /// A removed user's lock has no further purpose, nor that of a user whose first login was refused.
     private func handleRemoval(_ change: StoreChange, standing: StoredUser?) {
         if let standing { removed.remove(standing.name) }
-        guard case .remove(let user, _) = change else { return }
+        let user: String
+        switch change {
+        case .remove(let name, _): user = name
+        case .clearIntent(let name) where standing == nil: user = name
+        default: return
+        }
         if heldUserLocks[user] != nil {
             removed.insert(user)
         } else if let lock = try? file.disk.lock(file.path.lock(of: user), .exclusive) {
