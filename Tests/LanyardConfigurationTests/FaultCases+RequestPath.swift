@@ -352,7 +352,7 @@ extension FaultCases {
             whole + "listeners:\n  - {address: '[::1]:7400'}\n  - {address: '[0:0:0:0:0:0:0:1]:7400'}\n",
             [
                 """
-                lanyard.yaml:10:15: listeners: [0:0:0:0:0:0:0:1]:7400 and [::1]:7400 of listeners cannot both be \
+                lanyard.yaml:10:15: listeners: [::1]:7400 and [::1]:7400 of listeners cannot both be \
                 bound; choose another address or port
                 """
             ]

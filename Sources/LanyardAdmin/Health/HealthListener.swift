@@ -41,9 +41,10 @@ package final class HealthListener: OperatorHandler {
     /// The bound address.
     package var address: ListenerSettings.Address { listener.address }
 
-    /// Replaces the hosts that requests may name besides IP addresses and localhost. They apply when it returns. Not from the loop's queue.
+    /// Replaces the hosts that requests may name besides IP addresses and localhost, before what is posted to the loop later. From any
+    /// thread.
     package func allow(_ hosts: [String]) {
-        listener.loop.queue.sync { self.hosts = Self.hosts(bound, hosts) }
+        listener.loop.post { [self] in self.hosts = Self.hosts(bound, hosts) }
     }
 
     /// A host without a port is allowed with none and with the listener's.

@@ -165,20 +165,17 @@ import Testing
             ResponseReading.of("HTTP/1.1 200 OK\r\nKeep-Alive: \(value)\r\n\r\n").head?.keepAliveSeconds == seconds)
     }
 
-    @Test("limits: status line 8 KiB, 256 fields, field line 32 KiB, section 128 KiB")
+    @Test("limits: status line 8 KiB, 1024 fields, section 512 KiB, also of one field")
     func limits() {
         let reason = String(repeating: "r", count: (8 << 10) - 13)
         #expect(ResponseReading.of("HTTP/1.1 200 \(reason)\r\n\r\n").head != nil)
         #expect(ResponseReading.of("HTTP/1.1 200 \(reason)r\r\n\r\n") == .error(.fieldsTooLarge))
-        let many = String(repeating: "A: 1\r\n", count: 256)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(many)\r\n").head?.fields.count == 256)
+        let many = String(repeating: "A: 1\r\n", count: 1024)
+        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(many)\r\n").head?.fields.count == 1024)
         #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(many)A: 1\r\n\r\n") == .error(.fieldsTooLarge))
-        let long = "A: " + String(repeating: "v", count: (32 << 10) - 3)
+        let long = "A: " + String(repeating: "v", count: (512 << 10) - 5)
         #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(long)\r\n\r\n").head != nil)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(long)v") == .error(.fieldsTooLarge))
-        let section = String(repeating: long.dropLast(2) + "\r\n", count: 4)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(section)\r\n").head != nil)
-        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(section)A: 1\r\n\r\n") == .error(.fieldsTooLarge))
+        #expect(ResponseReading.of("HTTP/1.1 200 OK\r\n\(long)v\r\n\r\n") == .error(.fieldsTooLarge))
     }
 
     @Test(
