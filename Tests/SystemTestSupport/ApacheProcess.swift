@@ -87,5 +87,11 @@ final class ApacheProcess: Sendable {
         self.url = url
     }
 
+    /// In order, because its worker outlives it otherwise.
+    deinit {
+        process.signal(SIGTERM)
+        while process.exit == nil { usleep(1000) }
+    }
+
     var errorLog: String { (try? String(contentsOfFile: folder.file("error.log"), encoding: .utf8)) ?? "" }
 }

@@ -41,10 +41,15 @@ package final class HealthListener: OperatorHandler {
     /// The bound address.
     package var address: ListenerSettings.Address { listener.address }
 
-    /// Replaces the hosts that requests may name besides IP addresses and localhost, before what is posted to the loop later. From any
-    /// thread.
+    /// Replaces the hosts that requests may name besides IP addresses and localhost. They apply when it returns. Not from the loop's queue.
     package func allow(_ hosts: [String]) {
-        listener.loop.post { [self] in self.hosts = Self.hosts(bound, hosts) }
+        let done = DispatchSemaphore(value: 0)
+        // Not by a call that waits for the queue: the loop lingers on it, and only a post wakes it.
+        listener.loop.post { [self] in
+            self.hosts = Self.hosts(bound, hosts)
+            done.signal()
+        }
+        done.wait()
     }
 
     /// A host without a port is allowed with none and with the listener's.

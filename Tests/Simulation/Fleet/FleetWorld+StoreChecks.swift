@@ -77,6 +77,11 @@ extension FleetWorld {
         guard let now, let latest else { return }
         for old in latest.users {
             guard let new = now[old.name] else {
+                // A first login that was refused leaves no record.
+                let wasIntentAlone =
+                    old.intent != nil && old.generation == 0 && !old.hasEverBeenLoggedIn && !old.isLoggedOut
+                    && !old.isRefused
+                if wasIntentAlone { continue }
                 accuse(.lostRotation, "\(old.name) is gone")
                 continue
             }

@@ -144,7 +144,7 @@ import Testing
         "a token that no call could carry, or that is too short, is a fault at the start, 78, which says how to make one",
         arguments: [
             (String(repeating: "t", count: 31) + "\n", "fewer than 32 characters"),
-            (String(repeating: "t", count: 20) + " " + String(repeating: "t", count: 20), "holds a blank"),
+            (String(repeating: "t", count: 20) + " " + String(repeating: "t", count: 20), "has a blank at byte 20"),
             (String(repeating: "t", count: 20) + "\n" + String(repeating: "t", count: 20), "has more than one line"),
             (String(repeating: "t", count: 1025), "more than 1024 characters"),
         ])
