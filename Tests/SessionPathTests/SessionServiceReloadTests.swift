@@ -94,7 +94,7 @@ import Testing
                 outcome.set($0)
             }
             try await eventually("the store is read") { store.holdsRead }
-            // The queue of the sessions goes on.
+            // The queue of the sessions is not blocked.
             try await life.becomes(["alice:active"])
             #expect(!outcome.isKnown)
             store.releaseRead()

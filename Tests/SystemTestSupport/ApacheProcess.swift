@@ -90,7 +90,7 @@ final class ApacheProcess: Sendable {
     /// In order, because its worker outlives it otherwise.
     deinit {
         process.signal(SIGTERM)
-        while process.exit == nil { usleep(1000) }
+        try? blockUntil("Apache ends") { process.exit != nil }
     }
 
     var errorLog: String { (try? String(contentsOfFile: folder.file("error.log"), encoding: .utf8)) ?? "" }

@@ -128,6 +128,7 @@ package final class RawSocket: Sendable {
             }
             switch failure {
             case EAGAIN, EINTR, ECONNABORTED: break
+            // The connection stays in the queue, so that poll() would return at once until another descriptor is closed.
             case EMFILE, ENFILE, ENOBUFS, ENOMEM: usleep(10_000)
             default: return nil
             }

@@ -6,7 +6,8 @@ named_stores() {
     # A link that leads nowhere now, such as to a disk that is not mounted, may lead to a configuration.
     find -L "$root/etc/lanyard" -type l 2>/dev/null | LC_ALL=C sort | while read -r file; do printf 'unread %s\n' "$file"; done
     find -L "$root/etc/lanyard" -type f ! -name store.key ! -name store.paths 2>/dev/null | LC_ALL=C sort | while read -r file; do
-        if path=$(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 60 "$root/usr/bin/lanyard" check --print-store-path --config "$file" 2>/dev/null </dev/null); then
+        if path=$(env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin timeout 60 "$root/usr/bin/lanyard" check --print-store-path \
+            --config "$file" 2>/dev/null </dev/null); then
             case $path in
             "" | /var/lib/lanyard/*) case $path in */../*) printf 'store %s\n' "$path" ;; esac ;;
             *) printf 'store %s\n' "$path" ;;

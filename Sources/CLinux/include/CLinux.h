@@ -65,8 +65,8 @@ void lanyard_limit_resolver(void);
 int lanyard_argument_count(void);
 const char *lanyard_argument(int index);
 
-/* For the next lookups of this thread, after lanyard_limit_resolver(): whether names are completed by the search list of resolv.conf(5), and
-   the seconds that a name server has. */
+/* For the next lookups of this thread, after lanyard_limit_resolver(): whether names are completed by the search list of
+ * resolv.conf(5), and the seconds that a name server has. */
 void lanyard_prepare_lookup(_Bool searches, int server_seconds);
 
 /* The environment, as execve() left it: `environ` itself is a mutable global, which Swift 6 refuses. */

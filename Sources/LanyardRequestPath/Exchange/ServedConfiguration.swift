@@ -23,7 +23,7 @@ package final class ServedConfiguration: Sendable {
     /// A request waits at most this long for a token.
     let tokenWaitMax: Duration
     let loginRequiredStatus: Int
-    /// How long the exchange of a client goes on that its listener would not admit any more.
+    /// How long an exchange may last whose client the listener would not admit any more.
     let drainMax: Duration
 
     /// - Parameters:

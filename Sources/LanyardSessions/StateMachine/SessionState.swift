@@ -17,7 +17,7 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case tokenValid = "token_valid"
     /// A valid token is at hand, but its renewal fails. Still ready.
     case refreshFailing = "refresh_failing"
-    /// The first login is under way, or the store has not said yet what it holds of the user.
+    /// The first login is in progress, or the store has not said yet what it holds of the user.
     case loggingIn = "logging_in"
     /// An operator logged the user out, or no login was made yet and no configured credential can make one.
     case loggedOut = "logged_out"

@@ -94,7 +94,7 @@ final class FloodBench: Sendable {
             hostile.step()
             #expect(try await bench.look() == [])
             hostile.step()
-            try await eventually("the flood goes on") { hostile.sentBytes > sent }
+            try await eventually("the flood continues") { hostile.sentBytes > sent }
             // It was open all the time: none has begun since.
             #expect(hostile.begun == 1 && hostile.open == 1)
         }

@@ -50,7 +50,7 @@ import Testing
         #expect(try await bench.emulator.calls("login") == 2)
     }
 
-    @Test("switching among requests: each succeeds as one of the two, and one under way keeps whom it began with")
+    @Test("switching among requests: each succeeds as one of the two, and one in progress keeps its user")
     func switchAmongRequests() async throws {
         let slow = try RawSocket.listen(at: .tcp(0))
         defer { slow.close() }
