@@ -158,7 +158,7 @@ class Stages:
             return
         self.tidy()
         self.tests("tests", ".build", *self.gate_skips(), environment={"LANYARD_TEST_PRODUCTS": ".build/release"})
-        self.simulation("short-simulation", "--scale", "0.02", "--refreshes", "10000", "--least", "1")
+        self.simulation("short-simulation", "--scale", "0.01", "--refreshes", "2000", "--least", "1")
         self.simulation("hunt", "--hunt", "10")
         for name in QUICK_CHECKS:
             self.check(name, "--quick")
