@@ -112,7 +112,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     }
 
     private func work() {
-        loop.assertOnQueue()
+        loop.assertIsCurrent()
         while !isWaiting {
             collect()
             guard let request = requests.first else { return }

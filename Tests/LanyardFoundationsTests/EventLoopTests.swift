@@ -35,6 +35,16 @@ import Testing
         loop.stop()
     }
 
+    #if DEBUG
+    @Test("a function of a type that belongs to a loop ends the process when another queue calls it")
+    func foreignQueue() async throws {
+        await #expect(processExitsWith: .failure) {
+            let loop = try EventLoop(label: "test.foreign")
+            loop.set(Deadline(), at: .never)
+        }
+    }
+    #endif
+
     /// The median of times from a post to its work, on a loop that lingers.
     func lingeringWake() async throws -> Duration {
         let pair = Pair()

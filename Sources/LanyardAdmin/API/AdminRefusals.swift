@@ -55,6 +55,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
 
     /// Counts and logs a refused call.
     func record(_ refusal: OperatorResponse, _ peer: PeerCredentials) {
+        loop.assertIsCurrent()
         let reason = refusal.problemName ?? "malformed-request"
         counters.count(reason)
         guard let leftOut = throttles[AdminRefusalCounters.index(of: reason)].admitLine(at: loop.now) else {
@@ -74,6 +75,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
 
     /// Logs what is left. No call is recorded after this.
     func stop() {
+        loop.assertIsCurrent()
         loop.drop(summary)
         summarize(at: .never)
     }

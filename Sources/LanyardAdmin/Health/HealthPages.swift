@@ -46,12 +46,14 @@ package final class HealthPages: Watcher, @unchecked Sendable {
 
     /// Starts to watch the control plane, on `loop`.
     func watch(on loop: EventLoop) {
+        loop.assertIsCurrent()
         self.loop = loop
         heartbeat.beat()
         beat(at: loop.now)
     }
 
     func unwatch() {
+        loop?.assertIsCurrent()
         loop?.drop(deadline)
         loop = nil
     }

@@ -52,18 +52,21 @@ final class MetricsPages: Watcher, @unchecked Sendable {
     ///
     /// - Parameter reply: called once, on the loop's queue and never during this call, unless `remove` is called before.
     func add(_ connection: Int, _ format: MetricsFormat, reply: @escaping (OperatorResponse) -> Void) {
+        loop.assertIsCurrent()
         waiting[connection] = Waiter(format: format, reply: reply)
         beginNext()
     }
 
     /// The connection has closed. A page for which no connection waits is not begun.
     func remove(_ connection: Int) {
+        loop.assertIsCurrent()
         waiting[connection] = nil
         served[connection] = nil
     }
 
     /// No page is begun any more.
     func stop() {
+        loop.assertIsCurrent()
         loop.drop(deadline)
         (waiting, served) = ([:], [:])
     }

@@ -70,19 +70,24 @@ final class OperatorListener: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    /// Open connections. On the loop's queue.
-    var connectionCount: Int { connections.count }
+    /// Open connections.
+    var connectionCount: Int {
+        loop.assertIsCurrent()
+        return connections.count
+    }
 
-    /// Starts to accept connections. Holds `handler` until `stop`. Once; on the loop's queue.
+    /// Starts to accept connections. Holds `handler` until `stop`. Once.
     func start(for handler: any OperatorHandler) {
+        loop.assertIsCurrent()
         guard socket != nil else { return }
         self.handler = handler
         reserve.refill()
         listen()
     }
 
-    /// Closes the listener and every connection. On the loop's queue.
+    /// Closes the listener and every connection.
     func stop() {
+        loop.assertIsCurrent()
         unwatch()
         loop.drop(deadline)
         socket = nil

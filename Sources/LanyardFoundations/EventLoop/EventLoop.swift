@@ -140,8 +140,21 @@ public final class EventLoop: Sendable {
         if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }
     }
 
-    /// Traps when called outside the loop's queue.
-    package func assertOnQueue() { dispatchPrecondition(condition: .onQueue(queue)) }
+    /// Traps in a debug build when another queue or thread than the loop's runs the caller. A release build does nothing.
+    ///
+    /// It stands first in each function that others call of a type whose state belongs to a loop. `public`, because a `package` function
+    /// is not inlined in other modules, and the check would be a call there.
+    @inlinable @inline(__always)
+    public func assertIsCurrent() {
+        #if DEBUG
+        checkQueue()
+        #endif
+    }
+
+    #if DEBUG
+    @usableFromInline
+    func checkQueue() { dispatchPrecondition(condition: .onQueue(queue)) }
+    #endif
 
     // MARK: Descriptors
 
@@ -149,6 +162,7 @@ public final class EventLoop: Sendable {
     package func watch(
         _ descriptor: CInt, for readiness: IOReadiness, by watcher: Watcher
     ) throws(SystemError) -> Watch {
+        assertIsCurrent()
         let slot: UInt32
         if let free = freeSlots.popLast() {
             slot = free
@@ -169,17 +183,20 @@ public final class EventLoop: Sendable {
 
     /// Changes what the registration watches for.
     package func change(_ watch: Watch, to readiness: IOReadiness) throws(SystemError) {
+        assertIsCurrent()
         try control(EPOLL_CTL_MOD, watch.descriptor, readiness, watch.data)
     }
 
     /// Stops watching a descriptor that stays open.
     package func unwatch(_ watch: Watch) {
+        assertIsCurrent()
         epoll_ctl(epoll.raw, EPOLL_CTL_DEL, watch.descriptor, nil)
         forget(watch)
     }
 
     /// Stops watching a descriptor that is being closed and has no duplicate: the kernel removes it by itself.
     package func forget(_ watch: Watch) {
+        assertIsCurrent()
         let slot = Int(watch.slot)
         guard slot < slots.count, slots[slot].generation == watch.generation, slots[slot].watcher != nil else { return }
         slots[slot].watcher = nil
@@ -195,6 +212,7 @@ public final class EventLoop: Sendable {
     ///   - watch: an edge-triggered registration for reading.
     ///   - emptied: `waits` when the descriptor was last read empty, or later.
     package func isSilent(_ watch: Watch, since emptied: Int) -> Bool {
+        assertIsCurrent()
         // A full report may lack descriptors.
         guard emptied < waits, undelivered.upperBound < Self.batchCapacity else { return false }
         for index in undelivered where lanyard_epoll_data(batch + index) == watch.data { return false }
@@ -216,15 +234,24 @@ public final class EventLoop: Sendable {
     }
 
     /// Calls the watcher's `resume` after the other watchers of this batch: this one has used its share (http-rules.md 20.5).
-    package func resumeLater(_ watcher: Watcher) { deferred.append(watcher) }
+    package func resumeLater(_ watcher: Watcher) {
+        assertIsCurrent()
+        deferred.append(watcher)
+    }
 
     // MARK: Deadlines
 
     /// Sets or moves a deadline; `.never` unsets it.
-    package func set(_ deadline: Deadline, at instant: Instant) { deadlines.set(deadline, at: instant) }
+    package func set(_ deadline: Deadline, at instant: Instant) {
+        assertIsCurrent()
+        deadlines.set(deadline, at: instant)
+    }
 
     /// Unsets a deadline before its owner is released.
-    package func drop(_ deadline: Deadline) { deadlines.remove(deadline) }
+    package func drop(_ deadline: Deadline) {
+        assertIsCurrent()
+        deadlines.remove(deadline)
+    }
 
     /// The timerfd wakes a loop that is not lingering.
     private func armTimer() {

@@ -16,10 +16,11 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     private var running: SettledRead?
 
     /// Begins at once. `reply` is called once, on the queue of `loop`, never before this returns. Errors after the time limit are
-    /// `.delayed` and `.unsettled`. Call on that queue.
+    /// `.delayed` and `.unsettled`.
     package static func begin(
         _ path: String, by files: FileReader, on loop: EventLoop, reply: @escaping (FileSnapshot.Outcome) -> Void
     ) {
+        loop.assertIsCurrent()
         let settledRead = SettledRead(path, files, loop, reply)
         settledRead.running = settledRead
         loop.set(settledRead.limit, at: loop.now + timeout)

@@ -56,7 +56,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Begins a transfer, or queues it. `reply` is called once, on the loop's queue, never before this returns.
     func send(_ request: CurlRequest, reply: @escaping CurlTransfer.Reply) {
-        loop.assertOnQueue()
+        loop.assertIsCurrent()
         guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
             let failure =
                 isStopped
@@ -72,13 +72,13 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Transfers that start from now on use these contents.
     func replaceTLS(_ tls: IdentityTLSContents) {
-        loop.assertOnQueue()
+        loop.assertIsCurrent()
         trust.tls = tls
     }
 
     /// Ends every transfer as `stopped` and frees libcurl's objects. Permanent.
     func stop() {
-        loop.assertOnQueue()
+        loop.assertIsCurrent()
         isStopped = true
         loop.drop(timer)
         loop.drop(housekeeping)

@@ -16,6 +16,7 @@ final class AdmissionEnds: Watcher, @unchecked Sendable {
 
     /// An instant that a client already has is not put off.
     func add(_ added: [ClientConnection], until end: Instant) {
+        loop.assertIsCurrent()
         for client in added where clients[ObjectIdentifier(client)] == nil {
             clients[ObjectIdentifier(client)] = (client, end)
         }
@@ -23,7 +24,10 @@ final class AdmissionEnds: Watcher, @unchecked Sendable {
     }
 
     /// The client's connection has ended.
-    func remove(_ client: ClientConnection) { clients[ObjectIdentifier(client)] = nil }
+    func remove(_ client: ClientConnection) {
+        loop.assertIsCurrent()
+        clients[ObjectIdentifier(client)] = nil
+    }
 
     override func due(_ deadline: Deadline) {
         let now = loop.now
@@ -33,6 +37,7 @@ final class AdmissionEnds: Watcher, @unchecked Sendable {
 
     /// Before the loop ends.
     func stop() {
+        loop.assertIsCurrent()
         loop.drop(deadline)
         clients = [:]
     }

@@ -28,6 +28,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
 
     /// The client's handshake gets its turn, once. A client that closes before loses it.
     func add(_ client: ClientConnection) {
+        loop.assertIsCurrent()
         guard !client.isQueuedForHandshake else { return }
         client.isQueuedForHandshake = true
         if client.stream.isSecured { continuing.append(client) } else { beginning.append(client) }
@@ -36,6 +37,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
 
     /// The client's handshake is over, or the client is closed.
     func remove(_ client: ClientConnection) {
+        loop.assertIsCurrent()
         if let place = inProgress.firstIndex(where: { $0 === client }) { inProgress.remove(at: place) }
     }
 

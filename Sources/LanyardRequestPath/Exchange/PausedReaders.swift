@@ -20,6 +20,7 @@ final class PausedReaders: Watcher, @unchecked Sendable {
     }
 
     func add(_ client: ClientConnection) {
+        loop.assertIsCurrent()
         if waiting.isEmpty { loop.set(deadline, at: loop.now + Self.interval) }
         waiting.append(client)
     }

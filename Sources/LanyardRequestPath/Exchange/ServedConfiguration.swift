@@ -95,6 +95,7 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
 
     /// - Parameter routes: the pools that go on are not retired.
     func add(_ routes: ShardRoutes) {
+        loop.assertIsCurrent()
         list.append(routes)
         // Others still refer to it in this turn.
         loop.post { [self] in release() }
@@ -126,6 +127,7 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
 
     /// The shard has ended.
     func end() {
+        loop.assertIsCurrent()
         for pool in list.flatMap(\.pools) { pool.finish() }
         list = []
         loop.drop(deadline)

@@ -88,7 +88,7 @@ package final class Shard: @unchecked Sendable {
         suppressed = SuppressedLines(loop: loop)
         admissionEnds = AdmissionEnds(loop: loop)
         retired = RetiredRoutes(loop: loop)
-        tokens = TokenCache(source: source)
+        tokens = TokenCache(source: source, on: loop)
         idleConnections = IdleConnections()
         tls = TLSWorkspace(budget: context.buffers)
         served = ShardRoutes(configuration, pools: [], counters: [])
@@ -104,13 +104,14 @@ package final class Shard: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// Adopts a client's socket. On the shard's queue. At the connection limit the client that has waited longest is
-    /// closed (http-rules.md 20.5).
+    /// Adopts a client's socket. At the connection limit the client that has waited longest is closed (http-rules.md
+    /// 20.5).
     ///
     /// - Parameter others: shards that are asked if one of their clients has waited longer, or if no client waits here.
     package func adopt(
         _ socket: consuming OwnedDescriptor, listener: Int, isTCP: Bool, others: ArraySlice<Shard>
     ) {
+        loop.assertIsCurrent()
         // Refused peers share the slots of refused clients, so that they cannot take those of others.
         let rules = served.configuration.rules[listener]
         let isPeer = isTCP || rules.callers.admits(socket.raw)
@@ -192,6 +193,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     func remove(_ client: ClientConnection) {
+        loop.assertIsCurrent()
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
         if client.isAdmissionEnding { admissionEnds.remove(client) }
@@ -208,6 +210,7 @@ package final class Shard: @unchecked Sendable {
     /// From now on each response closes its connection. Idle connections close after 500 ms without a request
     /// (http-rules.md 20.1).
     package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
+        loop.assertIsCurrent()
         isDraining = true
         self.whenEmpty = whenEmpty
         for client in clients.values { client.drain() }
@@ -216,6 +219,7 @@ package final class Shard: @unchecked Sendable {
 
     /// Closes all connections. The loop is then stopped.
     package func abortAll() {
+        loop.assertIsCurrent()
         for client in clients.values { client.abandon() }
         for pool in served.pools {
             pool.closeIdle()
@@ -274,6 +278,7 @@ package final class Shard: @unchecked Sendable {
     /// Serves new requests by another configuration: its routes with its users and its active one, in this turn.
     /// Requests in progress end with theirs. Those that wait for a token of a user that is replaced are refused.
     func serve(_ routes: ShardRoutes) {
+        loop.assertIsCurrent()
         for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
         retired.add(served)
         served = routes
@@ -288,17 +293,22 @@ package final class Shard: @unchecked Sendable {
 
     /// Writes the lines of the access log there, in that format, from the next request on; nil: writes none.
     func setAccessLines(_ lines: AccessLines?) {
+        loop.assertIsCurrent()
         // The rings stay the same: only on, off and the format can differ.
         if lines?.format != accessLog?.format { accessLog = lines.map(AccessLog.init) }
     }
 
     /// Replaces the capability of a listener.
-    func setCapability(_ capability: Secret?, ofListener index: Int) { capabilities[index] = capability }
+    func setCapability(_ capability: Secret?, ofListener index: Int) {
+        loop.assertIsCurrent()
+        capabilities[index] = capability
+    }
 
     /// Has new connections to a listener use this context. Others go on with the one that they began with, unless it has admitted clients
     /// that the new one would not admit: an authority was removed. Then they end, with an exchange in progress after `drain_max` at the
     /// latest.
     func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
+        loop.assertIsCurrent()
         let formerTLS = listenerTLS[index]
         listenerTLS[index] = tls
         guard let formerTLS, !tls.admitsClients(of: formerTLS) else { return }
@@ -341,6 +351,7 @@ package final class Shard: @unchecked Sendable {
 
     /// Memory is tight: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
     func releaseSpareMemory() {
+        loop.assertIsCurrent()
         spareBuffers.removeAll()
         tls.releaseAll()
         for client in clients.values { client.releaseReplayCopy() }
@@ -349,6 +360,7 @@ package final class Shard: @unchecked Sendable {
     /// Memory is crowded: gives up incomplete heads and trailer sections, the largest first, until the memory is no
     /// longer tight. Clients that send endless parts of them would otherwise block all others until a deadline.
     func giveUpPartialHeads() {
+        loop.assertIsCurrent()
         let largestPartialHeads = clients.values.filter { $0.partialBytes > 0 }.sorted {
             $0.partialBytes > $1.partialBytes
         }

@@ -17,10 +17,14 @@ final class SuppressedLines: Watcher, @unchecked Sendable {
     }
 
     /// Whether a report for this throttle is to come. The caller asks first: `report` would cost an allocation for each line.
-    func isPending(_ throttle: SharedLogThrottle) -> Bool { pending.contains { $0.throttle === throttle } }
+    func isPending(_ throttle: SharedLogThrottle) -> Bool {
+        loop.assertIsCurrent()
+        return pending.contains { $0.throttle === throttle }
+    }
 
     /// Calls `report` after the throttle's interval, unless a line has reported the count.
     func add(_ throttle: SharedLogThrottle, report: @escaping (_ count: Int) -> Void) {
+        loop.assertIsCurrent()
         if pending.isEmpty { loop.set(deadline, at: loop.now + Self.interval) }
         pending.append((throttle, report))
     }
@@ -33,6 +37,7 @@ final class SuppressedLines: Watcher, @unchecked Sendable {
 
     /// Reports what is left.
     func stop() {
+        loop.assertIsCurrent()
         loop.drop(deadline)
         report { _ in true }
     }

@@ -88,9 +88,13 @@ package final class Connector: Watcher, @unchecked Sendable {
     }
 
     /// May complete before it returns.
-    func start() { startNextAttempt() }
+    func start() {
+        loop.assertIsCurrent()
+        startNextAttempt()
+    }
 
     func cancel() {
+        loop.assertIsCurrent()
         completion = nil
         closeAttempts()
     }

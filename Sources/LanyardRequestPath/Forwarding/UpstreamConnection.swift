@@ -74,6 +74,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// Becomes idle in the pool until `instant`.
     func becomeIdle(until instant: Instant) {
+        loop.assertIsCurrent()
         owner = nil
         isReused = true
         isIdle = true
@@ -95,11 +96,13 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// Nothing can be read, and it has not ended. Called while it is idle, or between two requests of one exchange.
     package func staysIdle() -> Bool {
-        isIdle && !isUnix && stream.isKnownIdle(on: loop, since: idleSince) || stream.staysIdle()
+        loop.assertIsCurrent()
+        return isIdle && !isUnix && stream.isKnownIdle(on: loop, since: idleSince) || stream.staysIdle()
     }
 
     /// Closes it. Later calls do nothing.
     func close() {
+        loop.assertIsCurrent()
         guard isOpen else { return }
         isOpen = false
         owner = nil

@@ -9,6 +9,7 @@ extension UpstreamPool {
     /// An idle connection of `user` and `account` that can be used, or nil. Idle connections of the user's other accounts
     /// are closed.
     package func takeIdle(for user: UserIndex, _ account: AccountNumber) -> UpstreamConnection? {
+        loop.assertIsCurrent()
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             let isUsable =
@@ -50,12 +51,14 @@ extension UpstreamPool {
 
     /// Closes all idle connections, for a drain.
     package func closeIdle() {
+        loop.assertIsCurrent()
         while let connection = idle.newest { discard(connection) }
     }
 
     /// The addresses of the name have changed, or the upstream is verified by other files: closes idle connections that
     /// must not be used any more.
     func closeStaleConnections() {
+        loop.assertIsCurrent()
         var moved: [UpstreamConnection] = []
         var place = idle.oldest
         while let connection = place {

@@ -107,6 +107,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         for user: UserIndex, _ account: AccountNumber, inPlaceOf old: UpstreamConnection? = nil,
         completion: @escaping Completion
     ) -> Acquisition? {
+        loop.assertIsCurrent()
         let request = Acquisition(user, account, completion)
         if let old {
             old.close()
@@ -123,6 +124,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// The client has disconnected: `completion` will not be called.
     package func cancel(_ request: Acquisition) {
+        loop.assertIsCurrent()
         guard request.completion != nil else { return }
         request.completion = nil
         if request.isWaiting {
@@ -137,6 +139,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
+        loop.assertIsCurrent()
         connection.owner = nil
         guard !connection.stream.hasEnded, !connection.stream.hasLargeSession, isTrusted(connection),
             hasCurrentAddress(connection), !isRetired
@@ -150,6 +153,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Closes a connection that must not be used again.
     package func discard(_ connection: UpstreamConnection) {
+        loop.assertIsCurrent()
         if connection.isIdle { removeIdle(connection) }
         end(connection)
     }
@@ -180,6 +184,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// A reload has replaced the pool. The requests that began before are served by it to their end.
     func retire() {
+        loop.assertIsCurrent()
         isRetired = true
         closeIdle()
     }
@@ -190,6 +195,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Ends a pool that no request will use again. It can be released then.
     package func finish() {
+        loop.assertIsCurrent()
         loop.drop(deadline)
         loop.drop(refreshDeadline)
         target.remove(self)

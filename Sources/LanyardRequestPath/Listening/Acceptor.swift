@@ -39,11 +39,13 @@ package final class Acceptor: Watcher, @unchecked Sendable {
 
     /// Has the clients of the socket that are accepted from now on probed as the configuration says.
     package func applyKeepAlive() {
+        shard.loop.assertIsCurrent()
         if isTCP, let socket { shard.context.keepAlive.apply(to: socket.raw) }
     }
 
     /// Begins to accept.
     package func start() {
+        shard.loop.assertIsCurrent()
         guard let socket, watch == nil else { return }
         shard.loop.set(deadline, at: .never)
         do {
@@ -56,6 +58,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// Accepts all queued connections, then releases the socket, which closes with its last acceptor
     /// (http-rules.md 20.1).
     package func stop() {
+        shard.loop.assertIsCurrent()
         while acceptOne() {}
         unwatch()
         shard.loop.drop(deadline)

@@ -52,11 +52,17 @@ package final class TokenCache {
     /// By `UserIndex.number`.
     private var entries: [Entry] = []
     private let source: any TokenSource
+    /// The shard's; nil: a simulation runs the cache, without a loop.
+    private let loop: EventLoop?
 
-    package init(source: any TokenSource) { self.source = source }
+    package init(source: any TokenSource, on loop: EventLoop? = nil) {
+        self.source = source
+        self.loop = loop
+    }
 
     /// Decides what a request of `user` does now.
     package func decide(_ user: UserIndex, at now: Instant) -> Decision {
+        loop?.assertIsCurrent()
         guard isCurrent(user) else { return .replaced }
         switch entries[user.number].availability {
         case .token(let token) where now < token.waitsFrom && now < token.usableUntil: return .use(token)
@@ -72,6 +78,7 @@ package final class TokenCache {
 
     /// The token for a request that has waited long enough: any that is not yet expired.
     package func unexpiredToken(_ user: UserIndex, at now: Instant) -> AccessToken? {
+        loop?.assertIsCurrent()
         guard isCurrent(user), case .token(let token) = entries[user.number].availability, now < token.usableUntil
         else {
             return nil
@@ -89,6 +96,7 @@ package final class TokenCache {
     package func refused(
         _ generation: UInt64, of user: UserIndex, accountEpoch: UInt32 = 0, at now: Instant, forces: Bool
     ) -> ReplacementOutlook {
+        loop?.assertIsCurrent()
         guard isCurrent(user) else { return .replaced }
         let isOver = accountEpoch != entries[user.number].accountEpoch
         switch entries[user.number].availability {
@@ -120,6 +128,7 @@ package final class TokenCache {
     /// Whether the session of `user` has ended: logged out, dead, refused or replaced by a reload. False while a login is
     /// in progress or the identity service is unreachable.
     package func isSessionOver(_ user: UserIndex) -> Bool {
+        loop?.assertIsCurrent()
         guard isCurrent(user) else { return true }
         guard case .none(let refusal) = entries[user.number].availability else { return false }
         return switch refusal {
@@ -131,22 +140,26 @@ package final class TokenCache {
     /// The account of the token that was published last. It stays when there is no token. nil: a reload has replaced the
     /// user.
     package func account(of user: UserIndex) -> AccountNumber? {
-        isCurrent(user) ? entries[user.number].account : nil
+        loop?.assertIsCurrent()
+        return isCurrent(user) ? entries[user.number].account : nil
     }
 
     /// - Parameter user: one for which a decision of this turn said to wait.
     package func park(_ waiter: any Waiter, for user: UserIndex) {
+        loop?.assertIsCurrent()
         guard isCurrent(user) else { return }
         entries[user.number].waiters.append(waiter)
     }
 
     package func unpark(_ waiter: any Waiter, for user: UserIndex) {
+        loop?.assertIsCurrent()
         entries[user.number].waiters.removeAll { $0 === waiter }
     }
 
     /// Applies a publication of the session path. It replaces the earlier state, and all waiters are notified in order. One
     /// for a user that a reload has replaced is dropped.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+        loop?.assertIsCurrent()
         add(user)
         guard isCurrent(user) else { return }
         switch availability {
@@ -185,6 +198,7 @@ package final class TokenCache {
     /// Knows the user from now on: its requests wait for a publication. It ends the one of an earlier epoch, whose waiters
     /// are notified and get `replaced`.
     package func add(_ user: UserIndex) {
+        loop?.assertIsCurrent()
         reserve(user)
         guard user.epoch > entries[user.number].epoch else { return }
         let waiters = entries[user.number].waiters

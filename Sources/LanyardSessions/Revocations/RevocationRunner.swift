@@ -33,6 +33,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         _ revocation: StoredRevocation, of user: String?, isStored: Bool, _ logger: Logger,
         _ reply: @escaping @Sendable (Bool) -> Void
     ) {
+        environment.loop.assertIsCurrent()
         let isPending = queue.contains(revocation.refresh)
         if !isStored, !isPending { save(revocation) }
         guard environment.service(of: revocation) != nil else {

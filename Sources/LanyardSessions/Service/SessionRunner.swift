@@ -215,7 +215,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// - Parameter isFirst: before the events that wait.
     func handle(_ event: SessionCoordinator.Event, isFirst: Bool = false) {
-        environment.loop.assertOnQueue()
+        environment.loop.assertIsCurrent()
         guard !environment.isStopped, !isStopped else { return }
         if isWaiting, !event.isRequest { return }
         inbox.insert(event, at: isFirst ? 0 : inbox.count)

@@ -128,8 +128,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         _ = isUnderWay.wait(timeout: .now() + 1)
     }
 
-    /// On the queue: at once, or after the start.
+    /// At once, or after the start.
     func whenStarted(_ work: @escaping @Sendable () -> Void) {
+        loop.assertIsCurrent()
         if isStarted { work() } else { reloadsBeforeStart.append(work) }
     }
 
@@ -339,6 +340,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     // MARK: Reports of the parts
 
     func update(_ runner: SessionRunner) {
+        loop.assertIsCurrent()
         guard !runner.isStopped else { return }
         let status = runner.status
         countRefreshes()
@@ -381,6 +383,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Takes what all users have in common, before the users change. The runners follow.
     func apply(_ configuration: SessionConfiguration) {
+        loop.assertIsCurrent()
         identities = Dictionary(configuration.identities.map { ($0.name, $0) }) { first, _ in first }
         configured = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
         settings = configuration.settings

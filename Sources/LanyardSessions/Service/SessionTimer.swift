@@ -15,6 +15,7 @@ package final class SessionTimer: Watcher, @unchecked Sendable {
 
     /// Sets or moves the deadline; `.never` clears it.
     func set(at instant: Instant) {
+        loop.assertIsCurrent()
         if let deadline { loop.set(deadline, at: instant) }
     }
 

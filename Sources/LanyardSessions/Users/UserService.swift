@@ -39,6 +39,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     }
 
     func perform(_ request: UserRequest, _ reply: @escaping Reply) {
+        environment.loop.assertIsCurrent()
         requestCount += 1
         let requestID = OperatorRequestID(requestCount)
         pendingRequests[requestID] = PendingRequest(request: request, reply: reply)
@@ -49,10 +50,14 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     var isDrained: Bool { pendingRequests.isEmpty && openChoices == 0 }
 
     /// The process is about to end. The unsaved change is tried once more.
-    func drain() { saveAgain() }
+    func drain() {
+        environment.loop.assertIsCurrent()
+        saveAgain()
+    }
 
     /// Pending requests get `outcomeUnknown`.
     func stop() {
+        environment.loop.assertIsCurrent()
         timer.drop()
         if let unsavedChoice {
             environment.logger.error(
@@ -72,6 +77,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     /// Handles a change of a runner.
     func runnerChanged(_ runner: SessionRunner) {
+        environment.loop.assertIsCurrent()
         let snapshot = UserRegistry.SessionSnapshot(
             state: runner.coordinator.session.state, isLoggingIn: runner.coordinator.isLoggingIn,
             accountID: runner.coordinator.context.accountID,
@@ -93,6 +99,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     // MARK: Actions
 
     func carryOut(_ actions: [UserRegistry.Action]) {
+        environment.loop.assertIsCurrent()
         var dropped: UserIndex?
         for action in actions {
             switch action {
@@ -260,6 +267,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     }
 
     func deliver(_ requestID: OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
+        environment.loop.assertIsCurrent()
         guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
         // No runner took the session.
         if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {

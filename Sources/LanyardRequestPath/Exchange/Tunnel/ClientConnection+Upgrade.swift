@@ -103,14 +103,16 @@ extension ClientConnection {
 
 /// Applies publications of the session path to the tokens of new requests and to open tunnels (`close_upgraded_on`).
 extension Shard {
-    /// A publication for one user. On the shard's queue.
+    /// A publication for one user.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+        loop.assertIsCurrent()
         tokens.receive(availability, for: user)
         endTunnels()
     }
 
-    /// Sets the active user. On the shard's queue.
+    /// Sets the active user.
     package func activate(_ user: UserIndex?) {
+        loop.assertIsCurrent()
         served.activate(user)
         if let user { tokens.add(user) }
         endTunnels()
