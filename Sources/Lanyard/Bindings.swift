@@ -93,19 +93,76 @@ enum AdminBinding {
         if failure != 0, failure != EEXIST {
             return error("\(folder), the folder of the default, cannot be created (\(Errno.text(of: failure)))")
         }
+        return check(folder)
+    }
+
+    /// - Parameter isOfOwner: the owner of the folder is taken for the user of Lanyard.
+    private static func check(_ folder: String, isOfOwner: Bool = false) -> ConfigurationError? {
         var status = stat()
         guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
             return error("\(folder), the folder of the default, is not a folder")
         }
-        guard status.st_uid == geteuid() || status.st_uid == 0, status.st_mode & 0o022 == 0 else {
+        guard isOfOwner || status.st_uid == geteuid() || status.st_uid == 0, status.st_mode & 0o022 == 0 else {
             return error("\(folder), the folder of the default, can be changed by other Unix users")
         }
         return nil
+    }
+
+    /// What `bind` would report, as far as that is the same for a process that runs beside this one. Makes nothing.
+    ///
+    /// A default without a folder is no finding: a service has another environment than `lanyard check`.
+    static func inspect(_ settings: AdminSettings?, _ places: AddressPlaces) -> ConfigurationError? {
+        guard let settings else { return nil }
+        if let address = settings.address {
+            return BindingCheck.error(ListenerSettings(address: address), "admin.address", places)
+        }
+        guard let folder = settings.folder else { return nil }
+        guard access(folder, F_OK) == 0 else {
+            let parent = folder.split(separator: "/").dropLast().joined(separator: "/")
+            guard faccessat(AT_FDCWD, "/" + parent, W_OK | X_OK, AT_EACCESS) != 0 else { return nil }
+            return error("\(folder), the folder of the default, cannot be created (\(Errno.text(of: errno)))")
+        }
+        // Root may check the configuration of a service that runs as another user.
+        if let error = check(folder, isOfOwner: geteuid() == 0) { return error }
+        let socket = ListenerSettings(address: .unix(path: folder + "/admin.sock"))
+        guard var error = BindingCheck.error(socket, "admin.address", places) else { return nil }
+        error.severity = .warning
+        return error
     }
 
     private static func error(_ message: String) -> ConfigurationError {
         ConfigurationError(
             .warning, at: .commandLine, "admin.address: \(message)",
             remedy: "choose an address with admin.address or --admin-address, or write admin: off")
+    }
+}
+
+/// What binding the addresses of a configuration would find, for `lanyard check`. It uses the rules of `Bindings` and binds nothing.
+package enum BindingCheck {
+    /// Errors, and warnings of what another Unix user, or a service manager at the start, may not meet.
+    package static func findings(_ loaded: LoadedConfiguration) -> [ConfigurationError] {
+        guard let configuration = loaded.configuration else { return [] }
+        let data = configuration.listeners.enumerated().map { error($1, "listeners[\($0)].address", loaded.addresses) }
+        let health = configuration.health.flatMap {
+            error(ListenerSettings(address: $0.address), "health.address", loaded.addresses)
+        }
+        return (data + [health, AdminBinding.inspect(configuration.admin, loaded.addresses)]).compactMap(\.self)
+    }
+
+    static func error(_ settings: ListenerSettings, _ key: String, _ places: AddressPlaces) -> ConfigurationError? {
+        do throws(SystemError) {
+            try ListeningSocket.inspect(settings)
+            return nil
+        } catch {
+            let code: CInt? = if case .system(let code) = error.kind { code } else { nil }
+            var found = places.bindError(binding: settings.address, of: key, code: code)
+            switch code {
+            case EACCES, EPERM, EROFS: found.severity = .warning
+            // Empty after each boot: who starts Lanyard makes its folder there (RuntimeDirectory=).
+            case ENOENT: if "\(settings.address)".hasPrefix("unix:/run/") { found.severity = .warning }
+            default: break
+            }
+            return found
+        }
     }
 }

@@ -1,3 +1,4 @@
+import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
@@ -77,7 +78,7 @@ final class CapabilityWatches: Sendable {
     /// - Throws: a file that cannot be used, with the remedy.
     static func read(
         _ listeners: [ListenerSettings], changedFrom former: [ListenerSettings]
-    ) throws(RequestPathFiles.ReadError) -> [Int: ListenerCapability?] {
+    ) throws(ConfiguredFileError) -> [Int: ListenerCapability?] {
         var changed: [Int: ListenerCapability?] = [:]
         for (index, listener) in listeners.enumerated() {
             let formerFile = index < former.count ? former[index].capabilityFile : nil
@@ -91,7 +92,7 @@ final class CapabilityWatches: Sendable {
                 let secret = try CapabilityWatch.check(.success(content)).get()
                 changed.updateValue(ListenerCapability(secret: secret, readAt: content.readAt), forKey: index)
             } catch {
-                throw .init(message: "listeners[\(index)].capability_file: \(error.message(path: file))")
+                throw .init(.listener(index), path: file, error.message(path: file))
             }
         }
         return changed

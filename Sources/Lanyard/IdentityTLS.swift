@@ -1,3 +1,4 @@
+import LanyardConfiguration
 import LanyardFoundations
 import LanyardIdentity
 import LanyardRequestPath
@@ -21,14 +22,14 @@ package struct IdentityTLS: Sendable {
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Throws: the first finding, with its identity.
-    package init(_ identities: [IdentitySettings]) throws(TLSFileContents.FileError) {
+    package init(_ identities: [IdentitySettings]) throws(ConfiguredFileError) {
         for identity in identities {
             guard let files = IdentityTLSFiles(identity) else { continue }
             do throws(TLSFileContents.FileError) {
                 let read = try TLSFileContents(reading: files.paths)
                 entries[identity.name] = Entry(files: files, read: read, contents: try files.contents(from: read))
             } catch {
-                throw .init("identities.\(identity.name).tls: \(error.message)")
+                throw .init(.identity(identity.name), path: error.path, error.message)
             }
         }
     }

@@ -56,24 +56,18 @@ package enum Lanyard {
         }
         store.announce(on: log)
         let upstreamTLS: UpstreamTLS
-        do throws(TLSFileContents.FileError) {
-            upstreamTLS = try UpstreamTLS(configuration)
-        } catch {
-            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "upstream_tls"])
-            return 78
-        }
         let listenerTLS: ListenerTLS
-        do throws(TLSFileContents.FileError) {
-            listenerTLS = try ListenerTLS(configuration.listeners)
-        } catch {
-            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "listener_tls"])
-            return 78
-        }
         let identityTLS: IdentityTLS
-        do throws(TLSFileContents.FileError) {
+        do throws(ConfiguredFileError) {
+            upstreamTLS = try UpstreamTLS(configuration)
+            listenerTLS = try ListenerTLS(configuration.listeners)
             identityTLS = try IdentityTLS(configuration.identities)
         } catch {
-            log.critical("\(error.message)", metadata: ["event": "start.failed", "reason": "identity_tls"])
+            log.critical(
+                "\(loaded.line(of: error))",
+                metadata: [
+                    "event": "start.failed", "reason": "\(error.owner.reason)", "place": "\(loaded.place(of: error))",
+                ])
             return 78
         }
         for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
@@ -139,6 +133,17 @@ package enum Lanyard {
             log.warning(
                 "threads run before everything is bound: a sandbox would not apply to them",
                 metadata: ["event": "start.threads", "threads": .stringConvertible(count)])
+        }
+    }
+}
+
+extension ConfiguredFileError.Owner {
+    /// One word for the log's `reason` when files of TLS cannot be used.
+    fileprivate var reason: String {
+        switch self {
+        case .listener: "listener_tls"
+        case .route: "upstream_tls"
+        case .identity: "identity_tls"
         }
     }
 }

@@ -1,3 +1,4 @@
+import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
@@ -17,7 +18,7 @@ package struct ListenerTLS: Sendable {
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Throws: the first finding, with its listener.
-    package init(_ listeners: [ListenerSettings]) throws(TLSFileContents.FileError) {
+    package init(_ listeners: [ListenerSettings]) throws(ConfiguredFileError) {
         var (files, contexts, contents) = ([ListenerTLSFiles?](), [TLSServerContext?](), [TLSFileContents?]())
         var warnings: [String] = []
         for (index, listener) in listeners.enumerated() {
@@ -35,7 +36,7 @@ package struct ListenerTLS: Sendable {
                 contents.append(read)
                 contexts.append(context)
             } catch {
-                throw .init("listeners[\(index)].tls: \(error.message)")
+                throw .init(.listener(index), path: error.path, error.message)
             }
         }
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)

@@ -366,21 +366,16 @@ final class ReloadCoordinator: Sendable {
         } catch {
             return (nil, ["\(error)"])
         }
-        do throws(RequestPathFiles.ReadError) {
+        do throws(ConfiguredFileError) {
             let files = try RequestPathFiles(
                 configuration, running: state.withLock { $0.running.configuration })
-            let identityTLS: IdentityTLS
-            do throws(TLSFileContents.FileError) {
-                identityTLS = try IdentityTLS(configuration.identities)
-            } catch {
-                return (nil, [error.message])
-            }
+            let identityTLS = try IdentityTLS(configuration.identities)
             switch OpenedStore.inspect(at: configuration.store) {
             case .forThisUser(let error), .forEveryUser(let error): return (nil, [error.message])
             case nil: return (Files(requestPath: files, identityTLS: identityTLS), [])
             }
         } catch {
-            return (nil, [error.message])
+            return (nil, [loaded.line(of: error)])
         }
     }
 }

@@ -12,26 +12,12 @@ struct RequestPathFiles: Sendable {
     /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
     let capabilities: [Int: ListenerCapability?]
 
-    /// Why they cannot be used, with the remedy. A type of its own, because a reload reports it as an error of `check`, and a start
-    /// ends with each of its causes differently.
-    struct ReadError: Error {
-        let message: String
-    }
-
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Parameter running: the configuration in use.
-    init(_ configuration: Configuration, running: Configuration?) throws(ReadError) {
-        do throws(TLSFileContents.FileError) {
-            upstreamTLS = try UpstreamTLS(configuration)
-        } catch {
-            throw ReadError(message: error.message)
-        }
-        do throws(TLSFileContents.FileError) {
-            listenerTLS = try ListenerTLS(configuration.listeners)
-        } catch {
-            throw ReadError(message: error.message)
-        }
+    init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
+        upstreamTLS = try UpstreamTLS(configuration)
+        listenerTLS = try ListenerTLS(configuration.listeners)
         capabilities = try CapabilityWatches.read(configuration.listeners, changedFrom: running?.listeners ?? [])
     }
 }

@@ -19,11 +19,11 @@ package struct UpstreamTLS: Sendable {
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Throws: the first finding, with its route.
-    package init(_ configuration: Configuration) throws(TLSFileContents.FileError) {
+    package init(_ configuration: Configuration) throws(ConfiguredFileError) {
         var (files, contexts, contents) = ([UpstreamTLSFiles?](), [TLSClientContext?](), TLSFileContents())
         var warnings: [String] = []
         var authorities: [String: TLSAuthorities] = [:]
-        for route in configuration.routes {
+        for (index, route) in configuration.routes.enumerated() {
             let own = UpstreamTLSFiles(route.upstream)
             files.append(own)
             do throws(TLSFileContents.FileError) {
@@ -34,7 +34,7 @@ package struct UpstreamTLS: Sendable {
                     warnings.append("route \(route.route.name): \(warning)")
                 }
             } catch {
-                throw .init("route \(route.route.name): \(error.message)")
+                throw .init(.route(index), path: error.path, error.message)
             }
         }
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)

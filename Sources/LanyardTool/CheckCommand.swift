@@ -57,12 +57,27 @@ struct CheckCommand: ParsableCommand {
             arguments: flags, environment: ProcessEnvironment.all(), readsSecrets: true)
         Report.diagnostics(of: loaded)
         if let code = loaded.exitCode { throw ExitCode(code) }
-        let upstreamTLS = try checkUpstreams(loaded.configuration)
-        let tlsWarnings = try checkListeners(loaded.configuration)
-        let identityTLS = try checkIdentities(loaded.configuration)
+        let findings = BindingCheck.findings(loaded)
+        Report.diagnostics(findings)
+        let upstreamTLS = check(loaded) { configuration throws(ConfiguredFileError) in
+            let tls = try UpstreamTLS(configuration)
+            for warning in tls.warnings { Report.error("warning: \(warning)") }
+            return tls
+        }
+        let listenerTLS = check(loaded) { configuration throws(ConfiguredFileError) in
+            let tls = try ListenerTLS(configuration.listeners)
+            for warning in tls.warnings { Report.error("warning: \(warning)") }
+            return tls
+        }
+        let identityTLS = check(loaded) { configuration throws(ConfiguredFileError) in
+            try IdentityTLS(configuration.identities)
+        }
         let hasStoreWarning = try checkStore(loaded.configuration)
+        guard let upstreamTLS, let listenerTLS, let identityTLS, !findings.contains(where: { $0.severity == .error })
+        else { throw ExitCode(78) }
         let warningCount =
-            loaded.warnings.count + (upstreamTLS?.warnings.count ?? 0) + tlsWarnings + (hasStoreWarning ? 1 : 0)
+            loaded.warnings.count + findings.count + upstreamTLS.warnings.count + listenerTLS.warnings.count
+            + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
             Report.error(
                 "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
@@ -74,7 +89,7 @@ struct CheckCommand: ParsableCommand {
         } else {
             Report.output("The configuration is valid.")
         }
-        if online, let configuration = loaded.configuration, let upstreamTLS, let identityTLS {
+        if online, let configuration = loaded.configuration {
             try connect(OnlineCheck(configuration, upstreamTLS: upstreamTLS, identityTLS: identityTLS))
         }
     }
@@ -108,43 +123,18 @@ struct CheckCommand: ParsableCommand {
         throw ExitCode(69)
     }
 
-    /// Checks the files of the upstreams' TLS as `run` would.
-    private func checkUpstreams(_ configuration: Configuration?) throws -> UpstreamTLS? {
-        do throws(TLSFileContents.FileError) {
-            guard let configuration else { return nil }
-            let tls = try UpstreamTLS(configuration)
-            for warning in tls.warnings { Report.error("warning: \(warning)") }
-            return tls
-        } catch {
-            Report.error("error: \(error.message)")
-            throw ExitCode(78)
-        }
-    }
-
-    /// Checks the files of the listeners' TLS as `run` would.
+    /// Checks files as `run` would.
     ///
-    /// - Returns: the number of warnings.
-    private func checkListeners(_ configuration: Configuration?) throws -> Int {
-        guard let configuration else { return 0 }
-        do throws(TLSFileContents.FileError) {
-            let tls = try ListenerTLS(configuration.listeners)
-            for warning in tls.warnings { Report.error("warning: \(warning)") }
-            return tls.warnings.count
+    /// - Returns: nil if they cannot be used, which is written.
+    private func check<Files>(
+        _ loaded: LoadedConfiguration, read: (Configuration) throws(ConfiguredFileError) -> Files
+    ) -> Files? {
+        guard let configuration = loaded.configuration else { return nil }
+        do throws(ConfiguredFileError) {
+            return try read(configuration)
         } catch {
-            Report.error("error: \(error.message)")
-            throw ExitCode(78)
-        }
-    }
-
-    /// Checks the files of the identities' TLS as `run` would.
-    private func checkIdentities(_ configuration: Configuration?) throws -> IdentityTLS? {
-        do throws(TLSFileContents.FileError) {
-            return try configuration.map { configuration throws(TLSFileContents.FileError) in
-                try IdentityTLS(configuration.identities)
-            }
-        } catch {
-            Report.error("error: \(error.message)")
-            throw ExitCode(78)
+            Report.error("error: \(loaded.line(of: error))")
+            return nil
         }
     }
 

@@ -53,7 +53,7 @@ package struct OpenedStore: Sendable {
 
     /// What `open` would report of an existing store. Changes nothing: it makes no lock, folder or file.
     ///
-    /// - Returns: nil if `open` would succeed, or if there is no folder yet.
+    /// - Returns: nil if `open` would succeed.
     package static func inspect(at settings: StoreSettings) -> Obstacle? {
         guard case .file(let text, let keyFile) = settings else { return nil }
         let path: StorePath
@@ -67,7 +67,8 @@ package struct OpenedStore: Sendable {
             try StoreFile(path, on: disk, sealing: sealing, fingerprintKey: try randomKey()).inspect()
         } catch {
             return switch error.kind {
-            case .system(ENOENT): nil
+            case .system(ENOENT): folderObstacle(to: text)
+            case .system(ENOTDIR): .forEveryUser(error)
             case .foreignOwner, .system: .forThisUser(error)
             default: .forEveryUser(error)
             }
@@ -80,6 +81,23 @@ package struct OpenedStore: Sendable {
         } catch {
             // The folder belongs to this user, and `open` refuses another user's folder.
             return .forEveryUser(StoreError(path, error, owner: disk.owner))
+        }
+    }
+
+    /// There is no folder: whether `open` could make it.
+    private static func folderObstacle(to text: String) -> Obstacle? {
+        guard let path = StorePath(text) else { return nil }
+        FileProgress.note(text)
+        defer { FileProgress.ended() }
+        do throws(DiskError) {
+            try SystemDisk.checkCreatable(folder: path.folder)
+            return nil
+        } catch {
+            let error = StoreError(path, error, owner: geteuid())
+            return switch error.kind {
+            case .system(EACCES), .system(EROFS): .forThisUser(error)
+            default: .forEveryUser(error)
+            }
         }
     }
 

@@ -102,8 +102,8 @@ import Testing
     init() throws {
         folder = try TemporaryFolder()
         for file in ["ca.pem", "cert.pem"] { try folder.write(file, TestCertificate.pem) }
-        for file in ["key.pem", "token", "password", "key", "capability"] { try folder.write(file, "secret") }
-        try folder.write("admin", String(repeating: "a", count: 32))
+        for file in ["key.pem", "token", "password", "key"] { try folder.write(file, "secret") }
+        for file in ["admin", "capability"] { try folder.write(file, String(repeating: "a", count: 32)) }
         try folder.write("seal", String(repeating: "k", count: 32))
         tree = try #require(ConfigurationDocument.read(Array(Self.text.utf8), path: "f").tree)
     }

@@ -17,7 +17,7 @@ enum Loading {
         let folder = try TemporaryFolder()
         for file in files {
             let isCertificate = ["ca.pem", "cert.pem"].contains(file)
-            try folder.write(file, isCertificate ? TestCertificate.pem : "secret\n")
+            try folder.write(file, isCertificate ? TestCertificate.pem : "secret-of-thirty-two-bytes-or-more\n")
         }
         let path = try folder.write("lanyard.yaml", text)
         let loaded = Configuration.load(arguments: ["--config", path] + arguments, environment: environment)

@@ -156,6 +156,134 @@ import Testing
         #expect(try await lanyard(["check", "--config", path]).exit == .code(0))
     }
 
+    @Test(
+        "a capability or an admin token that run refuses: one error with place and remedy, exit 78 for check and run",
+        arguments: [
+            ("short", "holds fewer than 32 characters, which could be guessed; openssl rand -hex 32 makes a good one"),
+            ("", "holds fewer than 32 characters"),
+            (String(repeating: "c", count: 1025), "holds more than 1024 characters"),
+            ("0123456789abcdef 0123456789abcdef", "has a blank at byte 16"),
+            ("0123456789abcdef\n0123456789abcdef", "has more than one line"),
+            ("\u{FEFF}\u{e9}0123456789abcdef0123456789abcdef", "has a character at byte 0 that is not ASCII"),
+        ],
+        [
+            "listeners: [{address: '127.0.0.1:0', capability_file: word}]",
+            "admin: {address: '127.0.0.1:0', token_file: word}",
+        ])
+    func fieldSecrets(_ secret: (text: String, words: String), _ line: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        try folder.write("word", secret.text)
+        let path = try folder.write("lanyard.yaml", Self.valid + line + "\n")
+        let (key, column) = line.hasPrefix("admin") ? ("admin.token_file", 45) : ("listeners[0].capability_file", 55)
+        for command in ["check", "run"] {
+            let outcome = try await lanyard([command, "--config", path])
+            #expect(outcome.exit == .code(78))
+            #expect(outcome.errors.count == 1, "\(outcome.errors)")
+            let start = "error: \(path):8:\(column): \(key): \(folder.file("word")) \(secret.words)"
+            #expect(outcome.errors.first?.hasPrefix(start) == true, "\(outcome.errors)")
+        }
+        try folder.write("word", String(repeating: "w", count: 32))
+        #expect(try await lanyard(["check", "--strict", "--config", path]).exit == .code(0))
+    }
+
+    @Test(
+        "a unix socket that run cannot bind is named with place and remedy, as run names it",
+        arguments: [
+            (
+                "admin: {address: 'unix:#/none/admin.sock'}", "8:18: admin.address: ",
+                "lies in a folder that does not exist"
+            ),
+            (
+                "admin: {address: 'unix:#/token/admin.sock'}", "8:18: admin.address: ",
+                "lies in a folder that does not exist"
+            ),
+            ("admin: {address: 'unix:#/token'}", "8:18: admin.address: ", "is taken by something that is not a socket"),
+            (
+                "listeners: [{address: 'unix:#/none/in'}]", "8:23: listeners[0].address: ",
+                "lies in a folder that does not exist"
+            ),
+            (
+                "health: {address: 'unix:#/token'}", "8:19: health.address: ",
+                "is taken by something that is not a socket"
+            ),
+        ])
+    func sockets(_ text: String, _ place: String, _ words: String) async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let others = ["listeners: [{address: '127.0.0.1:0'}]", "health: off", "admin: off"].filter {
+            $0.prefix { $0 != ":" } != text.prefix { $0 != ":" }
+        }
+        let lines = [text.replacing("#", with: folder.path)] + others
+        let path = try folder.write("lanyard.yaml", Self.valid + lines.joined(separator: "\n") + "\n")
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(78))
+        #expect(outcome.errors.count == 1, "\(outcome.errors)")
+        let line = try #require(outcome.errors.first)
+        #expect(line.hasPrefix("error: \(path):\(place)") && line.contains(words), "\(line)")
+        let run = try await lanyard(["run", "--config", path])
+        #expect(run.exit == .code(69))
+        #expect(run.errors.contains { $0.contains(line.dropFirst("error: ".count)) }, "\(run.errors)")
+    }
+
+    @Test("a folder that is made at the start, below /run, is a warning; a socket in use by a running Lanyard is none")
+    func socketsOfRunning() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        let path = try folder.write(
+            "lanyard.yaml", Self.valid + "admin: {address: 'unix:/run/lanyard-none/admin.sock'}\n")
+        let early = try await lanyard(["check", "--config", path])
+        #expect(early.exit == .code(0))
+        #expect(early.errors.count == 1 && early.errors[0].hasPrefix("warning: \(path):8:18: "), "\(early.errors)")
+        let used = try RawServer(at: .unix(folder.file("admin.sock")))
+        try folder.write("lanyard.yaml", Self.valid + "admin: {address: 'unix:\(folder.file("admin.sock"))'}\n")
+        #expect(try await lanyard(["check", "--strict", "--config", path]).errors == [])
+        withExtendedLifetime(used) {}
+    }
+
+    @Test("a folder of the store that cannot be made: named with its remedy, as run names it; one that can be: nothing")
+    func storeFolder() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", "t")
+        try folder.write("seal", String(repeating: "k", count: 32))
+        for (store, code) in [("none/below/sessions", 78), ("token/sessions", 78), ("new/sessions", 0)] {
+            let path = try folder.write("lanyard.yaml", Self.valid + "store: {path: \(store), key_file: seal}\n")
+            let outcome = try await lanyard(["check", "--config", path])
+            #expect(outcome.exit == .code(code), "\(outcome.errors)")
+            guard code != 0 else {
+                #expect(outcome.errors == [])
+                continue
+            }
+            let line = try #require(outcome.errors.first)
+            #expect(line.hasPrefix("error: ") && line.contains("folder") && line.contains("; "), "\(line)")
+            let run = try await lanyard(["run", "--config", path])
+            #expect(run.exit == .code(78))
+            #expect(run.errors.contains { $0.contains(line.dropFirst("error: ".count)) }, "\(line) \(run.errors)")
+        }
+    }
+
+    @Test(
+        "folders that only this user may not write: warnings with the remedy", .enabled("needs root") { getuid() == 0 })
+    func foldersOfOthers() async throws {
+        let folder = try TemporaryFolder()
+        chmod(folder.path, 0o755)
+        for (name, text) in [("token", "t"), ("seal", String(repeating: "k", count: 32))] {
+            try folder.write(name, text)
+            chown(folder.file(name), 65534, 65534)
+        }
+        let path = try folder.write(
+            "lanyard.yaml",
+            Self.valid
+                + "store: {path: new/sessions, key_file: seal}\nadmin: {address: 'unix:\(folder.file("admin.sock"))'}\n",
+            mode: 0o644)
+        let process = try ServerProcess("lanyard", ["check", "--config", path], as: .nobody)
+        #expect(try await process.waitForExit() == .code(0))
+        let lines = process.lines.map(\.text)
+        #expect(lines.count == 2 && lines.allSatisfy { $0.hasPrefix("warning: ") }, "\(lines)")
+        #expect(lines.contains { $0.contains("may not be bound by this user") }, "\(lines)")
+        #expect(lines.contains { $0.contains("let uid 65534 read and write in") }, "\(lines)")
+    }
+
     @Test("two files, an unknown flag or a short flag beside a whole file: exit 64")
     func usage() async throws {
         let folder = try TemporaryFolder()

@@ -47,7 +47,10 @@ import Testing
         let issued = authority.issue()
         let other = authority.issue()
         let cases: [(certificate: String, key: String, words: String)] = [
-            (issued.certificate, other.key, "key.pem has a key that does not belong to the certificate"),
+            (
+                issued.certificate, other.key,
+                "key.pem has a key that does not belong to the certificate; name both files of one pair: openssl x509"
+            ),
             (
                 authority.pem + issued.certificate, issued.key,
                 "cert.pem has the certificate of the key, but not as the first"
@@ -66,7 +69,10 @@ import Testing
                 let (exit, errors) = try await lanyard([command])
                 #expect(exit == .code(78), "\(words)")
                 let line = try #require(errors.last)
-                #expect(line.contains("listeners[0].tls: ") && line.contains(words), "\(line)")
+                let isOfKey = words.hasPrefix("key.pem")
+                let place =
+                    "lanyard.yaml:1:\(isOfKey ? 82 : 62): listeners[0].tls.\(isOfKey ? "key" : "certificate")_file: "
+                #expect(line.contains(place) && line.contains(words), "\(line)")
             }
         }
     }

@@ -45,7 +45,7 @@ extension ConfigurationBuilder {
     ) {
         if section.has("capability_file") || section.has("capability_credential") {
             listener.capabilityFile = secret(
-                section, "capability_file", shown: shown, meanwhile: "every request on it is refused")
+                section, "capability_file", shown: shown, isOfField: true, meanwhile: "every request on it is refused")
         }
         listener.requiredHeader = section.text("required_header")
         guard section.has("peers") else { return }
@@ -174,16 +174,19 @@ extension ConfigurationBuilder {
             return
         }
         var admin = AdminSettings(folder: adminFolder)
+        let address = section.text("address").flatMap { try? AddressText.listenAddress($0) }
+        // A unix socket ignores the token.
+        let isTCP = if case .tcp? = address { true } else { false }
         if section.has("token_file") || section.has("token_credential") {
-            admin.tokenFile = secret(section, "token_file", shown: "admin", meanwhile: "every call over TCP is refused")
+            admin.tokenFile = secret(
+                section, "token_file", shown: "admin", isOfField: isTCP, meanwhile: "every call over TCP is refused")
         }
-        if let text = section.text("address"), let address = try? AddressText.listenAddress(text) {
+        if let address {
             admin.address = address
-            if case .tcp(let host, let port) = address { checkAdminAddress(host, port, admin, section) }
+            if case .tcp(let host, let port) = address { checkAdminAddress(host, port, section) }
         }
         section.fill(&admin.exposesTokens, "expose_tokens")
-        let isUnix = if case .tcp? = admin.address { false } else { !section.isUnread("address") }
-        if isUnix, admin.tokenFile != nil {
+        if !isTCP, !section.isUnread("address"), admin.tokenFile != nil {
             let key = section.has("token_file") ? "token_file" : "token_credential"
             reportWarning(
                 section.place(key), "admin.\(key) is ignored: a unix socket lets in only root and Lanyard's own user",
@@ -194,36 +197,19 @@ extension ConfigurationBuilder {
 
     /// Over TCP every Unix user of this machine can connect, so a token is required. Without TLS, only loopback addresses are allowed.
     private mutating func checkAdminAddress(
-        _ host: String, _ port: UInt16, _ admin: AdminSettings, _ section: ConfigurationSection
+        _ host: String, _ port: UInt16, _ section: ConfigurationSection
     ) {
         if !section.has("token_file"), !section.has("token_credential"), !section.node.hasUnread {
             reportError(
                 section.place("address"), "admin.address: every Unix user of this machine could call \(host):\(port)",
                 remedy: "add admin.token_file, or use unix:/path")
         }
-        checkAdminToken(admin, section)
         if AddressText.reach(host) != .loopback {
             reportError(
                 section.place("address"),
                 "admin.address: passwords and the token would cross the network in plain on their way to \(host)",
                 remedy: "bind 127.0.0.1:\(port), or use unix:/path")
         }
-    }
-
-    /// Reports a token that cannot be used. A file that appears later is checked when it is read.
-    private mutating func checkAdminToken(_ admin: AdminSettings, _ section: ConfigurationSection) {
-        guard let path = admin.tokenFile else { return }
-        let fault: SecretFile.ReadError?
-        do throws(SecretFile.ReadError) {
-            fault = FieldSecret.error(of: SecretText.token(in: try SecretFile.read(path).secret))
-        } catch {
-            fault = error == .empty ? FieldSecret.tooShort : nil
-        }
-        guard let fault else { return }
-        let key = section.has("token_file") ? "token_file" : "token_credential"
-        reportError(
-            section.place(key), "admin.\(key): \(fault.message(path: path))",
-            remedy: "correct the file")
     }
 
     /// Reports listeners, health and admin that cannot be bound together.

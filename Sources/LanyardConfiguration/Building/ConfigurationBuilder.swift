@@ -126,10 +126,11 @@ struct ConfigurationBuilder {
     ///
     /// - Parameters:
     ///   - form: what its text may hold.
+    ///   - isOfField: callers send it in a field, so that a present content that cannot be sent or could be guessed is an error.
     ///   - meanwhile: the consequence while the file cannot be read.
     mutating func secret(
         _ section: ConfigurationSection, _ key: String, shown: String, form: SecretText.Form = .token,
-        meanwhile: String = "its user is refused"
+        isOfField: Bool = false, meanwhile: String = "its user is refused"
     ) -> String? {
         let sibling = key.dropLast("_file".utf8.count) + "_credential"
         if section.has(key), section.has(String(sibling)) {
@@ -145,7 +146,8 @@ struct ConfigurationBuilder {
                 return nil
             }
             return checkSecretFile(
-                "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", form, meanwhile)
+                "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", form,
+                isOfField: isOfField, meanwhile)
         }
         guard section.has(key) else {
             if section.node.hasUnread { return nil }
@@ -153,12 +155,20 @@ struct ConfigurationBuilder {
                 section.node.place, "missing key \"\(shown).\(key)\"", remedy: "add the path of the file that holds it")
             return nil
         }
-        return section.text(key).map { checkSecretFile($0, section.place(key), "\(shown).\(key)", form, meanwhile) }
+        return section.text(key).map {
+            checkSecretFile($0, section.place(key), "\(shown).\(key)", form, isOfField: isOfField, meanwhile)
+        }
     }
 
     private mutating func checkSecretFile(
-        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, _ meanwhile: String
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, isOfField: Bool,
+        _ meanwhile: String
     ) -> String {
+        // A file that appears later is checked when it is read.
+        if isOfField, let error = FieldSecret.error(inFile: path) {
+            reportError(place, "\(shown): \(error.message(path: path))", remedy: "correct the file")
+            return path
+        }
         checkText(of: path, place, shown, form)
         switch ConfigurationFile.state(of: path) {
         case .fine: break

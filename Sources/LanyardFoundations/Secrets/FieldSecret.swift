@@ -22,6 +22,19 @@ package enum FieldSecret {
         default: nil
         }
     }
+
+    /// The same for a file as it is now; nil also if it cannot be read at present. Blocks as long as the disk does.
+    package static func error(inFile path: String) -> SecretFile.ReadError? {
+        do throws(SecretFile.ReadError) {
+            return error(of: SecretText.token(in: try SecretFile.read(path).secret))
+        } catch {
+            return switch error {
+            case .empty: tooShort
+            case .unfit, .tooLarge: error
+            default: nil
+            }
+        }
+    }
 }
 
 extension Secret {

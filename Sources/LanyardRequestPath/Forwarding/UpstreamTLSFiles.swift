@@ -55,7 +55,7 @@ package struct UpstreamTLSFiles: Sendable {
                 verifying: name, authorities: authorities, keyPair: pair, skipsVerification: skipsVerification,
                 certificateBytesMax: certificateBytesMax)
         } catch {
-            throw .init("\(certificateFile ?? caFile ?? "TLS") \(error.message)")
+            throw .init("\(certificateFile ?? caFile ?? "TLS") \(error.message)", path: certificateFile ?? caFile)
         }
     }
 

@@ -26,7 +26,7 @@ package struct ListenerTLSFiles: Sendable {
                 pair, clientAuthorities: authorities, clientNames: names, tickets: tickets,
                 certificateBytesMax: settings.certificateBytesMax)
         } catch {
-            throw .init("\(settings.certificateFile) \(error.message)")
+            throw .init("\(settings.certificateFile) \(error.message)", path: settings.certificateFile)
         }
     }
 

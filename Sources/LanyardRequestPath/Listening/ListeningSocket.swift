@@ -35,10 +35,7 @@ package final class ListeningSocket: Sendable {
             self.port = bound.port
             file = nil
         case .unix(let path):
-            guard let wanted = SocketAddress(path: path) else {
-                throw SystemError(
-                    .configuration, .tooLarge, "binding unix:\(path): the path is empty or longer than 107 bytes")
-            }
+            let wanted = try Self.unixAddress(path)
             try Self.clearStale(path, wanted)
             // Both in one step: a noncopyable value is either initialised whole or not at all.
             let (opened, bound) = try Self.open(wanted, path: path, mode: settings.socketMode)
@@ -50,6 +47,27 @@ package final class ListeningSocket: Sendable {
             // Those that were passed have an initializer of their own.
             throw SystemError(.configuration, .system(ENOENT), "binding \(settings.address)")
         }
+    }
+
+    /// What binding this address would find, as far as that is the same for a process that runs beside this one: whether another process
+    /// has the address now does not count. Makes no socket and no file. Nothing is known of TCP addresses.
+    ///
+    /// - Throws: as `init` does. `ENOENT` and `ENOTDIR` are about the folder.
+    package static func inspect(_ settings: ListenerSettings) throws(SystemError) {
+        guard case .unix(let path) = settings.address else { return }
+        _ = try unixAddress(path)
+        let doing = "binding unix:\(path)"
+        let folder = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+        guard faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 else {
+            throw SystemError(.configuration, .system(errno), doing)
+        }
+        _ = try SocketPath(existingAt: path)
+    }
+
+    private static func unixAddress(_ path: String) throws(SystemError) -> SocketAddress {
+        if let address = SocketAddress(path: path) { return address }
+        throw SystemError(
+            .configuration, .tooLarge, "binding unix:\(path): the path is empty or longer than 107 bytes")
     }
 
     /// A socket that the service manager has bound. Its file, if it has one, is the manager's and stays.

@@ -9,8 +9,13 @@ package struct TLSFileContents: Sendable {
     package struct FileError: Error, Equatable, Sendable {
         /// One clause with path and remedy. Never holds a byte of a file.
         package let message: String
+        /// The file at fault; nil: no file is.
+        package let path: String?
 
-        package init(_ message: String) { self.message = message }
+        package init(_ message: String, path: String? = nil) {
+            self.message = message
+            self.path = path
+        }
     }
 
     /// Bytes of the largest file. Debian's file of all authorities has 220 KiB.
@@ -37,7 +42,7 @@ package struct TLSFileContents: Sendable {
                 let content = try SecretFile.readWhole(path, bytesMax: Self.bytesMax)
                 (byPath[path], readAt[path]) = (PEMText.normalized(content.secret), content.readAt)
             } catch {
-                throw FileError(error.message(path: path))
+                throw FileError(error.message(path: path), path: path)
             }
         }
     }
@@ -92,7 +97,7 @@ package struct TLSFileContents: Sendable {
             defer { SSL_CTX_free(context) }
             try pair.install(in: context)
         } catch {
-            throw FileError("\(certificateFile) \(error.message)")
+            throw FileError("\(certificateFile) \(error.message)", path: certificateFile)
         }
     }
 
@@ -104,8 +109,9 @@ package struct TLSFileContents: Sendable {
         }
         switch result {
         case .success(let pair): return pair
-        case .failure(.chain(let error)): throw FileError("\(certificateFile) \(message(error, certificateFile))")
-        case .failure(.key(let error)): throw FileError("\(keyFile) \(message(error, keyFile))")
+        case .failure(.chain(let error)):
+            throw FileError("\(certificateFile) \(message(error, certificateFile))", path: certificateFile)
+        case .failure(.key(let error)): throw FileError("\(keyFile) \(message(error, keyFile))", path: keyFile)
         }
     }
 
@@ -114,7 +120,7 @@ package struct TLSFileContents: Sendable {
         do {
             return try result.get()
         } catch {
-            throw FileError("\(path) \(message(error, path))")
+            throw FileError("\(path) \(message(error, path))", path: path)
         }
     }
 

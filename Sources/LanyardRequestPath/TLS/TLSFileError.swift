@@ -33,11 +33,13 @@ package enum TLSFileError: Error, Equatable, Sendable {
         case .damaged: "has a block that is damaged or has no end; write the whole file and rename it to this one"
         case .passwordProtected:
             "has a key that is protected by a password; remove it (openssl pkey) and give the file the mode 0600"
-        case .keyMismatch: "has a key that does not belong to the certificate"
+        case .keyMismatch:
+            "has a key that does not belong to the certificate; name both files of one pair: openssl x509 -in CERTIFICATE "
+                + "-noout -pubkey and openssl pkey -in KEY -pubout print the same for it"
         case .leafNotFirst: "has the certificate of the key, but not as the first; write it before its authorities"
         case .tooWeak: "has a key or a certificate that is too weak; use RSA of 2048 bits or P-256, and SHA-256"
-        case .badName: "names no host"
-        case .noMemory: "cannot be used: no memory"
+        case .badName: "names no host; write a DNS name or an address"
+        case .noMemory: "cannot be used: no memory; free some"
         }
     }
 }

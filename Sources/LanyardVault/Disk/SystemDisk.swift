@@ -27,6 +27,16 @@ package final class SystemDisk: StoreDisk {
         folder = OwnedDescriptor(taking: raw)
     }
 
+    /// Checks with the kernel whether `init` could make the folder, which is missing, without making it.
+    ///
+    /// - Throws: `ENOENT` or `ENOTDIR` if more than the last component is missing; `EACCES` or `EROFS` if this process may not.
+    package static func checkCreatable(folder path: String) throws(DiskError) {
+        let parent = path.split(separator: "/").dropLast().joined(separator: "/")
+        guard faccessat(AT_FDCWD, (path.hasPrefix("/") ? "/" : "./") + parent, W_OK | X_OK, AT_EACCESS) == 0 else {
+            throw DiskError(errno, "making the folder")
+        }
+    }
+
     package var owner: UInt32 { geteuid() }
 
     package func inspectFolder() throws(DiskError) -> DiskEntry {

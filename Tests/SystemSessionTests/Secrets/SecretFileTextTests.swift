@@ -188,11 +188,20 @@ import Testing
             """)
         let check = try await CommandRun(["check", "--config", path])
         #expect(check.errors.contains { $0.contains("\(token) begins with the word Bearer") }, "\(check.errors)")
-        #expect(check.errors.contains { $0.contains("\(capability) has a blank at byte 32") }, "\(check.errors)")
+        let ofCapability = check.errors.filter { $0.contains(capability) }
+        #expect(ofCapability.count == 1 && ofCapability[0].hasPrefix("error: \(path):1:"), "\(check.errors)")
+        #expect(ofCapability.first?.contains("\(capability) has a blank at byte 32") == true, "\(check.errors)")
+        #expect(check.exit == .code(78))
+        let refused78 = try await CommandRun(["run", "--config", path])
+        #expect(refused78.exit == .code(78) && refused78.errors.contains(ofCapability.first ?? ""))
+        unlink(capability)
         let lanyard = try ServerProcess("lanyard", ["run", "--config", path])
         let refused = try await lanyard.event("session.credential.refused")
         #expect(refused["error"].string?.contains("\(token) begins with the word Bearer") == true, "\(refused)")
-        let failed = try await lanyard.event("listener.capability.failed")
+        _ = try write("capability", "\(Self.key) \(Self.key)")
+        let failed = try await lanyard.event("listener.capability.failed") {
+            $0["reason"].string?.contains("does not exist") == false
+        }
         #expect(failed["reason"].string?.contains("\(capability) has a blank at byte 32") == true, "\(failed)")
     }
 

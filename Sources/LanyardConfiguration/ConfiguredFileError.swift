@@ -1,0 +1,58 @@
+/// A file that the configuration names and whose content cannot be used.
+///
+/// A type of its own: contents are read after the configuration has been accepted, and only the loaded configuration knows the place.
+package struct ConfiguredFileError: Error, Equatable, Sendable {
+    /// Whose file it is.
+    package enum Owner: Equatable, Sendable {
+        /// By its index in `listeners`.
+        case listener(Int)
+        /// By its index in `routes`.
+        case route(Int)
+        /// By its name.
+        case identity(String)
+    }
+
+    /// Whose file it is.
+    package let owner: Owner
+    /// As the configuration names it; nil: no file is at fault, or none that it names.
+    package let path: String?
+    /// What is wrong, with the remedy.
+    package let message: String
+
+    package init(_ owner: Owner, path: String?, _ message: String) {
+        self.owner = owner
+        self.path = path
+        self.message = message
+    }
+}
+
+extension LoadedConfiguration {
+    /// The line of `lanyard check`: `lanyard.yaml:12:5: listeners[0].tls.key_file: …`.
+    package func line(of error: ConfiguredFileError) -> String {
+        let (place, key) = location(of: error)
+        return ConfigurationText.line("\(place): \(key): \(error.message)")
+    }
+
+    /// Where the configuration names the file, or whose it is.
+    package func place(of error: ConfiguredFileError) -> ConfigurationPlace { location(of: error).place }
+
+    private func location(of error: ConfiguredFileError) -> (place: ConfigurationPlace, key: String) {
+        let (node, shown) =
+            switch error.owner {
+            case .listener(let index): (element(index, of: "listeners"), "listeners[\(index)]")
+            case .route(let index): (element(index, of: "routes"), "routes[\(index)]")
+            case .identity(let name): (tree["identities"]?[name], "identities.\(name)")
+            }
+        for (section, shown) in [(node?["tls"], "\(shown).tls"), (node, shown)] {
+            let entry = section?.entries.first { $0.value.text == error.path && $0.key.hasSuffix("_file") }
+            if let entry { return (entry.value.place, "\(shown).\(entry.key)") }
+        }
+        guard let tls = node?["tls"] else { return (node?.place ?? .commandLine, shown) }
+        return (tls.place, "\(shown).tls")
+    }
+
+    private func element(_ index: Int, of list: String) -> ConfigurationNode? {
+        let elements = tree[list]?.elements ?? []
+        return index < elements.count ? elements[index] : nil
+    }
+}
