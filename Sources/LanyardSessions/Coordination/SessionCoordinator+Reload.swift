@@ -30,7 +30,7 @@ extension SessionCoordinator {
 
 extension SessionCoordinator.Event {
     /// An operator waits for the outcome.
-    var isRequest: Bool {
+    var isOperatorCall: Bool {
         switch self {
         case .login, .obtained, .refresh, .terminate, .beginDeletion: true
         case .begin, .due, .reconfigured, .session, .endDeletion, .drain, .retryUnsavedEnd, .locked, .read,

@@ -20,7 +20,6 @@ protocol SessionEnvironment: AnyObject, Sendable {
 protocol RunnerEnvironment: SessionEnvironment {
     /// The process is about to end.
     var isDraining: Bool { get }
-    var publisher: any TokenPublisher { get }
     var store: any SessionStore { get }
     var accounts: any AccountRegistry { get }
     var revocations: any RevocationSending { get }

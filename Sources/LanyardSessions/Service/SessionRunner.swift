@@ -18,15 +18,10 @@ package final class SessionRunner: @unchecked Sendable {
     private let environment: any RunnerEnvironment
     let logger: Logger
     private(set) var coordinator: SessionCoordinator
+    private var life: RunnerLife
+    /// What came while another event is handled.
     private var inbox: [SessionCoordinator.Event] = []
     private var isHandling = false
-    private(set) var isStopped = false
-    /// The runner before this one has not ended yet: `start` follows. Operators' requests wait for it.
-    private(set) var isWaiting = false
-    /// The user has left, or has another runner: what has begun is finished, and nothing is published.
-    private(set) var isRetiring = false
-    /// Another runner waits for the end of this one.
-    private var hasSuccessor = false
     /// The waiting replies, by ticket.
     private var replies: [UInt64: Reply] = [:]
     private var tickets: UInt64 = 0
@@ -39,7 +34,11 @@ package final class SessionRunner: @unchecked Sendable {
     private var progress: CallProgress?
     private lazy var slowTimer = SessionTimer(on: environment.loop) { [self] in logSlowCall() }
 
-    init(_ managedUser: ManagedUser, setup: SessionCoordinator.Setup, environment: any RunnerEnvironment) {
+    init(
+        _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, publisher: any TokenPublisher,
+        environment: any RunnerEnvironment
+    ) {
+        life = .serving(publisher)
         self.managedUser = managedUser
         index = setup.index
         self.environment = environment
@@ -52,7 +51,9 @@ package final class SessionRunner: @unchecked Sendable {
     // MARK: Reload
 
     /// `start` comes later, when the runner before this one has ended.
-    func waitForPredecessor() { isWaiting = true }
+    func waitForPredecessor() {
+        if case .serving(let publisher) = life { life = .waiting(calls: [], publisher) }
+    }
 
     /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
     func reconfigure(_ new: ManagedUser, _ setup: SessionCoordinator.Setup) {
@@ -76,27 +77,29 @@ package final class SessionRunner: @unchecked Sendable {
     /// The user leaves this process, or gets another runner. What has begun is finished and stored. Then the service is
     /// told.
     ///
-    /// - Parameter hasSuccessor: another runner waits. Changes that the store does not take are then given up, with a
-    ///   log line.
-    func retire(hasSuccessor: Bool) {
-        isRetiring = true
-        self.hasSuccessor = hasSuccessor
+    func retire(for successor: RunnerLife.Successor) {
         managedUser.credential?.stop()
-        guard case .service = managedUser.source, !isWaiting else {
+        guard case .service = managedUser.source, case .serving = life else {
             stop()
             return environment.retired(self)
         }
+        life = .retiring(successor)
         handle(.drain)
     }
 
     /// A user of the name is back: another runner waits for the end of this one.
     func yieldToSuccessor() {
-        hasSuccessor = true
+        guard case .retiring = life else { return }
+        life = .retiring(.waiting)
         endRetirement()
     }
 
     private func endRetirement() {
-        guard isRetiring, !isStopped, hasSuccessor ? coordinator.mayBeReplaced : coordinator.isIdle else { return }
+        switch life {
+        case .retiring(.none): guard coordinator.isIdle else { return }
+        case .retiring(.waiting): guard coordinator.mayBeReplaced else { return }
+        case .waiting, .serving, .stopped: return
+        }
         if coordinator.lock == .held { environment.store.unlock(name) }
         stop()
         environment.retired(self)
@@ -105,18 +108,32 @@ package final class SessionRunner: @unchecked Sendable {
     /// The user's name.
     package var name: String { managedUser.settings.name }
 
-    /// An operator's request waits for the start.
-    var hasWaitingRequest: Bool { isWaiting && !inbox.isEmpty }
+    /// `start` follows.
+    var isWaiting: Bool { if case .waiting = life { true } else { false } }
 
-    /// Starts with what the store holds, otherwise with a login, or with the reading of a token. The requests that have
+    /// The user is this runner's: it publishes.
+    var isServing: Bool { if case .serving = life { true } else { false } }
+
+    /// What has begun is finished.
+    private var isRetiring: Bool { if case .retiring = life { true } else { false } }
+
+    var isStopped: Bool { if case .stopped = life { true } else { false } }
+
+    /// An operator's call waits for the start.
+    var hasWaitingCall: Bool { if case .waiting(let calls, _) = life { !calls.isEmpty } else { false } }
+
+    /// Starts with what the store holds, otherwise with a login, or with the reading of a token. The calls that have
     /// waited follow before the user is shown: one that was removed meanwhile would be dropped otherwise.
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
-        isWaiting = false
+        if case .waiting(let calls, let publisher) = life {
+            life = .serving(publisher)
+            inbox = calls
+        }
         switch managedUser.source {
         case .feed(let feed):
-            environment.publisher.publish(.pending, for: index)
+            publish(.pending)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // The watch starts first, so that it misses no change after the login has read the file.
@@ -132,15 +149,16 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// The process is about to end: see `SessionCoordinator.Event.drain`.
     func drain() {
-        isWaiting ? endWaitingRequests() : handle(.drain)
+        isWaiting ? endWaitingCalls() : handle(.drain)
     }
 
-    /// The process is about to end, and the runner will not start. No request of an operator was carried out.
-    private func endWaitingRequests() {
-        for case .obtained(let obtained, _) in inbox {
+    /// The process is about to end, and the runner will not start. No call of an operator was carried out.
+    private func endWaitingCalls() {
+        guard case .waiting(let calls, let publisher) = life else { return }
+        for case .obtained(let obtained, _) in calls {
             if let token = obtained.grant.refreshToken { revoke(token) }
         }
-        inbox = []
+        life = .waiting(calls: [], publisher)
         let waiting = replies.values
         replies = [:]
         for reply in waiting { reply(.stopping) }
@@ -148,7 +166,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
-        isStopped = true
+        life = .stopped
         if coordinator.isUnsaved {
             var logEvent = SessionLogEvent(.unsaved, .error, reason: "store_failing")
             logEvent.details["error"] = coordinator.storeError?.message
@@ -216,12 +234,18 @@ package final class SessionRunner: @unchecked Sendable {
     /// - Parameter isFirst: before the events that wait.
     func handle(_ event: SessionCoordinator.Event, isFirst: Bool = false) {
         environment.loop.assertIsCurrent()
-        guard !environment.isStopped, !isStopped else { return }
-        if isWaiting, !event.isRequest { return }
-        inbox.insert(event, at: isFirst ? 0 : inbox.count)
-        if isWaiting, environment.isDraining { return endWaitingRequests() }
+        guard !environment.isStopped else { return }
+        switch life {
+        case .stopped: return
+        case .waiting(let calls, let publisher):
+            guard event.isOperatorCall else { return }
+            life = .waiting(calls: calls + [event], publisher)
+            if environment.isDraining { endWaitingCalls() }
+            return
+        case .serving, .retiring: inbox.insert(event, at: isFirst ? 0 : inbox.count)
+        }
         // An action may report its result at once. That event is handled after the actions beside it.
-        guard !isHandling, !isWaiting else { return }
+        guard !isHandling else { return }
         isHandling = true
         var readyReplies: [(UInt64, SessionReply)] = []
         while !inbox.isEmpty {
@@ -233,7 +257,7 @@ package final class SessionRunner: @unchecked Sendable {
         }
         isHandling = false
         timer.set(at: coordinator.due)
-        if !isRetiring { environment.update(self) }
+        if isServing { environment.update(self) }
         // The replies come after the report shows what they say.
         for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(ending(reply)) }
         if isRetiring { endRetirement() }
@@ -246,8 +270,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
         switch action {
-        case .publish(let availability):
-            if !isRetiring { environment.publisher.publish(availability, for: index) }
+        case .publish(let availability): publish(availability)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: environment.store.unlock(name)
@@ -272,6 +295,11 @@ package final class SessionRunner: @unchecked Sendable {
             completeTermination(revocation, isStored: isStored, ticket)
         case .reply: break
         }
+    }
+
+    private func publish(_ availability: AccessToken.Availability) {
+        guard case .serving(let publisher) = life else { return }
+        publisher.publish(availability, for: index)
     }
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {

@@ -69,9 +69,9 @@ extension SessionService {
     private func plan(_ configuration: SessionConfiguration) -> UserReload {
         var present: [UserIndex: UserOrigin] = [:]
         var waiting: Set<UserIndex> = []
-        for case let runner? in runners {
+        for runner in runners {
             present[runner.index] = runner.managedUser.origin
-            if runner.hasWaitingRequest { waiting.insert(runner.index) }
+            if runner.hasWaitingCall { waiting.insert(runner.index) }
         }
         var identities: [String: UserReload.Identity?] = [:]
         for identity in configuration.identities { identities.updateValue(identity.reloaded, forKey: identity.name) }
@@ -118,7 +118,7 @@ extension SessionService {
             }
         }
         let fresh = Set(begun.map(\.0.index))
-        for case let runner? in runners where !fresh.contains(runner.index) { reconfigure(runner) }
+        for runner in runners where !fresh.contains(runner.index) { reconfigure(runner) }
         showReloaded(userService.registry.shown, active: userService.registry.active)
         for (runner, stored) in begun { begin(runner, stored) }
         countRefreshes()
@@ -140,15 +140,14 @@ extension SessionService {
     /// Puts a new runner in the place of the user's former one, which retires.
     private func exchangeRunner(of user: RegisteredUser) -> SessionRunner? {
         guard let managedUser = user.isConfigured ? configured[user.name] : managedUser(for: user) else { return nil }
-        let former = runner(withNameOf: user.index)
-        let runner = makeRunner(managedUser, user.index, after: former?.coordinator.context.generation ?? 0)
-        setRunner(runner, at: user.index)
+        let former = slot(of: user.index)
+        let runner = makeRunner(managedUser, user.index, after: former.current?.coordinator.context.generation ?? 0)
+        change(user.index) { $0.current = runner }
         publisher.publish(.pending, for: user.index)
-        let waits = former != nil || retiring.contains { $0.index.hasName(of: user.index) }
-        guard waits else { return runner }
+        guard !former.all.isEmpty else { return runner }
         runner.waitForPredecessor()
-        for other in retiring where other.index.hasName(of: user.index) { other.yieldToSuccessor() }
-        if let former { retire(former, hasSuccessor: true) }
+        for other in former.retiring { other.yieldToSuccessor() }
+        if let former = former.current { retire(former, for: .waiting) }
         return runner
     }
 
@@ -156,20 +155,20 @@ extension SessionService {
     ///
     /// - Parameter index: what its name means from now on.
     private func remove(_ runner: SessionRunner, as index: UserIndex) {
-        setRunner(nil, at: index)
+        change(index) { $0.current = nil }
         publisher.publish(.none(.userUnknown(wasRemoved: false)), for: index)
-        retire(runner, hasSuccessor: false)
+        retire(runner, for: .none)
     }
 
-    private func retire(_ runner: SessionRunner, hasSuccessor: Bool) {
-        retiring.append(runner)
-        runner.retire(hasSuccessor: hasSuccessor)
+    private func retire(_ runner: SessionRunner, for successor: RunnerLife.Successor) {
+        change(runner.index) { $0.retiring.append(runner) }
+        runner.retire(for: successor)
     }
 
     /// Starts the runner with what the store holds now, after the one before it.
     private func begin(_ runner: SessionRunner, _ known: StoredUser?) {
         guard runner.isWaiting else { return start(runner, known) }
-        guard !retiring.contains(where: { $0.index.hasName(of: runner.index) }) else { return }
+        guard slot(of: runner.index).retiring.isEmpty else { return }
         guard case .service = runner.managedUser.source else { return start(runner, nil) }
         store.read(runner.name) { [self] result in
             loop.post { [self] in
@@ -189,7 +188,7 @@ extension SessionService {
     }
 
     func retired(_ runner: SessionRunner) {
-        retiring.removeAll { $0 === runner }
+        change(runner.index) { $0.retiring.removeAll { $0 === runner } }
         countRefreshes()
         if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {
             // Not in the turn that has made the successor: it is shown first.

@@ -21,11 +21,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private(set) var identities: [String: ConfiguredIdentity]
     /// What the store held when it was opened.
     let contents: StoreContents
-    /// The runners, in the order of their `UserIndex`; nil: forgotten. An index is reused only if its first user never
-    /// had a session.
-    private(set) var runners: [SessionRunner?] = []
-    /// Runners of users that a reload has taken away or replaced, until what they have begun is over.
-    var retiring: [SessionRunner] = []
+    /// The runners, by the number of their `UserIndex`. An index is reused only if its first user never had a session.
+    private(set) var slots: [UserSlot] = []
     /// What waits for the start.
     private var reloadsBeforeStart: [@Sendable () -> Void] = []
     private(set) var isStarted = false
@@ -79,8 +76,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         registry = UserRegistry(
             managedUsers, identities: identities, contents: contents, settings: settings,
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
-        runners = managedUsers.enumerated().map { place, managedUser in
-            makeRunner(managedUser, UserIndex(place))
+        slots = managedUsers.enumerated().map { place, managedUser in
+            UserSlot(current: makeRunner(managedUser, UserIndex(place)))
         }
         // Users that only the store knows.
         for user in registry.users where !user.isConfigured { addRunner(for: user) }
@@ -112,7 +109,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.start()
         loop.post { [self] in
             publisher.activate(registry.active)
-            for case let runner? in runners {
+            for runner in runners {
                 runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
             }
             userService.start()
@@ -147,7 +144,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.post { [self] in
             isDraining = true
             userService.drain()
-            for case let runner? in runners { runner.drain() }
+            for runner in runners { runner.drain() }
             signalIfDrained()
         }
         guard drained.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
@@ -166,8 +163,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func signalIfDrained() {
         guard isDraining, userService.isDrained else { return }
         let isQuiet =
-            callsInFlight == 0 && revocationRunner.isDrained && retiring.allSatisfy(\.isDrained)
-            && runners.allSatisfy { $0?.isDrained ?? true }
+            callsInFlight == 0 && revocationRunner.isDrained
+            && slots.allSatisfy { $0.all.allSatisfy(\.isDrained) }
         guard awaitsOperatorsOnly || isQuiet else { return }
         drained.signal()
     }
@@ -188,9 +185,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard !isStopped else { return }
         isStopped = true
         userService.stop()
-        for case let runner? in runners { runner.stop() }
-        for runner in retiring { runner.stop() }
-        (runners, retiring) = ([], [])
+        for slot in slots { slot.all.forEach { $0.stop() } }
+        slots = []
         clockTimer.drop()
         loop.stop()
         ended.signal()
@@ -234,38 +230,43 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         runner(withNameOf: user).flatMap { $0.index == user ? $0 : nil }
     }
 
+    /// The runners of all present users. On the queue.
+    var runners: [SessionRunner] { slots.compactMap(\.current) }
+
     /// The runner of the present user of that name, if there is one. On the queue.
-    func runner(withNameOf user: UserIndex) -> SessionRunner? {
-        runners.indices.contains(user.number) ? runners[user.number] : nil
+    func runner(withNameOf user: UserIndex) -> SessionRunner? { slot(of: user).current }
+
+    /// The runners of the user's name. On the queue.
+    func slot(of user: UserIndex) -> UserSlot { slots.indices.contains(user.number) ? slots[user.number] : UserSlot() }
+
+    /// Changes the runners of the user's name. On the queue.
+    func change(_ user: UserIndex, _ change: (inout UserSlot) -> Void) {
+        while slots.count <= user.number { slots.append(UserSlot()) }
+        change(&slots[user.number])
     }
 
     /// The runner of a user by name. On the queue.
     package func runner(named name: String) -> SessionRunner? {
-        runners.lazy.compactMap(\.self).first { $0.name == name }
+        runners.first { $0.name == name }
     }
 
     func addRunner(for user: RegisteredUser) {
         guard let managedUser = managedUser(for: user) else { return }
-        setRunner(makeRunner(managedUser, user.index), at: user.index)
-    }
-
-    /// - Parameter runner: nil: the user is not known any more.
-    func setRunner(_ runner: SessionRunner?, at index: UserIndex) {
-        while runners.count <= index.number { runners.append(nil) }
-        runners[index.number] = runner
+        let runner = makeRunner(managedUser, user.index)
+        change(user.index) { $0.current = runner }
     }
 
     /// - Parameter generation: of the latest token that was published for the index.
     func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: UInt64 = 0) -> SessionRunner {
         var setup = setup(of: managedUser, index)
         setup.generation = generation
-        return SessionRunner(managedUser, setup: setup, environment: self)
+        return SessionRunner(managedUser, setup: setup, publisher: publisher, environment: self)
     }
 
     func drop(_ runner: SessionRunner) {
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
-        runners[runner.index.number] = nil
+        change(runner.index) { $0.current = nil }
         // An operator has removed a configured user.
         publisher.publish(.none(.userUnknown(wasRemoved: configured[runner.name] != nil)), for: runner.index)
     }
@@ -294,7 +295,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     var fingerprintKey: Secret { contents.fingerprintKey }
 
     func retryUnsavedEnds(for runner: SessionRunner) {
-        for case let other? in runners where other !== runner && other.coordinator.hasUnsavedEnd {
+        for other in runners where other !== runner && other.coordinator.hasUnsavedEnd {
             other.handle(.retryUnsavedEnd)
         }
     }
@@ -323,7 +324,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             return service
         }
         // A user that leaves ends its session at its former service.
-        for runner in runners.compactMap(\.self) + retiring where runner.managedUser.storedIdentity.matches(wanted) {
+        for runner in runners + slots.flatMap(\.retiring) where runner.managedUser.storedIdentity.matches(wanted) {
             if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
@@ -331,7 +332,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func accounts(at identity: String) -> (any AccountService)? {
         if case .service(let service, _)? = identities[identity]?.kind { return service.accounts }
-        for case let runner? in runners where runner.managedUser.settings.identity == identity {
+        for runner in runners where runner.managedUser.settings.identity == identity {
             if case .service(let service) = runner.managedUser.source { return service.accounts }
         }
         return nil
@@ -357,7 +358,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Calls of users that leave count until they end.
     func countRefreshes() {
-        let inFlight = runners.count { $0?.isRefreshing ?? false } + retiring.count(where: \.isRefreshing)
+        let inFlight = slots.reduce(0) { $0 + $1.all.count(where: \.isRefreshing) }
         latest.withLock { $0.refreshesInFlight = inFlight }
     }
 
@@ -402,7 +403,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     private func checkStartup() {
         guard !startupCheck.isOver else { return }
-        let users = runners.compactMap(\.self).filter { $0.coordinator.setup.credential != nil }.map {
+        let users = runners.filter { $0.coordinator.setup.credential != nil }.map {
             ($0.coordinator.session.state, $0.coordinator.session.reason, $0.coordinator.context.hasEverBeenReady)
         }
         if let status = startupCheck.verdict(users) { onFailedStart(status) }
@@ -428,7 +429,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Reads external changes of users that would not read the store for a long time.
     func readExternalChanges() {
-        let commitCount = runners.map { runner in runner.map { ($0, $0.commitCount) } }
+        let commitCount = runners.map { ($0, $0.commitCount) }
         store.readAll { [self] users in
             guard let users else { return }
             loop.post { [self] in reconcile(users, as: commitCount) }
@@ -437,10 +438,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// - Parameter commitCount: the number of changes that each runner had sent before the read. A runner that has sent
     ///   more since is skipped.
-    private func reconcile(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)?]) {
+    private func reconcile(_ users: [StoredUser], as commitCount: [(SessionRunner, UInt64)]) {
         guard !isStopped, !isDraining else { return }
         let users = Dictionary(users.map { ($0.name, $0) }) { first, _ in first }
-        for case let (runner, count)? in commitCount {
+        for (runner, count) in commitCount {
             guard self.runner(at: runner.index) === runner, runner.commitCount == count else { continue }
             runner.handle(.storeSnapshot(users[runner.name]))
         }
@@ -456,7 +457,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         logger.warning(
             "the clocks jumped: all sessions are re-evaluated",
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
-        for case let runner? in runners { runner.handle(.session(.clockJumped)) }
+        for runner in runners { runner.handle(.session(.clockJumped)) }
     }
 }
 

@@ -34,7 +34,7 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
 
     /// A removed user has no tokens.
     private var tokens: SessionTokens? {
-        runner.isStopped || runner.isRetiring ? nil : runner.coordinator.session.tokens
+        !runner.isServing ? nil : runner.coordinator.session.tokens
     }
 
     private func follow(_ step: AccountAttempt.Step) {

@@ -4,6 +4,20 @@ import LanyardSettings
 
 /// One user in the registry.
 package struct RegisteredUser: Equatable, Sendable {
+    /// Where the user stands. The registry holds each user once, so a user is in exactly one of these states.
+    package enum Standing: Equatable, Sendable {
+        /// The user's first login is under way. Goes to `known`, or to `leaving` if the login fails.
+        case provisional
+        /// Requests and operators can name the user. Goes to `hidden` or `leaving`.
+        case known
+        /// A configured anonymous user that an operator has logged out. It is forgotten with its account until the next
+        /// start, or until an operator logs in one of that name. Goes to `known`.
+        case hidden
+        /// The user is forgotten, but its runner still has work, or the store still knows it. Its name is free after
+        /// that.
+        case leaving
+    }
+
     package let name: String
     package let index: UserIndex
     package let identity: String
@@ -21,8 +35,8 @@ package struct RegisteredUser: Equatable, Sendable {
     package internal(set) var isAuthenticated: Bool
     /// An operator logged this user out: no automatic login until an operator requests one.
     package internal(set) var isLoggedOut: Bool
-    /// The user's first login is under way. If it fails, the user is removed.
-    package internal(set) var isProvisional: Bool
+    /// Where the user stands.
+    package internal(set) var standing: Standing
     /// The account in which a login under way has ended; it is being stored.
     var claimedAccountID: String?
 
@@ -30,7 +44,7 @@ package struct RegisteredUser: Equatable, Sendable {
     package init(
         name: String, index: UserIndex, identity: String, isConfigured: Bool, configuredProvider: String? = nil,
         isStatic: Bool = false, accountID: String? = nil, provider: String? = nil, isAuthenticated: Bool = false,
-        isLoggedOut: Bool = false, isProvisional: Bool = false
+        isLoggedOut: Bool = false, standing: Standing = .known
     ) {
         self.name = name
         self.index = index
@@ -42,13 +56,16 @@ package struct RegisteredUser: Equatable, Sendable {
         self.provider = provider
         self.isAuthenticated = isAuthenticated
         self.isLoggedOut = isLoggedOut
-        self.isProvisional = isProvisional
+        self.standing = standing
     }
 
     /// The user with the next index of its name: it leaves, and nothing that is published for it counts any more.
     func renewed(by names: UserNames) -> RegisteredUser {
         RegisteredUser(name: name, index: names.renew(name), identity: identity, isConfigured: isConfigured)
     }
+
+    /// The user's first login is under way. If it fails, the user is removed.
+    package var isProvisional: Bool { standing == .provisional }
 
     /// The account ends with its session: nothing could log in to it again (app-services.md 2.5).
     var isAnonymous: Bool { (provider ?? configuredProvider) == Self.anonymous }

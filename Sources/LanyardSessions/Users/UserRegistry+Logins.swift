@@ -18,10 +18,10 @@ extension UserRegistry {
         }
         if let user = self[name] { throw user.isProvisional ? .loginInProgress : .nameInUse }
         let index = names.reserveIndex(of: name)
-        guard !beingRemoved.contains(index), !hidden.contains(where: { $0.index == index }) else { throw .nameInUse }
+        guard !members.contains(where: { $0.index == index }) else { throw .nameInUse }
         let user = RegisteredUser(
-            name: name, index: index, identity: identity, isConfigured: false, isProvisional: true)
-        users.append(user)
+            name: name, index: index, identity: identity, isConfigured: false, standing: .provisional)
+        members.append(user)
         logins[requestID] = Login(name: name, provider: provider, isNew: true, user: index, activates: activates)
         return [.admit(user), .logIn(requestID, index)]
     }
@@ -50,7 +50,7 @@ extension UserRegistry {
     /// Whether a login of `user` may keep the account in which it ended. `free` also reserves the account: of two
     /// logins under way, the second finds the first.
     package mutating func claim(_ accountID: String, for user: UserIndex) -> AccountOwnership {
-        guard let own = self[user] ?? hidden.first(where: { $0.index == user }) else { return .free }
+        guard let own = self[user] ?? hidden(at: user) else { return .free }
         let others = users.filter { $0.identity == own.identity && $0.index != user }
         let holder = others.first {
             $0.claimedAccountID == accountID || $0.accountID == accountID && $0.isAuthenticated
@@ -74,25 +74,17 @@ extension UserRegistry {
     /// The session becomes the user's, and the user becomes active unless the request says otherwise.
     mutating func completeLogin(_ requestID: OperatorRequestID) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
-        restoreHidden(login.user)
+        if let user = hidden(at: login.user) { move(user, to: .known) }
         guard let user = self[login.user] else { return [.respond(requestID, .error(.noSuchUser))] }
         // Requests may name the user from now on.
         _ = names.index(of: user.name)
         self[user.index]?.isAuthenticated = true
         self[user.index]?.isLoggedOut = false
-        self[user.index]?.isProvisional = false
+        self[user.index]?.standing = .known
         self[user.index]?.provider = login.provider
         let isNew = login.isNew && user.name == login.name
         return (login.activates ? makeActive(user.index) : [])
             + [.respond(requestID, isNew ? .added(user.index) : .user(user.index))]
-    }
-
-    private mutating func restoreHidden(_ index: UserIndex) {
-        guard let place = hidden.firstIndex(where: { $0.index == index }) else { return }
-        let user = hidden.remove(at: place)
-        // At its position in the configuration, before the users that were added.
-        let later = configuredNames.drop { $0 != user.name }.dropFirst()
-        users.insert(user, at: users.firstIndex { !$0.isConfigured || later.contains($0.name) } ?? users.count)
     }
 
     /// The login has failed, and the users are as before.
@@ -101,22 +93,21 @@ extension UserRegistry {
     mutating func failLogin(_ requestID: OperatorRequestID, _ error: UserError?) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
         let provisional = dropProvisional(login)
-        let isKnown = self[login.user] != nil || hidden.contains { $0.index == login.user }
+        let isKnown = self[login.user] != nil || hidden(at: login.user) != nil
         return provisional + [.respond(requestID, .error(error ?? (isKnown ? .notLoggedIn : .noSuchUser)))]
     }
 
     /// The provisional user exists already, added by another process.
     mutating func confirmProvisional(_ requestID: OperatorRequestID) -> [Action] {
         guard let login = logins.removeValue(forKey: requestID) else { return [] }
-        self[login.user]?.isProvisional = false
+        self[login.user]?.standing = .known
         _ = names.index(of: login.name)
         return [.respond(requestID, .error(.nameInUse))]
     }
 
     private mutating func dropProvisional(_ login: Login) -> [Action] {
         guard login.isNew, let user = self[login.user], user.isProvisional else { return [] }
-        users.removeAll { $0.index == user.index }
-        beingRemoved.insert(user.index)
+        move(user, to: .leaving)
         return [.drop(user.index)]
     }
 

@@ -55,9 +55,9 @@ struct UserReload: Sendable {
 extension UserRegistry {
     /// The users after a reload, and the way to them.
     struct ReloadPlan: Sendable {
+        /// Those that are known, and those that are hidden.
         var configured: [RegisteredUser] = []
         var added: [RegisteredUser] = []
-        var hidden: [RegisteredUser] = []
         /// The stored users that are not known any more.
         var unknown: Set<String> = []
         var steps: [UserReload.Step] = []
@@ -77,6 +77,8 @@ extension UserRegistry {
         return names
     }
 
+    private var leaving: [RegisteredUser] { members.filter { $0.standing == .leaving } }
+
     /// A configured anonymous user that an operator has logged out.
     func hidden(at index: UserIndex) -> RegisteredUser? { hidden.first { $0.index == index } }
 
@@ -87,7 +89,7 @@ extension UserRegistry {
     /// Why the users cannot be changed now, each with the remedy; empty: they can. No name gets an index by this.
     func obstacles(to reload: UserReload) -> [String] {
         var names = Set(storedRemovals.values.filter { reload.isConfigured($0) || returning($0, reload) != nil })
-        names.formUnion(beingRemoved.map { self.names[$0] }.filter(reload.isConfigured))
+        names.formUnion(leaving.map(\.name).filter(reload.isConfigured))
         let removals = names.map { Self.obstacle($0, "is being removed by the admin API") }
         let changes = (users + hidden).compactMap { user in
             changeUnderWay(of: user, reload).map { Self.obstacle(user.name, $0) }
@@ -130,12 +132,10 @@ extension UserRegistry {
     /// Takes the users of the new configuration, and returns the way to them.
     mutating func apply(_ reload: UserReload) -> [UserReload.Step] {
         let plan = plan(reload)
-        users = plan.configured + plan.added
-        hidden = plan.hidden
+        members = plan.configured + plan.added + leaving
         identities = reload.identities.mapValues { $0 == nil }
         configuredActive = reload.configuredActive
         activatesNext = reload.activatesNext
-        configuredNames = reload.users.map(\.name)
         noteStored(plan.unknown)
         active = chosenUser
         return plan.steps
@@ -159,7 +159,6 @@ extension UserRegistry {
     }
 
     private func addConfigured(_ name: String, _ origin: UserOrigin, _ reload: UserReload, to plan: inout ReloadPlan) {
-        let isHidden = self[name] == nil
         guard var user = self[name] ?? hidden.first(where: { $0.name == name }),
             let present = reload.present[user.index]
         else {
@@ -179,7 +178,7 @@ extension UserRegistry {
             user.configuredProvider = origin.login?.provider
             plan.steps.append(.update(user))
         }
-        isHidden ? plan.hidden.append(user) : plan.configured.append(user)
+        plan.configured.append(user)
     }
 
     /// A user that the new configuration does not name.

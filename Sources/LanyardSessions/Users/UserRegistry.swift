@@ -105,8 +105,9 @@ package struct UserRegistry: Sendable {
         let activates: Bool
     }
 
-    /// In the order of the configuration, then in the order in which they were added; includes provisional users.
-    package internal(set) var users: [RegisteredUser]
+    /// All users, each in one `RegisteredUser.Standing`: in the order of the configuration, then in the order in which
+    /// they were added.
+    var members: [RegisteredUser]
     /// The user that routes without a user of their own follow.
     package internal(set) var active: UserIndex?
     /// The names of the identities, and whether each is static.
@@ -116,23 +117,16 @@ package struct UserRegistry: Sendable {
     var activatesNext: Bool
     /// The latest choice of an active user, as the store has it; nil: never chosen.
     var remembered: StoreContents.ActiveChoice?
-    /// The names of the configured users, in the order of the configuration.
-    var configuredNames: [String]
     let names: UserNames
     var logins: [OperatorRequestID: Login] = [:]
     /// The users whose account is being linked or deleted.
     var accountChanges: [OperatorRequestID: UserIndex] = [:]
-    /// Configured anonymous users that an operator has logged out. They are forgotten with their account until the next
-    /// start, or until an operator logs in one of that name.
-    var hidden: [RegisteredUser] = []
     /// The names of users that were in the store and not known. One of them may be known again by now.
     private var formerlyStored: Set<String> = []
     /// The unknown users that are being removed from the store.
     var storedRemovals: [OperatorRequestID: String] = [:]
     /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
     var duplicateAccounts: [UserIndex: String] = [:]
-    /// Forgotten users that the store still knows.
-    var beingRemoved: Set<UserIndex> = []
 
     /// - Parameters:
     ///   - users: in their order; each with what the store held of it.
@@ -145,20 +139,23 @@ package struct UserRegistry: Sendable {
         _ users: [RegisteredUser], identities: [String: Bool], configuredActive: String?,
         remembered: StoreContents.ActiveChoice?, activatesNext: Bool, names: UserNames
     ) {
-        self.users = users
+        members = users
         self.identities = identities
         self.configuredActive = configuredActive
         self.activatesNext = activatesNext
         self.remembered = remembered
         self.names = names
-        configuredNames = users.filter(\.isConfigured).map(\.name)
         active = chosenUser
     }
 
-    /// The names of stored users that are not known. No known user is among them, so that no name has two users.
-    var unknownStoredUsers: Set<String> {
-        formerlyStored.subtracting((users + hidden).map(\.name)).subtracting(beingRemoved.map { names[$0] })
-    }
+    /// The users that are known or about to be.
+    package var users: [RegisteredUser] { members.filter { $0.standing == .known || $0.standing == .provisional } }
+
+    /// The configured anonymous users that an operator has logged out.
+    var hidden: [RegisteredUser] { members.filter { $0.standing == .hidden } }
+
+    /// The names of stored users that are not known. No member is among them, so that no name has two users.
+    var unknownStoredUsers: Set<String> { formerlyStored.subtracting(members.map(\.name)) }
 
     /// The store has a user of each of these names.
     mutating func noteStored(_ names: Set<String>) { formerlyStored.formUnion(names) }
@@ -185,13 +182,27 @@ package struct UserRegistry: Sendable {
     subscript(index: UserIndex) -> RegisteredUser? {
         get { users.first { $0.index == index } }
         set {
-            guard let place = users.firstIndex(where: { $0.index == index }), let newValue else { return }
-            users[place] = newValue
+            guard let newValue, self[index] != nil else { return }
+            replace(newValue)
         }
     }
 
     /// The user is forgotten, but its runner still has work.
-    func isBeingRemoved(_ user: UserIndex) -> Bool { beingRemoved.contains(user) }
+    func isBeingRemoved(_ user: UserIndex) -> Bool {
+        members.contains { $0.index == user && $0.standing == .leaving }
+    }
+
+    private mutating func replace(_ user: RegisteredUser) {
+        guard let place = members.firstIndex(where: { $0.index == user.index }) else { return }
+        members[place] = user
+    }
+
+    /// Moves a user to another state.
+    mutating func move(_ user: RegisteredUser, to standing: RegisteredUser.Standing) {
+        var user = user
+        user.standing = standing
+        replace(user)
+    }
 
     /// The users that are shown, in their order.
     package var shown: [UserIndex] { users.filter { !$0.isProvisional }.map(\.index) }
@@ -222,7 +233,7 @@ package struct UserRegistry: Sendable {
     }
 
     private mutating func releaseIndex(_ user: UserIndex) -> [Action] {
-        beingRemoved.remove(user)
+        members.removeAll { $0.index == user && $0.standing == .leaving }
         names.release(user)
         return []
     }
@@ -305,15 +316,13 @@ package struct UserRegistry: Sendable {
 
     private mutating func hide(_ user: RegisteredUser, _ requestID: OperatorRequestID) -> [Action] {
         let actions = deactivate(user.index)
-        users.removeAll { $0.index == user.index }
-        hidden.append(user)
+        move(user, to: .hidden)
         return actions + [.hide(requestID, user.index)]
     }
 
     mutating func forget(_ user: RegisteredUser, _ requestID: OperatorRequestID?) -> [Action] {
         let actions = deactivate(user.index)
-        users.removeAll { $0.index == user.index }
-        beingRemoved.insert(user.index)
+        move(user, to: .leaving)
         return actions + [.forget(requestID, user.index)]
     }
 }

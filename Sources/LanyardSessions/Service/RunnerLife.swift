@@ -1,0 +1,33 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// Where a runner is in its life. Only a runner that is to serve has a publisher: one that retires cannot publish.
+enum RunnerLife {
+    /// The runner before this one has not ended, and `start` follows. Operators' calls wait for it. Goes to `serving`
+    /// or `stopped`.
+    case waiting(calls: [SessionCoordinator.Event], any TokenPublisher)
+    /// The user is served. Goes to `retiring` or `stopped`.
+    case serving(any TokenPublisher)
+    /// The user has left, or has another runner: what has begun is finished. Goes to `stopped`.
+    case retiring(Successor)
+    /// Nothing is done any more.
+    case stopped
+
+    /// What waits for the end of a runner that retires.
+    enum Successor {
+        /// The runner ends once nothing of it is under way or unsaved.
+        case none
+        /// Another runner of the same user waits. Changes that the store does not take are given up, with a log line.
+        case waiting
+    }
+}
+
+/// The runners of one user name.
+struct UserSlot {
+    /// The runner of the present user; nil: forgotten, or not configured any more.
+    var current: SessionRunner?
+    /// Runners that a reload has taken away or replaced, until what they have begun is over.
+    var retiring: [SessionRunner] = []
+
+    var all: [SessionRunner] { (current.map { [$0] } ?? []) + retiring }
+}
