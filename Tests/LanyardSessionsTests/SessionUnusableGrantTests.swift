@@ -46,7 +46,8 @@ struct SessionUnusableGrantTests {
         let rest = RetryState(restingUntil: context.instant, because: Self.error("new"))
         let call = SessionCall(
             number: 1, kind: .login, cause: .retry, startedAt: context.instant, startedAtWall: context.wall)
-        let next = rest.calling(call).failed(Self.error("new"), holding: nil, at: context)
+        let next = rest.calling(call).failed(
+            Self.error("new"), holding: nil, by: ClockPolicy(RefreshSettings()), at: context)
         #expect(next.nextAttemptAt == context.instant + .seconds(30))
     }
 

@@ -8,17 +8,18 @@ extension SessionCoordinator {
     /// Starts the next operation if none is under way: an operator's before the session's own.
     mutating func startNext() {
         guard operation == nil, adopting == nil, !writes.isTerminating else { return }
+        let lockDeadline = eventContext.instant + context.policy.lockTimeout
         if let login = requestedLogin {
             requestedLogin = nil
             let isLink = login.obtained?.continuedSession != nil
             let call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
-            operation = TokenOperation(call, requested: login, at: eventContext.instant)
+            operation = TokenOperation(call, requested: login, lockDeadline: lockDeadline)
             if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
         } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
             pendingCall = nil
             let credential = next.call.kind == .login ? setup.credential : nil
             operation = TokenOperation(
-                next.call, refresh: next.refresh, credential: credential, at: eventContext.instant)
+                next.call, refresh: next.refresh, credential: credential, lockDeadline: lockDeadline)
         } else if hasUnclosedIntent, !isDraining {
             hasUnclosedIntent = false
             operation = TokenOperation(
@@ -120,9 +121,10 @@ extension SessionCoordinator {
             case .oneUse: false
             }
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
-        let since = min(max(eventContext.wall - unconfirmedSince, .zero), TokenOperation.retryDelay)
-        guard since < TokenOperation.retryDelay else { return storeIntent() }
-        self.operation?.stage = .pausing(until: eventContext.instant + (TokenOperation.retryDelay - since))
+        let pause = context.policy.unknownOutcomePause
+        let since = min(max(eventContext.wall - unconfirmedSince, .zero), pause)
+        guard since < pause else { return storeIntent() }
+        self.operation?.stage = .pausing(until: eventContext.instant + (pause - since))
     }
 
     private static let unknownOutcome = IdentityError(
@@ -201,7 +203,7 @@ extension SessionCoordinator {
             skew: context.skew ?? .zero, settings: context.settings)
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshesWithoutResponse > 0,
-            spread: isAdopted ? 0 : 0.1,
+            spread: isAdopted ? 0 : context.policy.restartSpread,
             isAdopted: isAdopted)
         applyToSession(.restored(tokens, how))
     }

@@ -37,11 +37,6 @@ package struct TokenOperation: Sendable {
         case closing
     }
 
-    /// How long another process may have the lock before that counts as a transient failure. It is longer than a call.
-    static let lockTimeout = Duration.seconds(35)
-    /// The delay between a call whose response was lost and its repetition.
-    static let retryDelay = Duration.seconds(2)
-
     /// Who wants the operation.
     package let purpose: Purpose
     /// The call's number is the operation's.
@@ -60,17 +55,17 @@ package struct TokenOperation: Sendable {
     let lockDeadline: Instant
 
     /// The session's own call.
-    init(_ call: SessionCall, refresh: Secret?, credential: Credential?, at now: Instant) {
+    init(_ call: SessionCall, refresh: Secret?, credential: Credential?, lockDeadline: Instant) {
         purpose = .own
         self.call = call
         self.refresh = refresh
         self.credential = credential
         obtained = nil
-        lockDeadline = now + Self.lockTimeout
+        self.lockDeadline = lockDeadline
     }
 
     /// An operator's login, or the session that came from one.
-    init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, at now: Instant) {
+    init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, lockDeadline: Instant) {
         purpose = .requested(ticket: login.ticket)
         var call = call
         if case .obtained(let obtained) = login.source {
@@ -84,7 +79,7 @@ package struct TokenOperation: Sendable {
         }
         self.call = call
         refresh = nil
-        lockDeadline = now + Self.lockTimeout
+        self.lockDeadline = lockDeadline
     }
 
     /// Closes an intent that a crash left open.

@@ -26,20 +26,6 @@ package struct RetryState: Sendable {
     /// Since when the credential has been in doubt; a success clears it.
     private var doubtedSince: Instant?
 
-    /// After this time, a second doubtful refusal counts as a refusal.
-    private static let doubtConfirmationDelay = Duration.seconds(30)
-    /// The shortest delay, whatever the random value: attempts never spin.
-    private static let delayMin = Duration.milliseconds(250)
-    /// While requests come, the whole jitter lies within 10 s.
-    private static let backoffWhileRequested = Backoff(first: .seconds(10), max: .seconds(10), min: delayMin)
-    /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.
-    /// Requests do not shorten it. Failures of another kind made nothing there and do not lengthen it.
-    private static let backoffAfterUnusableLogin = Backoff(first: .seconds(30), max: .seconds(300), fixedShare: 0.5)
-
-    private static func backoff(max delayMax: Duration) -> Backoff {
-        Backoff(first: .seconds(1), max: delayMax, min: delayMin)
-    }
-
     /// - Parameter notBefore: the service's earlier limit. An operator's login or a changed credential need not wait;
     ///   the attempts that follow do.
     package init(calling call: SessionCall, notBefore: Instant = .past) {
@@ -76,8 +62,8 @@ package struct RetryState: Sendable {
     var reason: SessionReason { error?.verdict == .gone ? .identityGone : .identityUnreachable }
 
     /// The credential was doubted before, long enough ago.
-    func confirmsDoubt(at now: Instant) -> Bool {
-        doubtedSince.map { now - $0 >= Self.doubtConfirmationDelay } ?? false
+    func confirmsDoubt(by policy: ClockPolicy, at now: Instant) -> Bool {
+        doubtedSince.map { now - $0 >= policy.doubtConfirmationDelay } ?? false
     }
 
     /// Continues with another attempt.
@@ -92,7 +78,9 @@ package struct RetryState: Sendable {
     /// Retry-After and 410).
     ///
     /// - Parameter tokens: the tokens at hand; nil at a first login.
-    func failed(_ error: IdentityError, holding tokens: SessionTokens?, at eventContext: EventContext) -> RetryState {
+    func failed(
+        _ error: IdentityError, holding tokens: SessionTokens?, by policy: ClockPolicy, at eventContext: EventContext
+    ) -> RetryState {
         var next = self
         let now = eventContext.instant
         next.failures += 1
@@ -101,44 +89,41 @@ package struct RetryState: Sendable {
         let isRelogin = call?.kind == .login && tokens != nil
         let advisoryEnd = tokens?.mandatoryFrom ?? .past
         // The service's limit outlives failures that do not mention one.
-        next.notBefore = allowed(notBefore, advisoryEnd: advisoryEnd, now)
-        let delayMax = Duration.seconds(isRelogin ? 300 : now < advisoryEnd ? 60 : 30)
-        var delay = Self.backoff(max: delayMax).delay(after: next.failures, chance: eventContext.chance)
-        if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd { delay = min(delay, .seconds(30)) }
+        next.notBefore = policy.honoured(notBefore, advisoryEnd: advisoryEnd, at: now)
+        var delay = policy.backoff(isRelogin: isRelogin, isAdvisory: now < advisoryEnd)
+            .delay(after: next.failures, chance: eventContext.chance)
+        if !isRelogin, now < advisoryEnd, now + delay > advisoryEnd {
+            delay = min(delay, policy.mandatoryBackoffMax)
+        }
         switch error.verdict {
         case .gone:
-            // Some spread keeps processes that saw the 410 together from asking together.
-            delay = .seconds(300) * (0.95 + 0.1 * eventContext.chance)
+            delay = policy.gonePause(chance: eventContext.chance)
             next.notBefore = now + delay
         case .unknownOutcome:
-            // The service may still be processing the first request.
-            next.notBefore = max(next.notBefore, now + .seconds(2))
+            next.notBefore = max(next.notBefore, now + policy.unknownOutcomePause)
         case .transient(let retryAfter?):
-            next.notBefore = allowed(now + retryAfter, advisoryEnd: advisoryEnd, now)
+            next.notBefore = policy.honoured(now + retryAfter, advisoryEnd: advisoryEnd, at: now)
         default: break
         }
         if error.hasMadeSession {
             next.unusableLogins += 1
-            delay = Self.backoffAfterUnusableLogin.delay(after: next.unusableLogins, chance: eventContext.chance)
+            delay = policy.unusableLoginBackoff.delay(after: next.unusableLogins, chance: eventContext.chance)
             next.notBefore = max(next.notBefore, now + delay)
         }
         if hasTokenRequest, tokens?.isUsable(at: now) != true, error.verdict != .gone {
-            delay = min(delay, Self.backoffWhileRequested.delay(after: 1, chance: eventContext.chance))
+            delay = min(delay, policy.requestedBackoff.delay(after: 1, chance: eventContext.chance))
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
     }
 
-    /// Retry-After is honoured up to the mandatory zone, then for at most 30 s (architecture.md 5.3).
-    private func allowed(_ instant: Instant, advisoryEnd: Instant, _ now: Instant) -> Instant {
-        instant <= now ? .past : min(instant, now < advisoryEnd ? advisoryEnd : now + .seconds(30))
-    }
-
     /// A request wants a token and there is none. Returns whether the next attempt has moved.
-    mutating func requestToken(at eventContext: EventContext) -> Bool {
+    mutating func requestToken(by policy: ClockPolicy, at eventContext: EventContext) -> Bool {
         hasTokenRequest = true
-        guard case .resting(let until) = phase, until > eventContext.instant + .seconds(10) else { return false }
-        let delay = Self.backoffWhileRequested.delay(after: 1, chance: eventContext.chance)
+        guard case .resting(let until) = phase, until > eventContext.instant + policy.requestedBackoffMax else {
+            return false
+        }
+        let delay = policy.requestedBackoff.delay(after: 1, chance: eventContext.chance)
         let sooner = max(notBefore, eventContext.instant + delay)
         guard sooner < until else { return false }
         phase = .resting(until: sooner)
@@ -157,9 +142,11 @@ package struct RetryState: Sendable {
     /// The clock jumped or the machine was suspended: what failed before may work now.
     ///
     /// - Parameter tokens: the tokens at hand, with the end that the clocks give them now.
-    mutating func retryEarly(to instant: Instant, holding tokens: SessionTokens?, at now: Instant) {
+    mutating func retryEarly(
+        to instant: Instant, holding tokens: SessionTokens?, by policy: ClockPolicy, at now: Instant
+    ) {
         if error?.verdict != .gone {
-            notBefore = allowed(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, now)
+            notBefore = policy.honoured(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: now)
         }
         guard case .resting(let until) = phase else { return }
         phase = .resting(until: min(until, max(instant, notBefore)))

@@ -85,7 +85,7 @@ extension Session {
             transition.logEvent(.late, reason: call.kind.rawValue, error: error)
             return self
         }
-        let isConfirmed = retryState?.confirmsDoubt(at: transition.now) ?? false
+        let isConfirmed = retryState?.confirmsDoubt(by: transition.context.policy, at: transition.now) ?? false
         switch (error.verdict, call.kind) {
         case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
             (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _), (.callRefused, .refresh):
@@ -111,7 +111,8 @@ extension Session {
         _ transition: inout TransitionContext
     ) -> Session {
         transition.context.lastError = error
-        let retryState = known.failed(error, holding: tokens, at: transition.eventContext)
+        let retryState = known.failed(
+            error, holding: tokens, by: transition.context.policy, at: transition.eventContext)
         transition.context.recordRetryAfter(retryState, error)
         let next: Session =
             if let tokens {

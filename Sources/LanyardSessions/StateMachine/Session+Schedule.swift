@@ -93,12 +93,12 @@ extension Session {
     consuming func requestToken(_ transition: inout TransitionContext) -> Session {
         switch consume self {
         case .loggingIn(var retryState):
-            let moved = retryState.requestToken(at: transition.eventContext)
+            let moved = retryState.requestToken(by: transition.context.policy, at: transition.eventContext)
             let next = Session.loggingIn(retryState)
             if moved { transition.publish(next) }
             return next
         case .unreachable(let tokens, var retryState):
-            let moved = retryState.requestToken(at: transition.eventContext)
+            let moved = retryState.requestToken(by: transition.context.policy, at: transition.eventContext)
             let next = Session.unreachable(tokens, retryState)
             if moved { transition.publish(next) }
             return next
@@ -149,9 +149,10 @@ extension Session {
     }
 
     /// The clocks disagree, or the machine was suspended. The earlier of the two ends applies, and what is due by it
-    /// happens within 5 s.
+    /// happens soon.
     consuming func reevaluateAfterClockJump(_ transition: inout TransitionContext) -> Session {
-        let soon = transition.now + .seconds(5) * transition.eventContext.chance
+        let policy = transition.context.policy
+        let soon = transition.now + policy.clockJumpSpread * transition.eventContext.chance
         let next: Session
         switch consume self {
         case .valid(var tokens, let refreshAt):
@@ -166,13 +167,13 @@ extension Session {
             next = .refreshing(tokens, call)
         case .stale(var tokens, var retryState):
             tokens.bound(by: transition.eventContext)
-            retryState.retryEarly(to: soon, holding: tokens, at: transition.now)
+            retryState.retryEarly(to: soon, holding: tokens, by: policy, at: transition.now)
             next = .stale(tokens, retryState)
         case .unreachable(let tokens, var retryState):
-            retryState.retryEarly(to: soon, holding: tokens, at: transition.now)
+            retryState.retryEarly(to: soon, holding: tokens, by: policy, at: transition.now)
             next = .unreachable(tokens, retryState)
         case .loggingIn(var retryState):
-            retryState.retryEarly(to: soon, holding: nil, at: transition.now)
+            retryState.retryEarly(to: soon, holding: nil, by: policy, at: transition.now)
             next = .loggingIn(retryState)
         case let same: next = same
         }

@@ -34,8 +34,7 @@ package struct SessionContext: Sendable {
     /// content.
     private(set) var hasUntriedCredential = false
     private var calls: UInt64 = 0
-    /// When the forced refreshes of the last hour began, oldest first.
-    private var forced: [Instant] = []
+    private var forced = ForcedRefreshes()
 
     package init(user: UserIndex, settings: RefreshSettings, hasCredential: Bool) {
         self.user = user
@@ -49,7 +48,7 @@ package struct SessionContext: Sendable {
     {
         calls += 1
         if kind == .login { hasUntriedCredential = false }
-        if cause == .forced { forced.append(eventContext.instant) }
+        if cause == .forced { forced.begin(at: eventContext.instant) }
         return SessionCall(
             number: calls, kind: kind, cause: cause, startedAt: eventContext.instant, startedAtWall: eventContext.wall)
     }
@@ -70,30 +69,24 @@ package struct SessionContext: Sendable {
         notBefore = retryState.notBefore
     }
 
-    /// How long to wait without a usable token; nil: not at all. Retry-After is honoured for at most 30 s
-    /// (architecture.md 5.3), a 410 in full.
+    /// When the service may be called.
+    var policy: ClockPolicy { ClockPolicy(settings) }
+
+    /// How long to wait without a usable token; nil: not at all. A 410 is honoured in full.
     func waitBeforeCall(at now: Instant) -> RetryState? {
         guard notBefore > now else { return nil }
-        let until = retryAfterError?.verdict == .gone ? notBefore : min(notBefore, now + .seconds(30))
+        let until =
+            retryAfterError?.verdict == .gone ? notBefore : policy.honoured(notBefore, advisoryEnd: .past, at: now)
         return RetryState(restingUntil: until, because: retryAfterError)
     }
 
     /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
     mutating func forcedRefreshDenial(at now: Instant) -> SessionLogEvent.Denial? {
-        forced.removeAll { now - $0 >= .seconds(3600) }
-        if let last = forced.last, now - last < settings.cooldown { return .cooldown }
-        return forced.count >= settings.perHourMax ? .budget : nil
+        forced.denial(by: policy, at: now)
     }
 
     /// When cooldown and hourly budget allow another forced refresh; `.past`: now.
-    func forcedRefreshAllowedAt(at now: Instant) -> Instant {
-        let recent = forced.filter { now - $0 < .seconds(3600) }
-        guard let last = recent.last else { return .past }
-        let budget =
-            recent.count >= settings.perHourMax ? recent[recent.count - settings.perHourMax] + .seconds(3600) : .past
-        let from = max(last + settings.cooldown, budget)
-        return from <= now ? .past : from
-    }
+    func forcedRefreshAllowedAt(at now: Instant) -> Instant { forced.allowedAt(by: policy, at: now) }
 
     /// A larger difference from the skew that was known is no noise of whole seconds and of scheduling.
     private static let skewNoise = Duration.seconds(5)

@@ -1,0 +1,100 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// When a session calls its identity service, as one value: each limit once (refresh.md 3, 4, 5, 9, 12; architecture.md
+/// 5.3). Instants that were computed by it stay when a reload changes it.
+package struct ClockPolicy: Sendable {
+    /// The shortest time between two forced refreshes: `refresh.cooldown`.
+    package let cooldown: Duration
+    /// The forced refreshes in `budgetPeriod`: `refresh.per_hour_max`.
+    package let forcedRefreshesMax: Int
+    /// The period of the budget of forced refreshes.
+    package let budgetPeriod = Duration.seconds(3600)
+    /// How long a service's Retry-After is honoured without a token that serves.
+    package let retryAfterMax = Duration.seconds(30)
+    /// The wait after a 410, before its spread.
+    package let gonePause = Duration.seconds(300)
+    /// The part of `gonePause` over which processes that saw one 410 are spread, so that they do not ask together.
+    package let gonePauseSpread = 0.1
+    /// From a call whose response was lost to its repetition: the service may still be processing the first request.
+    package let unknownOutcomePause = Duration.seconds(2)
+    /// After this time, a second doubtful refusal of a credential counts as a refusal.
+    package let doubtConfirmationDelay = Duration.seconds(30)
+    /// The longest back-off while requests want a token and there is none.
+    package let requestedBackoffMax = Duration.seconds(10)
+    /// How long another process may have the user's lock before that counts as a transient failure. It is longer than a
+    /// call.
+    package let lockTimeout = Duration.seconds(35)
+    /// After a jump of the clocks, what is due by the earlier end happens within this time.
+    package let clockJumpSpread = Duration.seconds(5)
+    /// The part of a lifetime over which the renewals of a restarted fleet are spread (refresh.md 15).
+    package let restartSpread = 0.1
+
+    /// The longest back-off of a session's calls.
+    private let backoffMax = (advisory: Duration.seconds(60), mandatory: Duration.seconds(30), login: Duration.seconds(300))
+    /// The shortest delay, whatever the random value: attempts never spin.
+    private let backoffMin = Duration.milliseconds(250)
+
+    package init(_ settings: RefreshSettings) {
+        cooldown = settings.cooldown
+        forcedRefreshesMax = settings.perHourMax
+    }
+
+    /// The back-off after failures.
+    ///
+    /// - Parameters:
+    ///   - isRelogin: a login renews a session.
+    ///   - isAdvisory: a token serves, and its mandatory zone has not begun.
+    func backoff(isRelogin: Bool, isAdvisory: Bool) -> Backoff {
+        let longest = isRelogin ? backoffMax.login : isAdvisory ? backoffMax.advisory : backoffMax.mandatory
+        return Backoff(first: .seconds(1), max: longest, min: backoffMin)
+    }
+
+    /// The longest delay of a back-off that would end in the mandatory zone.
+    var mandatoryBackoffMax: Duration { backoffMax.mandatory }
+
+    /// While requests come, the whole jitter lies within `requestedBackoffMax`.
+    var requestedBackoff: Backoff { Backoff(first: requestedBackoffMax, max: requestedBackoffMax, min: backoffMin) }
+
+    /// Each further login may create another session or account at the service: 15 to 30 s, doubling up to 5 minutes.
+    /// Requests do not shorten it. Failures of another kind made nothing there and do not lengthen it.
+    var unusableLoginBackoff: Backoff { Backoff(first: .seconds(30), max: backoffMax.login, fixedShare: 0.5) }
+
+    /// The wait after a 410.
+    func gonePause(chance: Double) -> Duration {
+        gonePause * (1 - gonePauseSpread / 2 + gonePauseSpread * chance)
+    }
+
+    /// The service's limit as it is honoured: up to the mandatory zone, then for at most `retryAfterMax`.
+    func honoured(_ limit: Instant, advisoryEnd: Instant, at now: Instant) -> Instant {
+        limit <= now ? .past : min(limit, now < advisoryEnd ? advisoryEnd : now + retryAfterMax)
+    }
+}
+
+/// The forced refreshes of the last `ClockPolicy.budgetPeriod`.
+struct ForcedRefreshes: Sendable {
+    /// When they began, oldest first.
+    private var begun: [Instant] = []
+
+    mutating func begin(at now: Instant) { begun.append(now) }
+
+    /// The limit that forbids another one, cooldown or hourly budget (refresh.md 5); nil if none does.
+    mutating func denial(by policy: ClockPolicy, at now: Instant) -> SessionLogEvent.Denial? {
+        begun = recent(policy, now)
+        if let last = begun.last, now - last < policy.cooldown { return .cooldown }
+        return begun.count >= policy.forcedRefreshesMax ? .budget : nil
+    }
+
+    /// When cooldown and hourly budget allow another one; `.past`: now.
+    func allowedAt(by policy: ClockPolicy, at now: Instant) -> Instant {
+        let recent = recent(policy, now)
+        guard let last = recent.last else { return .past }
+        let used = recent.count - policy.forcedRefreshesMax
+        let from = max(last + policy.cooldown, used >= 0 ? recent[used] + policy.budgetPeriod : .past)
+        return from <= now ? .past : from
+    }
+
+    private func recent(_ policy: ClockPolicy, _ now: Instant) -> [Instant] {
+        begun.filter { now - $0 < policy.budgetPeriod }
+    }
+}
