@@ -223,7 +223,7 @@ let package = Package(
             [
                 "COpenSSL", "LanyardFoundations", "LanyardSessionInterface", "LanyardSettings", "LanyardVault",
                 "TestSupport", logging,
-            ]),
+            ], exclude: ["EarlierVersion"]),
         .tests(
             "LanyardTelemetryTests",
             ["LanyardFoundations", "LanyardSettings", "LanyardTelemetry", "TestSupport", logging]),

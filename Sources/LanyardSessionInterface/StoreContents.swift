@@ -54,17 +54,17 @@ extension StoreContents {
         case .dropRefreshToken(let name, let base):
             if isUnknown(name, base) { return .stored(nil) }
             return edit(name, nil, base: base, now: now) { user in
-                user.session?.refresh = nil
+                user.dropRefreshToken()
                 user.intent = nil
             }
         case .saveSession(let name, let login, let base):
             // A write whose last step failed may have reached the disk. A repetition is then recognised as ours.
             if let place = users.firstIndex(where: { $0.name == name && $0.session == login.session }) {
-                if !login.keepsLogout { users[place].isLoggedOut = false }
+                if !login.keepsLogout { users[place].save(login.session, keepsLogout: false) }
                 return .stored(users[place])
             }
-            if login.keepsLogout, let user = self[name], user.isLoggedOut, user.session != nil,
-                user.session?.id != login.session.id
+            if login.keepsLogout, let user = self[name], case .deleting(let marked) = user.status,
+                marked.id != login.session.id
             {
                 return .overtaken(by: user)
             }
@@ -81,13 +81,13 @@ extension StoreContents {
                 guard user.session != nil, user.version == endedVersion else { return }
                 // The new generation tells other processes that the session has moved.
                 user.generation += 1
-                user.session = nil
+                user.endSession()
             }
         case .end(let name, let base):
             if isUnknown(name, base) { return .stored(nil) }
             if let user = self[name], user.session == nil, user.generation == base.generation { return .stored(user) }
             return edit(name, nil, base: base, now: now) { user in
-                user.session = nil
+                user.endSession()
                 user.intent = nil
             }
         case .logOut(let name, let identity, let revocation):
@@ -95,23 +95,22 @@ extension StoreContents {
             return edit(name, identity, base: nil, now: now) { user in
                 // A login that is under way then finds its base moved, with or without a session.
                 user.generation += 1
-                user.session = nil
+                user.status = .loggedOut
                 user.intent = nil
-                user.isLoggedOut = true
             }
         case .beginDeletion(let name, let session):
             // Another process that is deleting the account may take its own mark away.
-            guard let user = self[name], user.session?.id == session, !user.isLoggedOut else {
+            guard let user = self[name], case .active(let present) = user.status, present.id == session else {
                 return .overtaken(by: self[name])
             }
-            return edit(name, nil, base: nil, now: now) { $0.isLoggedOut = true }
+            return edit(name, nil, base: nil, now: now) { $0.markDeletion(true) }
         case .cancelDeletion(let name, let session):
-            guard let user = self[name], user.session?.id == session, user.isLoggedOut else {
+            guard let user = self[name], case .deleting(let marked) = user.status, marked.id == session else {
                 return .stored(self[name])
             }
             return edit(name, nil, base: nil, now: now) { user in
                 user.generation += 1
-                user.isLoggedOut = false
+                user.markDeletion(false)
             }
         case .remove(let name, let revocation):
             keep(revocation)
@@ -192,7 +191,7 @@ extension StoredUser {
         identity = login.identity
         identityFingerprint = login.fingerprint ?? identityFingerprint
         generation = max(generation + 1, login.generationMin)
-        session = login.session
+        save(login.session, keepsLogout: login.keepsLogout)
         if let account = login.accountID, account != accountID {
             accountID = account
             accountSince = now
@@ -201,7 +200,6 @@ extension StoredUser {
             self.provider = provider
             isAdded = login.isAdded
         }
-        if !login.keepsLogout { isLoggedOut = false }
         guard !login.isLink else { return }
         intent = nil
         refused = login.spent

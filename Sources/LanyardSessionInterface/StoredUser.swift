@@ -2,6 +2,20 @@ import LanyardFoundations
 
 /// What the store knows of one user, logged in or not.
 package struct StoredUser: Equatable, Sendable {
+    /// What the store says of the user's session.
+    package enum Status: Equatable, Sendable {
+        /// No session, and no operator has ended one.
+        case none
+        /// There is a session to continue, unless its refresh token is dead and its credential was refused.
+        case active(StoredSession)
+        /// The account of this session is being deleted at the service. The user counts as logged out.
+        case deleting(StoredSession)
+        /// An operator logged this user out: no automatic login until an operator requests one.
+        case loggedOut
+        /// No session, and the configured credential with this fingerprint was refused, or has served its only login.
+        case refused(CredentialFingerprint)
+    }
+
     package var name: String
     /// The name of the identity that the user belongs to.
     package var identity: String
@@ -9,8 +23,22 @@ package struct StoredUser: Equatable, Sendable {
     package var identityFingerprint: IdentityFingerprint?
     /// Grows with each access token of this user, across logins, and with each logout; 0 before the first.
     package var generation: UInt64 = 0
-    /// nil: no session.
-    package var session: StoredSession?
+    /// What the store says of the session. The fingerprint of a credential stays beside whatever status follows.
+    package var status = Status.none {
+        didSet {
+            switch (status, oldValue) {
+            case (.none, _):
+                if let former = credentialBesideStatus { status = .refused(former) }
+                credentialBesideStatus = nil
+            case (.refused, _): credentialBesideStatus = nil
+            case (.active, .refused(let former)), (.deleting, .refused(let former)), (.loggedOut, .refused(let former)):
+                credentialBesideStatus = former
+            case (.active, _), (.deleting, _), (.loggedOut, _): break
+            }
+        }
+    }
+    /// The same as that of `Status.refused`, beside another status that is not `none`.
+    private var credentialBesideStatus: CredentialFingerprint?
     /// The service's id of the account, from the latest login.
     package var accountID: String?
     /// The kind of the latest login, as `LoginKind.provider` spells it. A logout removes an anonymous user.
@@ -19,14 +47,8 @@ package struct StoredUser: Equatable, Sendable {
     package var accountSince: WallTime?
     /// The admin API added this user: it is not configured.
     package var isAdded = false
-    /// An operator logged this user out: no automatic login until an operator requests one.
-    package var isLoggedOut = false
     /// A call whose result is not stored yet.
     package var intent: StoredIntent?
-    /// The fingerprint of the configured credential if it was refused, or has served its only login. It is not tried
-    /// again until it changes.
-    package var refused: CredentialFingerprint?
-
     package init(name: String, identity: String) {
         self.name = name
         self.identity = identity
@@ -37,12 +59,45 @@ package struct StoredUser: Equatable, Sendable {
         identityFingerprint = identity.fingerprint
     }
 
+    /// The session, also one whose account is being deleted; nil: none.
+    package var session: StoredSession? {
+        switch status {
+        case .active(let session), .deleting(let session): session
+        case .none, .loggedOut, .refused: nil
+        }
+    }
+
+    /// An operator logged this user out, or is deleting its account: no automatic login until an operator requests one.
+    package var isLoggedOut: Bool {
+        switch status {
+        case .loggedOut, .deleting: true
+        case .none, .active, .refused: false
+        }
+    }
+
+    /// The fingerprint of the configured credential if it was refused, or has served its only login. It is not tried
+    /// again until it changes.
+    package var refused: CredentialFingerprint? {
+        get { if case .refused(let fingerprint) = status { fingerprint } else { credentialBesideStatus } }
+        set {
+            switch status {
+            case .none, .refused: status = newValue.map { .refused($0) } ?? .none
+            case .active, .deleting, .loggedOut: credentialBesideStatus = newValue
+            }
+        }
+    }
+
     /// Nothing of the session can be served: no refresh token renews it, and the credential for a new one was refused
     /// or is spent.
     package var isRefused: Bool { refused != nil && session?.refresh == nil }
 
     /// There is a session to continue.
-    package var isAuthenticated: Bool { session != nil && !isLoggedOut && !isRefused }
+    package var isAuthenticated: Bool {
+        switch status {
+        case .active: !isRefused
+        case .none, .deleting, .loggedOut, .refused: false
+        }
+    }
 
     /// A login has succeeded at this identity. The generation does not tell: it also counts logouts, and it survives a
     /// change of the identity.
@@ -56,31 +111,32 @@ package struct StoredUser: Equatable, Sendable {
 package struct StoredSession: Equatable, Sendable {
     /// Random, never 0, new with each login: it distinguishes the sessions before and after a logout.
     package var id: UInt64
-    /// The access token.
-    package var access: Secret
+    /// The access tokens.
+    package var tokens: StoredAccessTokens
     /// nil: dead; the next renewal is a login.
     package var refresh: Secret?
     /// The refresh token's own expiry, if it is known.
     package var refreshExpiry: WallTime?
-    /// The wall clock before the request for the access token was sent (refresh.md 1).
-    package var issuedAt: WallTime
-    /// The boot clock at that time, with its boot. After a restart on the same boot the wall clock is not needed.
-    package var issuedAtBoot: BootInstant
-    /// How long the access token lives from `issuedAt`.
-    package var lifetime: Duration
 
+    /// - Parameters:
+    ///   - access: the plain access token; the next three parameters are its own.
+    ///   - others: the session's access tokens of other variants.
     package init(
         id: UInt64, access: Secret, refresh: Secret?, refreshExpiry: WallTime?, issuedAt: WallTime,
-        issuedAtBoot: BootInstant, lifetime: Duration
+        issuedAtBoot: BootInstant, lifetime: Duration, others: [TokenVariant: StoredAccessToken] = [:]
     ) {
         self.id = id
-        self.access = access
+        tokens = StoredAccessTokens(
+            plain: StoredAccessToken(access, issuedAt: issuedAt, issuedAtBoot: issuedAtBoot, lifetime: lifetime),
+            others: others)
         self.refresh = refresh
         self.refreshExpiry = refreshExpiry
-        self.issuedAt = issuedAt
-        self.issuedAtBoot = issuedAtBoot
-        self.lifetime = lifetime
     }
+
+    /// The plain access token.
+    package var access: Secret { tokens.plain.token }
+    /// The wall clock before the request for the plain access token was sent (refresh.md 1).
+    package var issuedAt: WallTime { tokens.plain.issuedAt }
 }
 
 /// One version of a session: the base of a change of the store. A change whose base has moved is not made.
@@ -118,6 +174,47 @@ package struct StoredIntent: Equatable, Sendable {
 }
 
 extension StoredUser {
+    /// The session has ended. A logout stays one.
+    package mutating func endSession() {
+        switch status {
+        case .active: status = .none
+        case .deleting: status = .loggedOut
+        case .none, .loggedOut, .refused: break
+        }
+    }
+
+    /// Puts a session in the place of the former one.
+    ///
+    /// - Parameter keepsLogout: no operator has asked for it, so that a logout, or a deletion of the account, stays.
+    package mutating func save(_ session: StoredSession, keepsLogout: Bool) {
+        switch status {
+        case .loggedOut where keepsLogout, .deleting where keepsLogout: status = .deleting(session)
+        case .none, .active, .refused, .loggedOut, .deleting: status = .active(session)
+        }
+    }
+
+    /// The session's refresh token is dead.
+    package mutating func dropRefreshToken() {
+        switch status {
+        case .active(var session):
+            session.refresh = nil
+            status = .active(session)
+        case .deleting(var session):
+            session.refresh = nil
+            status = .deleting(session)
+        case .none, .loggedOut, .refused: break
+        }
+    }
+
+    /// The account of the session is being deleted, or is not any more.
+    package mutating func markDeletion(_ isDeleting: Bool) {
+        switch (status, isDeleting) {
+        case (.active(let session), true): status = .deleting(session)
+        case (.deleting(let session), false): status = .active(session)
+        case (.active, false), (.deleting, true), (.none, _), (.loggedOut, _), (.refused, _): break
+        }
+    }
+
     /// The intent's call has a result that changed nothing: an earlier open refresh is open again.
     mutating func closeIntent() {
         guard let open = intent else { return }

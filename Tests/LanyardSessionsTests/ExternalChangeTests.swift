@@ -402,12 +402,12 @@ struct ExternalChangeTests {
         }
         #expect(isTaken())
         #expect(!isTaken(by: "alice"))
-        #expect(!isTaken { $0.session = nil })
+        #expect(!isTaken { $0.endSession() })
         #expect(!isTaken { $0.accountID = "b" })
         #expect(!isTaken { $0.identity = "corp" })
-        #expect(isTaken { $0.session?.refresh = nil }, "its own login may still succeed")
+        #expect(isTaken { $0.dropRefreshToken() }, "its own login may still succeed")
         let isRefusedTaken = isTaken { user in
-            user.session?.refresh = nil
+            user.dropRefreshToken()
             user.refused = CredentialFingerprint(bytes: [1])
         }
         #expect(!isRefusedTaken)

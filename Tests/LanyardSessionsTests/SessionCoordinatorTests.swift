@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LanyardFoundations
@@ -39,7 +40,39 @@ struct SessionCoordinatorTests {
         let tokens = try #require(driver.coordinator.session.tokens)
         #expect(tokens.isUsable(at: driver.now + .seconds(2)) && !tokens.isUsable(at: driver.now + .seconds(3)))
         #expect(driver.stored?.session?.issuedAt == grant.requestStartedAt?.wall)
-        #expect(driver.stored?.session?.issuedAtBoot.instant == grant.requestStartedAt?.instant)
+        #expect(driver.stored?.session?.tokens.plain.issuedAtBoot.instant == grant.requestStartedAt?.instant)
+    }
+
+    @Test("a refresh leaves the session's tokens of other variants in the store; a login does not")
+    func otherVariants() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let stored = try #require(driver.stored?.session)
+        let plain = stored.tokens.plain
+        let variant = TokenVariant(audience: "orders")
+        let others = [
+            variant: StoredAccessToken(
+                Tokens.secret("for orders"), issuedAt: plain.issuedAt, issuedAtBoot: plain.issuedAtBoot,
+                lifetime: plain.lifetime)
+        ]
+        driver.disk.contents.users[0].status = .active(
+            StoredSession(
+                id: stored.id, access: plain.token, refresh: stored.refresh, refreshExpiry: nil,
+                issuedAt: plain.issuedAt, issuedAtBoot: plain.issuedAtBoot, lifetime: plain.lifetime, others: others))
+        let next = driver.restart()
+        next.begin()
+        next.toCall()
+        try next.grant(refresh: "two")
+        #expect(next.storedRefresh == "two" && next.stored?.session?.tokens.others == others)
+        next.storeError = CoordinatorDriver.full
+        next.toCall()
+        try next.grant(refresh: "three")
+        next.storeError = nil
+        next.toDue()
+        #expect(next.storedRefresh == "three" && next.stored?.session?.tokens.others == others)
+        next.handle(.login(try #require(next.coordinator.setup.credential), ticket: 1))
+        try next.grant(refresh: "four")
+        #expect(next.storedRefresh == "four" && next.stored?.session?.tokens.others.isEmpty == true)
     }
 
     @Test("Rule 8: a refreshed token is stored before it is used")
@@ -308,7 +341,7 @@ struct SessionCoordinatorTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let fingerprint = CredentialFingerprint(bytes: [1])
-        driver.disk.contents.users[0].session?.refresh = nil
+        driver.disk.contents.users[0].dropRefreshToken()
         driver.disk.contents.users[0].refused = fingerprint
         let next = driver.restart()
         next.begin()

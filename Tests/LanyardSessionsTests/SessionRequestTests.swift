@@ -178,7 +178,7 @@ struct SessionRequestTests {
     func formerUser() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
         var former = StoredUser(name: "alice", of: driver.coordinator.identity)
-        (former.generation, former.isLoggedOut) = (3, true)
+        (former.generation, former.status) = (3, .loggedOut)
         driver.disk.contents.users.append(former)
         driver.begin()
         driver.handle(.login(Self.bob, ticket: 1))

@@ -33,14 +33,14 @@ enum StoreSamples {
         contents.writes = 7
         var alice = StoredUser(name: "alice", identity: "demo")
         alice.generation = 5
-        alice.session = session(0x0102_0304_0506_0708)
+        alice.status = .active(session(0x0102_0304_0506_0708))
         alice.accountID = "5f0c"
         alice.provider = "email_password"
         alice.accountSince = WallTime(nanoseconds: -1)
         alice.intent = StoredIntent(kind: .refresh, at: WallTime(nanoseconds: 1_700_000_000_000_000_002), tries: 2)
         var bob = StoredUser(name: "bob.b", identity: "demo")
         bob.isAdded = true
-        bob.isLoggedOut = true
+        bob.status = .loggedOut
         bob.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xee, count: 32))
         contents.users = [alice, bob]
         contents.active = StoreContents.ActiveChoice(user: "alice", configured: "bob.b")
@@ -87,4 +87,73 @@ enum StoreSamples {
 extension SealedStore {
     /// Ends the store for a test: the product's own limit is far beyond what a test lasts.
     func close() { close(within: .seconds(3600)) }
+}
+
+extension StoreSamples {
+    /// A session with tokens of three other variants.
+    static var sessionWithVariants: StoredSession {
+        func token(_ text: String, _ seconds: Int64) -> StoredAccessToken {
+            StoredAccessToken(
+                secret(text), issuedAt: WallTime(nanoseconds: 1_700_000_000_000_000_009),
+                issuedAtBoot: BootInstant(boot: "boot", instant: Instant(nanoseconds: 9)), lifetime: .seconds(seconds))
+        }
+        let plain = session(11)
+        return StoredSession(
+            id: 11, access: plain.access, refresh: plain.refresh, refreshExpiry: plain.refreshExpiry,
+            issuedAt: plain.issuedAt, issuedAtBoot: plain.tokens.plain.issuedAtBoot,
+            lifetime: plain.tokens.plain.lifetime,
+            others: [
+                TokenVariant(audience: "orders"): token("for orders", 300),
+                TokenVariant(scopes: ["read", "write"]): token("to write", 60),
+                TokenVariant(resources: ["https://a.example", "https://b.example"], scopes: ["read"]): token("both", 5),
+            ])
+    }
+
+    /// What `EarlierVersion/sessions` holds: a store of format version 2 with a user in each status.
+    static var version2: StoreContents {
+        let identity = StoredIdentity("demo", IdentityFingerprint(of: ["app_services", "demo", "http://127.0.0.1"]))
+        func user(_ name: String, _ generation: UInt64) -> StoredUser {
+            var user = StoredUser(name: name, of: identity)
+            user.generation = generation
+            return user
+        }
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
+        contents.writes = 41
+        var alice = user("alice", 5)
+        alice.status = .active(session(11))
+        alice.accountID = "a"
+        alice.provider = "email_password"
+        alice.accountSince = WallTime(nanoseconds: 1_699_000_000_000_000_000)
+        alice.intent = StoredIntent(kind: .refresh, at: WallTime(nanoseconds: 1_700_000_000_000_000_002), tries: 2)
+        var bob = user("bob", 6)
+        bob.status = .active(session(12, refresh: nil))
+        var carol = user("carol", 7)
+        carol.status = .deleting(session(13))
+        carol.isAdded = true
+        var dave = user("dave", 8)
+        dave.status = .loggedOut
+        dave.accountID = "d"
+        var erin = user("erin", 9)
+        erin.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xee, count: 32), code: "InvalidPassword")
+        var frank = user("frank", 10)
+        frank.status = .active(session(14))
+        frank.provider = "google"
+        frank.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xdd, count: 32)).spent
+        var grace = user("grace", 0)
+        grace.intent = StoredIntent(kind: .login, at: WallTime(nanoseconds: 1_700_000_000_000_000_003), tries: 0)
+        var heidi = user("heidi", 12)
+        heidi.status = .loggedOut
+        heidi.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xcc, count: 32))
+        var ivan = user("ivan", 13)
+        ivan.status = .active(session(15, refresh: nil))
+        ivan.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xbb, count: 32), code: "AuthError")
+        contents.users = [alice, bob, carol, dave, erin, frank, grace, heidi, ivan]
+        contents.active = StoreContents.ActiveChoice(user: "alice", configured: nil)
+        contents.revocations = [
+            StoredRevocation(
+                identity: "demo", refresh: secret("old"), since: WallTime(nanoseconds: 3),
+                fingerprint: identity.fingerprint)
+        ]
+        return contents
+    }
 }

@@ -43,6 +43,42 @@ import Testing
         #expect(throws: StoreText.FormatError.self) { try Self.read([0, 2] + StoreVectors.text.dropFirst(2)) }
     }
 
+    @Test("tokens of other variants make version 3, whole, in every truncation and with every single byte changed")
+    func third() throws {
+        var contents = StoreSamples.contents
+        contents.users[0].status = .active(StoreSamples.sessionWithVariants)
+        let bytes = try StoreText.write(contents).withBytes { Array($0) }
+        #expect(bytes.prefix(2) == [0, 3])
+        #expect(try Self.read(bytes) == contents)
+        for count in bytes.indices {
+            #expect(throws: StoreText.FormatError.self, "\(count) bytes") { try Self.read(Array(bytes.prefix(count))) }
+        }
+        for place in bytes.indices {
+            for value in [UInt8(0), 1, 2, 4, 0x7f, 0x80, 0xff] where bytes[place] != value {
+                var changed = bytes
+                changed[place] = value
+                guard let other = try? Self.read(changed) else { continue }
+                #expect(try StoreText.write(other) == StoreSamples.secret(changed), "byte \(place)")
+            }
+        }
+        // Version 3 without any need of it.
+        #expect(throws: StoreText.FormatError.self) { try Self.read([0, 3] + StoreVectors.text.dropFirst(2)) }
+    }
+
+    @Test("a variant is what was asked for, in whatever order; the plain one is never among the others")
+    func variants() {
+        let one = TokenVariant(audience: "a", resources: ["x", "y"], scopes: ["s", "t"])
+        #expect(one == TokenVariant(audience: "a", resources: ["y", "x"], scopes: ["t", "s"]))
+        #expect(TokenVariant(scopes: ["x"]) != TokenVariant(resources: ["x"]))
+        #expect(TokenVariant(audience: "") != .plain)
+        let session = StoreSamples.sessionWithVariants
+        #expect(session.tokens[.plain]?.token == session.access)
+        #expect(StoreSamples.text(session.tokens[TokenVariant(audience: "orders")]?.token) == "for orders")
+        #expect(session.tokens[TokenVariant(audience: "other")] == nil)
+        let others = [TokenVariant.plain: session.tokens.plain]
+        #expect(StoredAccessTokens(plain: session.tokens.plain, others: others).others.isEmpty)
+    }
+
     @Test("an empty store and one of a thousand users come back")
     func sizes() throws {
         let empty = StoreContents(fingerprintKey: StoreSamples.fingerprintKey)
@@ -50,7 +86,8 @@ import Testing
         var large = empty
         large.users = (0..<1000).map { index in
             var user = StoredUser(name: "user-\(index)", identity: "demo")
-            user.session = StoreSamples.session(UInt64(index + 1), access: String(repeating: "a", count: 1500))
+            user.status = .active(
+                StoreSamples.session(UInt64(index + 1), access: String(repeating: "a", count: 1500)))
             return user
         }
         #expect(try StoreText.write(large).withBytes { try StoreText.read($0) } == large)
@@ -82,7 +119,7 @@ import Testing
 
     @Test("a later version is told from nonsense")
     func newer() {
-        #expect(throws: StoreText.FormatError.newerVersion(3)) { try Self.read([0, 3]) }
+        #expect(throws: StoreText.FormatError.newerVersion(4)) { try Self.read([0, 4]) }
         #expect(throws: StoreText.FormatError.malformed(at: 2)) { try Self.read([0, 0]) }
     }
 
@@ -92,9 +129,11 @@ import Testing
         switch number {
         case 0: contents.users[0].name = "a/b"
         case 1: contents.users[1].name = "alice"
-        case 2: contents.users[0].session?.id = 0
+        case 2: contents.users[0].status = .active(StoreSamples.session(0))
         case 3: contents.users[0].accountID = String(repeating: "a", count: 1025)
-        case 4: contents.users[0].session?.access = StoreSamples.secret([UInt8](repeating: 1, count: 65537))
+        case 4:
+            let access = String(repeating: "a", count: 65537)
+            contents.users[0].status = .active(StoreSamples.session(1, access: access))
         default:
             contents.revocations = (0..<300).map { _ in
                 StoredRevocation(

@@ -188,7 +188,8 @@ extension SessionCoordinator {
             refresh: grant.refreshToken ?? old?.refresh,
             refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
             issuedAt: operation.call.startedAtWall,
-            issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime)
+            issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime,
+            others: isRefresh ? otherTokens(of: unsaved?.session.id ?? known) : [:])
         return StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
@@ -196,6 +197,12 @@ extension SessionCoordinator {
             generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
             fingerprint: setup.fingerprint, configured: setup.configured, isLink: operation.isLink,
             keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
+    }
+
+    /// The access tokens of the session that a refresh of the plain one leaves as they are.
+    private func otherTokens(of session: UInt64) -> [TokenVariant: StoredAccessToken] {
+        let known = writes.unsaved?.session ?? storedUser?.session
+        return known.flatMap { $0.id == session ? $0.tokens.others : nil } ?? [:]
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.

@@ -60,7 +60,7 @@ extension SessionCoordinator {
 
     /// Another process's cancelled deletion has moved the generation, and not the tokens: a refresh continues them.
     func hasKnownTokens(_ user: StoredUser) -> Bool {
-        user.session != nil && user.session == storedUser?.session && !user.isLoggedOut
+        if case .active(let session) = user.status { session == storedUser?.session } else { false }
     }
 
     /// The stored mark may be this process's own.
@@ -68,7 +68,7 @@ extension SessionCoordinator {
 
     /// Another process is deleting the account, or a crash has cut that off: the session must not be continued here.
     func isBeingDeletedElsewhere(_ user: StoredUser) -> Bool {
-        user.isLoggedOut && user.session != nil && !hasDeletionMark
+        if case .deleting = user.status { !hasDeletionMark } else { false }
     }
 
     /// Whether the operation is a login of the session's own while its account is being deleted. It would make another

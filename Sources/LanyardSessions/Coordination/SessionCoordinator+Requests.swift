@@ -14,20 +14,31 @@ extension SessionCoordinator {
         rebase(on: stored)
         wasStored = !isProvisional
         learn(stored)
-        if stored.isLoggedOut {
+        switch stored.status {
+        case .loggedOut:
             applyToSession(.ended(reason: "remembered"))
-            if let session = stored.session { return endInterruptedDeletion(session) }
             hasUnclosedIntent = stored.intent != nil
-        } else if let session = stored.session, let other {
-            endDuplicate(session, to: other)
-        } else if let session = stored.session, !stored.isRefused {
-            compareLoginKinds(stored)
-            restore(session, of: stored, isAdopted: false)
-        } else {
-            context.expect(generation: base.generation + 1)
-            applyToSession(.loginRequested)
-            hasUnclosedIntent = stored.intent != nil && pendingCall == nil
+        case .deleting(let session):
+            applyToSession(.ended(reason: "remembered"))
+            endInterruptedDeletion(session)
+        case .active(let session):
+            if let other {
+                endDuplicate(session, to: other)
+            } else if stored.isRefused {
+                logInAnew(after: stored)
+            } else {
+                compareLoginKinds(stored)
+                restore(session, of: stored, isAdopted: false)
+            }
+        case .none, .refused: logInAnew(after: stored)
         }
+    }
+
+    /// No stored session can be served.
+    private mutating func logInAnew(after stored: StoredUser) {
+        context.expect(generation: base.generation + 1)
+        applyToSession(.loginRequested)
+        hasUnclosedIntent = stored.intent != nil && pendingCall == nil
     }
 
     /// An older release let two users have one account. This user's session ends. The configured credential may log in

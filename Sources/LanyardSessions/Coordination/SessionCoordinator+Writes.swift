@@ -94,8 +94,11 @@ extension SessionCoordinator {
 
     /// The stored session of this process is over because of this change.
     private func hasEnded(_ user: StoredUser?, _ endedVersion: SessionVersion?) -> Bool {
-        guard let user, user.session == nil, !user.isLoggedOut, base == endedVersion else { return false }
-        return user.generation == base.generation + 1
+        guard let user, base == endedVersion else { return false }
+        switch user.status {
+        case .none, .refused: return user.generation == base.generation + 1
+        case .active, .deleting, .loggedOut: return false
+        }
     }
 
     /// Continues the operation after its write.

@@ -69,16 +69,17 @@ package struct SessionTokens: Sendable {
         _ stored: StoredSession, generation: UInt64, accountID: String?, account: AccountNumber, boot: String,
         at eventContext: EventContext, skew: Duration, settings: RefreshSettings
     ) {
-        let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
-        let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
-        let age = isSameBoot ? eventContext.instant - stored.issuedAtBoot.instant : eventContext.wall - stored.issuedAt
+        let plain = stored.tokens.plain
+        let isSameBoot = !boot.isEmpty && plain.issuedAtBoot.boot == boot
+        let allowance = Self.allowance(lifetime: plain.lifetime, skew: skew)
+        let age = isSameBoot ? eventContext.instant - plain.issuedAtBoot.instant : eventContext.wall - plain.issuedAt
         let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
         self.init(
             Grant(
-                accessToken: stored.access, refreshToken: stored.refresh, userID: nil, lifetime: stored.lifetime,
+                accessToken: plain.token, refreshToken: stored.refresh, userID: nil, lifetime: plain.lifetime,
                 refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
             generation: generation, accountID: accountID, account: account,
-            startedAt: eventContext.instant - max(age, .zero), startedAtWall: stored.issuedAt,
+            startedAt: eventContext.instant - max(age, .zero), startedAtWall: plain.issuedAt,
             keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
         if isSameBoot { bound(by: eventContext) }
         if !makesSense { self = withheld(at: eventContext.instant) }

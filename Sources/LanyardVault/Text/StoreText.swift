@@ -8,8 +8,8 @@ import LanyardSessionInterface
 package enum StoreText {
     /// Bytes of the text: about ten thousand users.
     package static let bytesMax = 16 << 20
-    /// The newest version that is read. Version 1 is written, or 2 if a value needs a field that 1 lacks.
-    static let version = 2
+    /// The newest version that is read. Version 1 is written, or 2 or 3 if a value needs a field that those before lack.
+    static let version = 3
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
     static let fingerprintKeyByteCount = 32
@@ -72,7 +72,10 @@ package enum StoreText {
         let rawValue: UInt8
         static let refresh = SessionFlags(rawValue: 1)
         static let refreshExpiry = SessionFlags(rawValue: 2)
-        static let all = SessionFlags(rawValue: 3)
+        static let second = SessionFlags(rawValue: 3)
+        /// From version 3 on.
+        static let variants = SessionFlags(rawValue: 4)
+        static let all = SessionFlags(rawValue: 7)
     }
 
     /// The parts of a revocation record, from version 2 on.
@@ -81,10 +84,19 @@ package enum StoreText {
         static let identityFingerprint = RevocationFlags(rawValue: 1)
     }
 
-    /// Whether version 1 cannot hold the contents.
-    static func needsVersion2(_ contents: StoreContents) -> Bool {
-        contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }
+    /// The parts of a token's variant, as bits.
+    struct VariantFlags: OptionSet {
+        let rawValue: UInt8
+        static let audience = VariantFlags(rawValue: 1)
+    }
+
+    /// The first version that can hold the contents.
+    static func version(for contents: StoreContents) -> Int {
+        if contents.users.contains(where: { $0.session?.tokens.others.isEmpty == false }) { return 3 }
+        let needsSecond =
+            contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }
             || contents.revocations.contains { $0.fingerprint != nil }
+        return needsSecond ? 2 : 1
     }
 
     /// The parts of the record of the active user.

@@ -27,8 +27,8 @@ struct StoreTextReader: ~Copyable {
         for _ in 0..<(try integer(UInt16.self)) {
             contents.revocations.append(try revocation())
         }
-        // Contents that fit into version 1 are always written as version 1.
-        guard offset == bytes.count, (version == 2) == StoreText.needsVersion2(contents) else { throw malformed }
+        // Contents are always written in the first version that can hold them.
+        guard offset == bytes.count, version == StoreText.version(for: contents) else { throw malformed }
         return contents
     }
 
@@ -50,9 +50,8 @@ struct StoreTextReader: ~Copyable {
         guard flags.contains(.refused) || !flags.contains(.refusedCode) else { throw malformed }
         var user = StoredUser(name: try name(), identity: try name())
         user.isAdded = flags.contains(.isAdded)
-        user.isLoggedOut = flags.contains(.isLoggedOut)
         user.generation = try integer(UInt64.self)
-        if flags.contains(.session) { user.session = try session() }
+        user.status = try status(flags)
         if flags.contains(.account) { user.accountID = try text() }
         if flags.contains(.provider) { user.provider = try text() }
         if flags.contains(.accountSince) { user.accountSince = try time() }
@@ -66,21 +65,70 @@ struct StoreTextReader: ~Copyable {
         return user
     }
 
+    private mutating func status(_ flags: StoreText.UserFlags) throws(StoreText.FormatError) -> StoredUser.Status {
+        guard flags.contains(.session) else { return flags.contains(.isLoggedOut) ? .loggedOut : .none }
+        let session = try session()
+        return flags.contains(.isLoggedOut) ? .deleting(session) : .active(session)
+    }
+
     private mutating func session() throws(StoreText.FormatError) -> StoredSession {
         let flags = StoreText.SessionFlags(rawValue: try integer(UInt8.self))
-        guard flags.isSubset(of: .all) else { throw malformed }
+        guard flags.isSubset(of: version < 3 ? .second : .all) else { throw malformed }
         let id = try integer(UInt64.self)
         guard id != 0 else { throw malformed }
         let access = try secret()
         let refresh = flags.contains(.refresh) ? try secret() : nil
         let expiry = flags.contains(.refreshExpiry) ? try time() : nil
+        let plain = try age(of: access)
+        let others = flags.contains(.variants) ? try variants() : [:]
+        return StoredSession(
+            id: id, access: access, refresh: refresh, refreshExpiry: expiry, issuedAt: plain.issuedAt,
+            issuedAtBoot: plain.issuedAtBoot, lifetime: plain.lifetime, others: others)
+    }
+
+    private mutating func age(of token: Secret) throws(StoreText.FormatError) -> StoredAccessToken {
         let issuedAt = try time()
         let boot = try text()
         let instant = Instant(nanoseconds: Int64(bitPattern: try integer(UInt64.self)))
         let lifetime = Duration.nanoseconds(Int64(bitPattern: try integer(UInt64.self)))
-        return StoredSession(
-            id: id, access: access, refresh: refresh, refreshExpiry: expiry, issuedAt: issuedAt,
-            issuedAtBoot: BootInstant(boot: boot, instant: instant), lifetime: lifetime)
+        return StoredAccessToken(
+            token, issuedAt: issuedAt, issuedAtBoot: BootInstant(boot: boot, instant: instant), lifetime: lifetime)
+    }
+
+    /// The tokens that are not plain: at least one, in the order of their variants.
+    private mutating func variants() throws(StoreText.FormatError) -> [TokenVariant: StoredAccessToken] {
+        let count = try integer(UInt16.self)
+        guard count > 0 else { throw malformed }
+        var tokens: [TokenVariant: StoredAccessToken] = [:]
+        var former = TokenVariant.plain
+        for _ in 0..<count {
+            let variant = try variant()
+            guard former < variant else { throw malformed }
+            former = variant
+            tokens[variant] = try age(of: try secret())
+        }
+        return tokens
+    }
+
+    private mutating func variant() throws(StoreText.FormatError) -> TokenVariant {
+        let flags = StoreText.VariantFlags(rawValue: try integer(UInt8.self))
+        guard flags.isSubset(of: .audience) else { throw malformed }
+        let audience = flags.contains(.audience) ? try text() : nil
+        let resources = try texts()
+        return TokenVariant(audience: audience, resources: resources, scopes: try texts())
+    }
+
+    /// Texts in order, each once.
+    private mutating func texts() throws(StoreText.FormatError) -> Set<String> {
+        var texts: Set<String> = []
+        var former: String?
+        for _ in 0..<(try integer(UInt16.self)) {
+            let next = try text()
+            guard former.map({ $0 < next }) ?? true else { throw malformed }
+            former = next
+            texts.insert(next)
+        }
+        return texts
     }
 
     private mutating func intent() throws(StoreText.FormatError) -> StoredIntent {

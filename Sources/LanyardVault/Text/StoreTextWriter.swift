@@ -8,8 +8,8 @@ struct StoreTextWriter: ~Copyable {
     consuming func finish() -> Secret { bytes.seal() }
 
     mutating func write(_ contents: StoreContents) throws(StoreText.FormatError) {
-        let isVersion2 = StoreText.needsVersion2(contents)
-        integer(UInt16(isVersion2 ? 2 : 1))
+        let version = StoreText.version(for: contents)
+        integer(UInt16(version))
         integer(contents.writes)
         guard contents.fingerprintKey.count == StoreText.fingerprintKeyByteCount else {
             throw .tooLarge("its fingerprint key")
@@ -20,7 +20,7 @@ struct StoreTextWriter: ~Copyable {
         try write(contents.active)
         try count(contents.revocations.count, "revocations")
         for revocation in contents.revocations {
-            if isVersion2 {
+            if version >= 2 {
                 bytes.append(revocation.fingerprint == nil ? 0 : StoreText.RevocationFlags.identityFingerprint.rawValue)
             }
             try text(revocation.identity)
@@ -77,15 +77,36 @@ struct StoreTextWriter: ~Copyable {
         var flags: StoreText.SessionFlags = []
         if session.refresh != nil { flags.insert(.refresh) }
         if session.refreshExpiry != nil { flags.insert(.refreshExpiry) }
+        if !session.tokens.others.isEmpty { flags.insert(.variants) }
         bytes.append(flags.rawValue)
         integer(session.id)
         try secret(session.access)
         if let refresh = session.refresh { try secret(refresh) }
         if let expiry = session.refreshExpiry { time(expiry) }
-        time(session.issuedAt)
-        try text(session.issuedAtBoot.boot)
-        integer(UInt64(bitPattern: session.issuedAtBoot.instant.nanoseconds))
-        integer(UInt64(bitPattern: session.lifetime.nanoseconds))
+        try writeAge(session.tokens.plain)
+        guard flags.contains(.variants) else { return }
+        try count(session.tokens.others.count, "tokens of a session")
+        for (variant, token) in session.tokens.others.sorted(by: { $0.key < $1.key }) {
+            try write(variant)
+            try secret(token.token)
+            try writeAge(token)
+        }
+    }
+
+    private mutating func write(_ variant: TokenVariant) throws(StoreText.FormatError) {
+        bytes.append(variant.audience == nil ? 0 : StoreText.VariantFlags.audience.rawValue)
+        if let audience = variant.audience { try text(audience) }
+        for (values, what) in [(variant.resources, "resources"), (variant.scopes, "scopes")] {
+            try count(values.count, what)
+            for value in values { try text(value) }
+        }
+    }
+
+    private mutating func writeAge(_ token: StoredAccessToken) throws(StoreText.FormatError) {
+        time(token.issuedAt)
+        try text(token.issuedAtBoot.boot)
+        integer(UInt64(bitPattern: token.issuedAtBoot.instant.nanoseconds))
+        integer(UInt64(bitPattern: token.lifetime.nanoseconds))
     }
 
     private mutating func write(_ active: StoreContents.ActiveChoice?) throws(StoreText.FormatError) {

@@ -54,7 +54,7 @@ extension FleetWorld {
             return .success(.stored(stored))
         case (.deletionUnmarked, .beginDeletion):
             guard var stored = storedContents()?[members[user].name] else { return nil }
-            stored.isLoggedOut = true
+            stored.markDeletion(true)
             return .success(.stored(stored))
         case (.intentNeverSettled, .clearIntent): return .success(.stored(storedContents()?[members[user].name]))
         case (.noReadAfterLock, .storeIntent(_, _, let intent, _)):
