@@ -52,7 +52,7 @@ package enum StoreChange: Sendable {
         package var isAdded: Bool
         /// The lowest generation that may be stored, as this process counts. Earlier tokens may be unsaved, or an older
         /// file may have replaced a newer one.
-        package var generationMin: UInt64
+        package var generationMin: Generation
         /// The fingerprint of the identity.
         package var fingerprint: IdentityFingerprint?
         /// The configured users. Only these and the users of the admin API keep an account to themselves.
@@ -74,7 +74,7 @@ package enum StoreChange: Sendable {
 
         package init(
             identity: String, session: StoredSession, accountID: String?, provider: String?, isAdded: Bool,
-            generationMin: UInt64 = 0, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = [],
+            generationMin: Generation = .zero, fingerprint: IdentityFingerprint? = nil, configured: Set<String> = [],
             isLink: Bool = false, keepsLogout: Bool = false, spent: CredentialFingerprint? = nil
         ) {
             self.isLink = isLink

@@ -80,7 +80,7 @@ extension StoreContents {
                 user.closeIntent()
                 guard user.session != nil, user.version == endedVersion else { return }
                 // The new generation tells other processes that the session has moved.
-                user.generation += 1
+                user.generation = user.generation.next
                 user.endSession()
             }
         case .end(let name, let base):
@@ -94,7 +94,7 @@ extension StoreContents {
             keep(revocation)
             return edit(name, identity, base: nil, now: now) { user in
                 // A login that is under way then finds its base moved, with or without a session.
-                user.generation += 1
+                user.generation = user.generation.next
                 user.status = .loggedOut
                 user.intent = nil
             }
@@ -109,7 +109,7 @@ extension StoreContents {
                 return .stored(self[name])
             }
             return edit(name, nil, base: nil, now: now) { user in
-                user.generation += 1
+                user.generation = user.generation.next
                 user.markDeletion(false)
             }
         case .remove(let name, let revocation):
@@ -190,7 +190,7 @@ extension StoredUser {
     fileprivate mutating func saveSession(_ login: StoreChange.StoredLogin, now: WallTime) {
         identity = login.identity
         identityFingerprint = login.fingerprint ?? identityFingerprint
-        generation = max(generation + 1, login.generationMin)
+        generation = max(generation.next, login.generationMin)
         save(login.session, keepsLogout: login.keepsLogout)
         if let account = login.accountID, account != accountID {
             accountID = account

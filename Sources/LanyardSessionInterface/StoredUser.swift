@@ -22,7 +22,7 @@ package struct StoredUser: Equatable, Sendable {
     /// The identity's fingerprint at the latest login; nil in a file of an older release, which matches any.
     package var identityFingerprint: IdentityFingerprint?
     /// Grows with each access token of this user, across logins, and with each logout; 0 before the first.
-    package var generation: UInt64 = 0
+    package var generation = Generation.zero
     /// What the store says of the session. The fingerprint of a credential stays beside whatever status follows.
     package var status = Status.none {
         didSet {
@@ -144,15 +144,46 @@ package struct SessionVersion: Hashable, Sendable {
     /// `StoredSession.id`; 0: no session.
     package var session: UInt64
     /// Of the session's access token.
-    package var generation: UInt64
+    package var generation: Generation
 
     /// The version of a user that the store does not know.
-    package static let absent = SessionVersion(session: 0, generation: 0)
+    package static let absent = SessionVersion(session: 0, generation: .zero)
 
-    package init(session: UInt64, generation: UInt64) {
+    package init(session: UInt64, generation: Generation) {
         self.session = session
         self.generation = generation
     }
+
+    /// What this version is to another one.
+    package enum Order: Sendable { case older, same, newer, otherSession }
+
+    /// What this version is to `other`. Without a session there is no older one: a user without a session may have
+    /// been logged out since.
+    package func order(to other: SessionVersion) -> Order {
+        if self == other { return .same }
+        guard session == other.session, session != 0 else { return .otherSession }
+        return generation < other.generation ? .older : .newer
+    }
+}
+
+/// Counts what has changed a user in the store: each access token, across logins, each logout, each refusal that ended a
+/// session, and each cancelled deletion.
+package struct Generation: Hashable, Comparable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
+    package let number: UInt64
+
+    /// Before the first change.
+    package static let zero: Generation = 0
+
+    package init(_ number: UInt64) { self.number = number }
+
+    package init(integerLiteral number: UInt64) { self.number = number }
+
+    /// The generation of the next change.
+    package var next: Generation { Generation(number + 1) }
+
+    package var description: String { "\(number)" }
+
+    package static func < (one: Generation, other: Generation) -> Bool { one.number < other.number }
 }
 
 /// A call that is about to be made: stored before it, removed with its result. An intent that remains after a crash, or

@@ -15,15 +15,15 @@ extension SessionCoordinator {
         switch (result, call.kind) {
         case (.failure(let error), .refresh):
             if setup.rotation != .none, let token = error.unusedRefreshToken {
-                orphanedRefresh = (token, storedUser?.session?.id ?? base.session)
+                refreshToken.orphan = (token, view.user?.session?.id ?? view.base.session)
             }
             failed(reclassified(error))
         case (.failure(let error), .login):
             revokeUnused(error)
             failed(error)
         case (.success(let grant), .refresh):
-            refreshesWithoutResponse = 0
-            orphanedRefresh = nil
+            refreshToken.triesWithoutResponse = 0
+            refreshToken.orphan = nil
             save(grant)
         case (.success(let grant), .login):
             self.operation?.stage = .claiming(grant)
@@ -50,15 +50,15 @@ extension SessionCoordinator {
     /// An unusable login response has still created a session at the service, unless it names the session at hand.
     private mutating func revokeUnused(_ error: IdentityError) {
         guard let token = error.unusedRefreshToken, token != session.tokens?.refresh,
-            token != storedUser?.session?.refresh
+            token != view.user?.session?.refresh
         else { return }
         revoke(token)
     }
 
     /// Ends the session of the refresh token that could not be used.
     mutating func revokeOrphaned() {
-        if let token = orphanedRefresh?.token { revoke(token) }
-        orphanedRefresh = nil
+        if let token = refreshToken.orphan?.token { revoke(token) }
+        refreshToken.orphan = nil
     }
 
     mutating func claimed(_ ownership: AccountOwnership, _ number: UInt64) {
@@ -105,7 +105,7 @@ extension SessionCoordinator {
             return abandon(operation.call, error)
         }
         if operation.call.kind == .refresh, isSent, error.verdict != .unknownOutcome {
-            refreshesWithoutResponse = max(refreshesWithoutResponse - 1, 0)
+            refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
         }
         applyToSession(.failed(error, operation.call))
         // Nothing can begin another session, so nothing else would end the orphaned one.
@@ -120,7 +120,7 @@ extension SessionCoordinator {
         switch (session, operation.call.kind) {
         case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
         case (.loginRequired, _): .end
-        case (_, .refresh) where pendingCall?.call.kind == .login: .dropRefreshToken
+        case (_, .refresh) where waiting.call?.call.kind == .login: .dropRefreshToken
         default: .clearIntent
         }
     }
@@ -131,7 +131,7 @@ extension SessionCoordinator {
     private func refusal(by error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange? {
         guard case .configured? = operation.credential, var fingerprint = error.credential else { return nil }
         // An operator had it sent again. It stays spent, whatever the service says of it now.
-        if let refused, refused.isSpent, fingerprint.isSame(as: refused) { fingerprint = refused }
+        if let refused = view.refused, refused.isSpent, fingerprint.isSame(as: refused) { fingerprint = refused }
         switch (error.verdict, session) {
         // A credential that comes with `accountInUse` is spent.
         case (.credentialRefused, _), (.accountInUse, _):
@@ -145,8 +145,8 @@ extension SessionCoordinator {
     /// The version of a stored session that has no refresh token and is not served any more. A restart must not serve
     /// it either.
     private var endedVersion: SessionVersion? {
-        guard base.session != 0, session.tokens == nil, let stored = storedUser?.session else { return nil }
-        return stored.refresh == nil || writes.hasUnsavedTokenDrop ? base : nil
+        guard view.base.session != 0, session.tokens == nil, let stored = view.user?.session else { return nil }
+        return stored.refresh == nil || writes.hasUnsavedTokenDrop ? view.base : nil
     }
 
     mutating func close(with pendingChange: SessionWrites.PendingChange) {
@@ -171,7 +171,8 @@ extension SessionCoordinator {
         // The old session is not at hand any more but may still live at the service, for example after a refresh that
         // got 404.
         if operation.call.kind == .login, session.tokens == nil {
-            self.operation?.replacedRefreshToken = storedUser?.session?.refresh
+            let replaced = view.user?.session?.refresh
+            self.operation?.replacedRefreshToken = replaced
         }
         self.operation?.stage = .saving(grant)
         write(.saveSession(login(with: grant, by: operation)), for: .operation(operation.number))
@@ -182,7 +183,7 @@ extension SessionCoordinator {
         let old = isRefresh ? session.tokens : nil
         // The unsaved parts of this session are stored with the refresh.
         let unsaved = isRefresh ? writes.unsaved : nil
-        let known = isRefresh && base.session != 0 ? base.session : eventContext.name
+        let known = isRefresh && view.base.session != 0 ? view.base.session : eventContext.name
         let stored = StoredSession(
             id: unsaved?.session.id ?? known, access: grant.accessToken,
             refresh: grant.refreshToken ?? old?.refresh,
@@ -194,46 +195,48 @@ extension SessionCoordinator {
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
-            generationMin: max(generationMin, max(currentGeneration, base.generation)) + 1,
+            generationMin: view.next,
             fingerprint: setup.fingerprint, configured: setup.configured, isLink: operation.isLink,
             keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
     }
 
     /// The access tokens of the session that a refresh of the plain one leaves as they are.
     private func otherTokens(of session: UInt64) -> [TokenVariant: StoredAccessToken] {
-        let known = writes.unsaved?.session ?? storedUser?.session
+        let known = writes.unsaved?.session ?? view.user?.session
         return known.flatMap { $0.id == session ? $0.tokens.others : nil } ?? [:]
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
     private func spentCredential(after grant: Grant) -> CredentialFingerprint? {
         if case .configured? = operation?.credential { return grant.spentCredential }
-        return refused?.isSpent == true ? refused : nil
+        return view.refused?.isSpent == true ? view.refused : nil
     }
 
     /// The new tokens serve from now on, whether or not the store has taken them.
-    mutating func saved(_ grant: Grant, generation: UInt64) {
+    ///
+    /// - Parameter generation: of the tokens in the store; nil: the store holds another identity's user in their place.
+    mutating func saved(_ grant: Grant, generation: Generation?) {
         guard let operation else { return }
-        context.expect(generation: generation)
+        if let generation { context.expect(generation: generation) }
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
         case .requested(let ticket) where operation.isLink:
             applyToSession(.renewed(grant, operation.call))
-            provider = operation.provider ?? provider
+            view.provider = operation.provider ?? view.provider
             reply(ticket, .linked)
         case .requested(let ticket):
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
-            pendingCall = nil
+            waiting.call = nil
             applyToSession(.loggedIn(grant, operation.call))
             reply(ticket, .loggedIn)
         }
         if operation.call.kind == .login {
             revokeOrphaned()
-            refreshesWithoutResponse = 0
-            refused = spentCredential(after: grant)
-            provider = operation.provider ?? provider
-            isProvisional = false
+            refreshToken.triesWithoutResponse = 0
+            view.refused = spentCredential(after: grant)
+            view.provider = operation.provider ?? view.provider
+            view.isProvisional = false
         }
         warnings.restart()
         finish()
@@ -241,7 +244,7 @@ extension SessionCoordinator {
 
     /// False while it is unknown whether a refresh token still belongs to its session. An old token is then never sent
     /// again, not even to revoke it.
-    private var isCurrent: Bool { refreshesWithoutResponse == 0 || setup.rotation == .none }
+    private var isCurrent: Bool { refreshToken.triesWithoutResponse == 0 || setup.rotation == .none }
 
     /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
     /// but an operator's logout.
@@ -256,7 +259,7 @@ extension SessionCoordinator {
             return save(grant)
         }
         if let user, writes.mayHaveWritten(user) || operation.call.kind == .refresh && hasKnownTokens(user) {
-            rebase(on: user)
+            view.rebase(on: user)
             return save(grant)
         }
         logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
@@ -265,7 +268,7 @@ extension SessionCoordinator {
         {
             // The store has no session, and no operator has ended it: this login is kept. The same holds if the stored
             // session was ended by an operator here.
-            rebase(on: user)
+            view.rebase(on: user)
             return save(grant)
         }
         // If no store has the session that this login was to replace, it is revoked with the login.
@@ -274,12 +277,12 @@ extension SessionCoordinator {
         {
             revoke(token)
         }
-        if user?.session?.id != base.session || operation.call.kind == .login,
+        if user?.session?.id != view.base.session || operation.call.kind == .login,
             let token = grant.refreshToken ?? operation.refresh
         {
             revoke(token)
         }
-        rebase(on: user)
+        view.rebase(on: user)
         if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         yield(to: user)
     }

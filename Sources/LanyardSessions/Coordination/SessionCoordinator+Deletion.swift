@@ -12,7 +12,7 @@ extension SessionCoordinator {
     }
 
     /// The id of the session at hand in the store; 0: none. It stays the same over all renewals.
-    package var sessionID: UInt64 { session.tokens == nil ? 0 : writes.unsaved?.session.id ?? base.session }
+    package var sessionID: UInt64 { session.tokens == nil ? 0 : writes.unsaved?.session.id ?? view.base.session }
 
     /// Stores the mark; the reply `deletionBegun` says that the service may be called. A store that cannot hold the
     /// mark refuses the deletion.
@@ -51,16 +51,16 @@ extension SessionCoordinator {
     /// The session continues as before, at the version that other processes notice.
     mutating func deletionCancelled(_ session: UInt64, _ user: StoredUser?) {
         // Another process may have renewed the session: its tokens are not at hand here.
-        guard let user, user.session == storedUser?.session, base.session == session,
-            user.generation == base.generation + 1
+        guard let user, user.session == view.user?.session, view.base.session == session,
+            user.generation == view.base.generation.next
         else { return }
-        rebase(on: user)
-        currentGeneration = base.generation
+        view.rebase(on: user)
+        view.current = view.base.generation
     }
 
     /// Another process's cancelled deletion has moved the generation, and not the tokens: a refresh continues them.
     func hasKnownTokens(_ user: StoredUser) -> Bool {
-        if case .active(let session) = user.status { session == storedUser?.session } else { false }
+        if case .active(let session) = user.status { session == view.user?.session } else { false }
     }
 
     /// The stored mark may be this process's own.

@@ -6,25 +6,15 @@ extension SessionCoordinator {
     /// The identity as the store names it.
     var identity: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
 
-    /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
-    /// store. This one continues in memory.
-    var isDisplaced: Bool { foreignUser != nil && wasStored }
-
-    /// Takes what the store holds as the base of the next changes.
-    mutating func rebase(on user: StoredUser?) {
-        base = user?.version ?? .absent
-        storedUser = user
-    }
-
     /// Compares the user with what another process may have stored since.
     mutating func reconcile(with user: StoredUser?) {
         // While changes are unsaved, what the store holds is not newer.
         guard writes.unsavedChanges.isEmpty else { return prepareCall() }
         if let user, !user.belongs(to: identity) { return reconcile(withForeign: user) }
-        foreignUser = nil
-        if isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
+        view.forgetForeign()
+        if view.isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
         let version = user?.version ?? .absent
-        if version != base {
+        if version != view.base {
             if let user, isOlder(user) {
                 restoreNewer(over: user)
                 return prepareCall()
@@ -43,20 +33,20 @@ extension SessionCoordinator {
 
     /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
-        guard isIdle, pendingCall == nil, !isProvisional else { return }
+        guard isIdle, waiting.call == nil, !view.isProvisional else { return }
         if let user, !user.belongs(to: identity) { return noteForeign(user) }
-        foreignUser = nil
-        guard (user?.version ?? .absent) != base else { return }
+        view.forgetForeign()
+        guard (user?.version ?? .absent) != view.base else { return }
         if let user, isOlder(user) { return restoreNewer(over: user) }
-        refreshesWithoutResponse = 0
-        rebase(on: user)
+        refreshToken.triesWithoutResponse = 0
+        view.rebase(on: user)
         yield(to: user)
     }
 
     /// Another process has changed the user. No call is made if what it stored suffices.
     private mutating func applyExternalChange(_ user: StoredUser?) {
-        rebase(on: user)
-        refreshesWithoutResponse = 0
+        view.rebase(on: user)
+        refreshToken.triesWithoutResponse = 0
         let isOwn = operation?.purpose == .own
         if let user, user.session != nil, !isBeingDeletedElsewhere(user) { return adopt(user, finishing: isOwn) }
         learn(user)
@@ -101,14 +91,15 @@ extension SessionCoordinator {
     /// users share none (architecture.md 5.7).
     private mutating func adopt(_ user: StoredUser, finishing: Bool) {
         guard let account = user.accountID, account != context.accountID else { return takeOver(user, finishing) }
-        adopting = (user, finishing)
+        operationState = .adopting(user, finishing: finishing, operation)
         emit(.claim(account: account, operation: operation?.number ?? 0))
     }
 
     /// Returns whether an adoption was waiting for this check.
     mutating func adopted(_ ownership: AccountOwnership, _ number: UInt64) -> Bool {
-        guard let (user, finishing) = adopting, number == operation?.number ?? 0 else { return false }
-        adopting = nil
+        guard case .adopting(let user, let finishing, let operation) = operationState, number == operation?.number ?? 0
+        else { return false }
+        operationState = operation.map { .running($0) } ?? .none
         guard case .inUse(let other) = ownership else {
             takeOver(user, finishing)
             return true
@@ -130,7 +121,7 @@ extension SessionCoordinator {
     private mutating func takeOver(_ user: StoredUser, _ finishing: Bool) {
         guard let session = user.session else { return finish() }
         // The other process may have received that same token. It is revoked only if that process has another session.
-        if orphanedRefresh?.session == session.id { orphanedRefresh = nil } else { revokeOrphaned() }
+        if refreshToken.orphan?.session == session.id { refreshToken.orphan = nil } else { revokeOrphaned() }
         learn(user)
         restore(session, of: user, isAdopted: true)
         finishing ? finish() : prepareCall()
@@ -143,9 +134,9 @@ extension SessionCoordinator {
         guard let operation, case .requested(let ticket) = operation.purpose else { return prepareCall() }
         reply(ticket, .nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
-        isProvisional = false
-        wasStored = true
-        rebase(on: user)
+        view.isProvisional = false
+        view.wasStored = true
+        view.rebase(on: user)
         if user.session != nil { return adopt(user, finishing: true) }
         learn(user)
         if !user.isLoggedOut { applyToSession(.loginRequested) }
@@ -156,29 +147,28 @@ extension SessionCoordinator {
 
     /// The same session with a lower generation: a file from a backup replaced a newer one (threats.md T14).
     func isOlder(_ user: StoredUser) -> Bool {
-        base.session != 0 && user.version.session == base.session && user.version.generation < base.generation
+        user.version.order(to: view.base) == .older
     }
 
     /// Takes the older state as the base of the next write.
     mutating func rebase(onOlder user: StoredUser) {
         var older = SessionLogEvent(.storeOlder, .warning, reason: "older")
-        older.counts = ["stored": user.version.generation, "known": base.generation]
+        older.counts = ["stored": user.version.generation.number, "known": view.base.generation.number]
         emit(.logEvent(older))
-        generationMin = max(generationMin, base.generation)
-        base = user.version
+        view.rebase(onOlder: user)
     }
 
     /// The newer session is kept and written again, because refresh tokens may work only once.
     private mutating func restoreNewer(over user: StoredUser) {
         rebase(onOlder: user)
-        guard let storedUser, let session = storedUser.session else { return }
-        let spent = storedUser.refused?.isSpent == true ? storedUser.refused : nil
+        guard let known = view.user, let session = known.session else { return }
+        let spent = known.refused?.isSpent == true ? known.refused : nil
         writes.keep(
             .saveSession(
                 StoreChange.StoredLogin(
-                    identity: setup.identity, session: session, accountID: storedUser.accountID,
-                    provider: storedUser.provider,
-                    isAdded: storedUser.isAdded, generationMin: generationMin, fingerprint: setup.fingerprint,
+                    identity: setup.identity, session: session, accountID: known.accountID,
+                    provider: known.provider,
+                    isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.fingerprint,
                     configured: setup.configured, spent: spent)))
         retryNext()
     }
@@ -187,18 +177,15 @@ extension SessionCoordinator {
 
     /// Notes a foreign user. It is never restored, and its tokens are sent only to its own service.
     mutating func noteForeign(_ other: StoredUser) {
-        let isNews = foreignUser == nil
-        foreignUser = other
-        if !wasStored { base = other.version }
-        guard isNews else { return }
+        guard view.note(foreign: other) else { return }
         logEvent(
-            .foreignUser, wasStored ? .error : .warning, reason: wasStored ? "displaced" : "identity_changed",
+            .foreignUser, view.wasStored ? .error : .warning, reason: view.wasStored ? "displaced" : "identity_changed",
             details: ["stored_identity": other.identity])
     }
 
     private mutating func reconcile(withForeign other: StoredUser) {
         let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
-        if isProvisional, isKnownHere, let operation, case .requested(let ticket) = operation.purpose {
+        if view.isProvisional, isKnownHere, let operation, case .requested(let ticket) = operation.purpose {
             reply(ticket, .nameInUse(isKnown: false))
             return finish()
         }
@@ -208,25 +195,25 @@ extension SessionCoordinator {
 
     /// Whether the write is skipped because the store holds a foreign user.
     func isBlockedByForeign(_ write: SessionWrites.Write) -> Bool {
-        guard foreignUser != nil else { return false }
+        guard view.foreign != nil else { return false }
         switch write.pendingChange {
         case .storeIntent, .clearIntent, .dropRefreshToken, .end, .beginDeletion, .cancelDeletion: return true
         case .terminate(.remove, _):
-            if case .termination = write.origin { return wasStored }
+            if case .termination = write.origin { return view.wasStored }
             return true
-        case .saveSession, .recordRefusal, .terminate: return wasStored
+        case .saveSession, .recordRefusal, .terminate: return view.wasStored
         }
     }
 
     /// Continues as if the change were stored. The session lives in memory only.
     mutating func skipWrite(_ write: SessionWrites.Write) {
-        if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
+        if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
         switch (write.origin, write.pendingChange, operation?.stage) {
         case (.termination(let ticket), _, _): terminated(write.pendingChange, ticket, isStored: false)
         case (.deletion(let ticket), _, _): reply(ticket, .storeFailing)
         case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
-            saved(grant, generation: context.generation + 1)
+            saved(grant, generation: nil)
         case (.operation(let number), _, _) where number == operation?.number: finish()
         default: break
         }
@@ -235,9 +222,9 @@ extension SessionCoordinator {
 
     /// A change has replaced the foreign user. Its session is over, and its own service is told.
     mutating func revokeEvicted(_ pendingChange: SessionWrites.PendingChange) {
-        wasStored = true
-        guard let other = foreignUser else { return }
-        foreignUser = nil
+        view.wasStored = true
+        guard let other = view.foreign else { return }
+        view.forgetForeign()
         // An operator's logout carries that revocation itself.
         if case .terminate = pendingChange { return }
         if let revocation = other.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }

@@ -7,25 +7,25 @@ import LanyardSettings
 extension SessionCoordinator {
     /// Starts the next operation if none is under way: an operator's before the session's own.
     mutating func startNext() {
-        guard operation == nil, adopting == nil, !writes.isTerminating else { return }
+        guard !isOperating, !writes.isTerminating else { return }
         let lockDeadline = eventContext.instant + context.policy.lockTimeout
-        if let login = requestedLogin {
-            requestedLogin = nil
+        if let login = waiting.login {
+            waiting.login = nil
             let isLink = login.obtained?.continuedSession != nil
             let call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
             operation = TokenOperation(call, requested: login, lockDeadline: lockDeadline)
             if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
-        } else if !isDraining, let next = pendingCall, next.call.number == session.call?.number {
-            pendingCall = nil
-            let credential = next.call.kind == .login ? setup.credential : nil
-            operation = TokenOperation(
-                next.call, refresh: next.refresh, credential: credential, lockDeadline: lockDeadline)
-        } else if hasUnclosedIntent, !isDraining {
-            hasUnclosedIntent = false
+        } else if !isDraining, let next = waiting.call, next.call.number == session.call?.number {
+            waiting.call = nil
+            let login = setup.credential.map { TokenOperation.Credentials.login($0) } ?? .none
+            let credentials = next.refresh.map { .refreshToken($0) } ?? (next.call.kind == .login ? login : .none)
+            operation = TokenOperation(next.call, credentials, lockDeadline: lockDeadline)
+        } else if waiting.closesIntent, !isDraining {
+            waiting.closesIntent = false
             operation = TokenOperation(
                 closingIntent: context.begin(.refresh, .start, at: eventContext), at: eventContext.instant)
         } else {
-            return pendingCall = nil
+            return waiting.call = nil
         }
         switch lock {
         case .held: read()
@@ -112,19 +112,20 @@ extension SessionCoordinator {
         guard !isLoginDuringDeletion(operation) else {
             return failed(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
         }
-        guard operation.call.kind == .refresh, refreshesWithoutResponse > 0 else { return storeIntent() }
+        guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else { return storeIntent() }
         // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
         let isAllowed =
             switch setup.rotation {
-            case .none: refreshesWithoutResponse < 2 || !context.hasCredential
-            case .grace: refreshesWithoutResponse < 2
+            case .none: refreshToken.triesWithoutResponse < 2 || !context.hasCredential
+            case .grace: refreshToken.triesWithoutResponse < 2
             case .oneUse: false
             }
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
         let pause = context.policy.unknownOutcomePause
-        let since = min(max(eventContext.wall - unconfirmedSince, .zero), pause)
+        let since = min(max(eventContext.wall - refreshToken.unconfirmedSince, .zero), pause)
         guard since < pause else { return storeIntent() }
-        self.operation?.stage = .pausing(until: eventContext.instant + (pause - since))
+        let until = eventContext.instant + (pause - since)
+        self.operation?.stage = .pausing(until: until)
     }
 
     private static let unknownOutcome = IdentityError(
@@ -132,7 +133,7 @@ extension SessionCoordinator {
         message: "the outcome of the latest refresh is unknown, and its refresh token must not be sent again")
 
     mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
-        refreshesWithoutResponse = 0
+        refreshToken.triesWithoutResponse = 0
         if !context.hasCredential { revokeOrphaned() }
         applyToSession(.abandoned(error, call))
         close(with: context.hasCredential ? .dropRefreshToken : .end)
@@ -143,7 +144,7 @@ extension SessionCoordinator {
         self.operation?.stage = .intending
         // Unsaved changes go first: the intent must stand beside the refresh token that is about to be sent.
         retryNext()
-        let tries = refreshesWithoutResponse + (operation.call.kind == .refresh ? 1 : 0)
+        let tries = refreshToken.triesWithoutResponse + (operation.call.kind == .refresh ? 1 : 0)
         write(
             .storeIntent(StoredIntent(kind: operation.call.kind, at: eventContext.wall, tries: tries)),
             for: .operation(operation.number))
@@ -157,14 +158,14 @@ extension SessionCoordinator {
         operation.call.startedAtWall = eventContext.wall
         operation.stage = .calling
         self.operation = operation
-        if let token = operation.refresh {
-            refreshesWithoutResponse += 1
-            unconfirmedSince = eventContext.wall
+        switch operation.credentials {
+        case .refreshToken(let token):
+            refreshToken.send(at: eventContext.wall)
             emit(.refresh(token, operation.call))
-        } else if let credential = operation.credential {
+        case .login(let credential):
             // An operator's login may try a credential that was refused before.
-            emit(.login(credential, refused: operation.purpose == .own ? refused : nil, operation.call))
-        } else {
+            emit(.login(credential, refused: operation.purpose == .own ? view.refused : nil, operation.call))
+        case .obtained, .none:
             failed(IdentityError(.credentialUnavailable, message: "no credential is configured"))
         }
     }
@@ -178,31 +179,26 @@ extension SessionCoordinator {
     // MARK: The stored user
 
     mutating func learn(_ user: StoredUser?) {
-        refused = user?.refused
-        provider = user?.provider
-        accountSince = user?.accountSince
+        view.refused = user?.refused
+        view.provider = user?.provider
+        view.accountSince = user?.accountSince
         if let user, user.hasEverBeenLoggedIn { context.hasEverBeenLoggedIn = true }
         if let account = user?.accountID, context.learnAccount(account) {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
-        // What another process had open when this one started may have received its result since.
-        let open = user?.intent?.tries ?? 0
-        refreshesWithoutResponse = isIntentUnsaved ? max(refreshesWithoutResponse, open) : open
-        if let intent = user?.intent, open > 0 { unconfirmedSince = intent.at }
+        refreshToken.learn(user?.intent)
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
-        // An unstored intent belongs to a call with the token before this one.
-        isIntentUnsaved = false
-        refreshesWithoutResponse = user.intent?.tries ?? 0
-        currentGeneration = user.generation
+        refreshToken.begin(with: user.intent)
+        view.current = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
             stored, generation: context.resume(generation: user.generation), accountID: user.accountID,
             account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
             skew: context.skew ?? .zero, settings: context.settings)
         let how = Session.Restoration(
-            isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshesWithoutResponse > 0,
+            isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshToken.triesWithoutResponse > 0,
             spread: isAdopted ? 0 : context.policy.restartSpread,
             isAdopted: isAdopted)
         applyToSession(.restored(tokens, how))

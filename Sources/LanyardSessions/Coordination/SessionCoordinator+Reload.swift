@@ -15,17 +15,17 @@ extension SessionCoordinator {
         case .refused, .loginRequired: applyToSession(.credentialChanged)
         case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.loginRequested)
         case .loggedOut: break
-        case .valid, .refreshing, .stale, .unreachable: if let storedUser { compareLoginKinds(storedUser) }
+        case .valid, .refreshing, .stale, .unreachable: if let stored = view.user { compareLoginKinds(stored) }
         }
     }
 
     /// An operator has ended the session: no automatic login follows.
     private var wasLoggedOut: Bool {
-        storedUser?.isLoggedOut == true || writes.isTerminating || writes.hasUnsavedTermination
+        view.user?.isLoggedOut == true || writes.isTerminating || writes.hasUnsavedTermination
     }
 
     /// What was begun is stored, or was tried once more: another runner of the same user may begin.
-    var mayBeReplaced: Bool { isDrained && adopting == nil && lock != .requested }
+    var mayBeReplaced: Bool { isDrained && !isAdopting && lock != .requested }
 }
 
 extension SessionCoordinator.Event {

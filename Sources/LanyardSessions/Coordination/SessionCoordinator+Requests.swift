@@ -4,20 +4,20 @@ import LanyardSessionInterface
 extension SessionCoordinator {
     /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
-        isProvisional = setup.isAdded && stored?.isAdded != true
+        view.isProvisional = setup.isAdded && stored?.isAdded != true
         guard let stored, stored.belongs(to: identity) else {
             // A changed identity means another account. The new login replaces what is stored.
             if let stored { noteForeign(stored) }
-            context.expect(generation: base.generation + 1)
+            context.expect(generation: view.base.generation.next)
             return applyToSession(.loginRequested)
         }
-        rebase(on: stored)
-        wasStored = !isProvisional
+        view.rebase(on: stored)
+        view.wasStored = !view.isProvisional
         learn(stored)
         switch stored.status {
         case .loggedOut:
             applyToSession(.ended(reason: "remembered"))
-            hasUnclosedIntent = stored.intent != nil
+            waiting.closesIntent = stored.intent != nil
         case .deleting(let session):
             applyToSession(.ended(reason: "remembered"))
             endInterruptedDeletion(session)
@@ -36,9 +36,9 @@ extension SessionCoordinator {
 
     /// No stored session can be served.
     private mutating func logInAnew(after stored: StoredUser) {
-        context.expect(generation: base.generation + 1)
+        context.expect(generation: view.base.generation.next)
         applyToSession(.loginRequested)
-        hasUnclosedIntent = stored.intent != nil && pendingCall == nil
+        waiting.closesIntent = stored.intent != nil && waiting.call == nil
     }
 
     /// An older release let two users have one account. This user's session ends. The configured credential may log in
@@ -48,7 +48,7 @@ extension SessionCoordinator {
         if let token = session.refresh { revoke(token) }
         writes.keep(.end)
         retryNext()
-        context.expect(generation: base.generation + 1)
+        context.expect(generation: view.base.generation.next)
         applyToSession(.loginRequested)
     }
 
@@ -63,10 +63,10 @@ extension SessionCoordinator {
     /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
     mutating func requestLogin(_ login: RequestedLogin) {
         let refusal: SessionReply? =
-            if requestedLogin != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
+            if waiting.login != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
                 .stopping
             } else { nil }
-        guard let refusal else { return requestedLogin = login }
+        guard let refusal else { return waiting.login = login }
         if let token = login.obtained?.grant.refreshToken { revoke(token) }
         reply(login.ticket, refusal)
     }
@@ -82,12 +82,12 @@ extension SessionCoordinator {
         guard session.tokens != nil else { return reply(ticket, .notLoggedIn) }
         applyToSession(.refreshRequested)
         guard session.call != nil else { return reply(ticket, .notSupported) }
-        refreshTickets.append(ticket)
+        waiting.refreshTickets.append(ticket)
     }
 
     /// Replies once the session's call has its final result and that is stored.
     mutating func replyToRefreshRequests() {
-        guard !refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
+        guard !waiting.refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
         // A crash right after the reply must not undo what the reply reports.
         if case .closing? = operation?.stage { return }
         sendRefreshReplies()
@@ -95,7 +95,7 @@ extension SessionCoordinator {
 
     /// Before a termination, reports the result of a completed call: only the write was still open.
     mutating func replyToRefreshRequestsBeforeTermination() {
-        if !refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
+        if !waiting.refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
     }
 
     private mutating func sendRefreshReplies() {
@@ -110,8 +110,8 @@ extension SessionCoordinator {
                 .failed(
                     context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
             }
-        for ticket in refreshTickets { emit(.reply(ticket, reply)) }
-        refreshTickets = []
+        for ticket in waiting.refreshTickets { emit(.reply(ticket, reply)) }
+        waiting.refreshTickets = []
     }
 
     mutating func reply(_ ticket: UInt64?, _ reply: SessionReply) {

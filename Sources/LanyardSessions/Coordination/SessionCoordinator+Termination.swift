@@ -5,25 +5,25 @@ extension SessionCoordinator {
     /// Local first: the shards learn of it at once, then the store, then the service. A call under way comes too late.
     mutating func terminate(_ termination: Termination, ticket: UInt64?) {
         replyToRefreshRequestsBeforeTermination()
-        var newest = orphanedRefresh?.token ?? session.tokens?.refresh
-        orphanedRefresh = nil
+        var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
+        refreshToken.orphan = nil
         if let operation {
             if let token = operation.unsavedRefreshToken {
                 // A login has begun another session than the one that ends. A refresh has continued the same session.
                 switch (operation.call.kind, operation.stage) {
                 // The store may hold that session until it takes the termination.
-                case (.login, .saving): revokedAfterTermination.append(token)
+                case (.login, .saving): writes.revokedAfterTermination.append(token)
                 case (.login, _): revoke(token)
                 case (.refresh, _): newest = token
                 }
             }
             if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         }
-        if let token = requestedLogin?.obtained?.grant.refreshToken { revoke(token) }
-        reply(requestedLogin?.ticket, .overtaken)
-        (operation, requestedLogin, pendingCall, adopting, storedUser, refreshesWithoutResponse) = (
-            nil, nil, nil, nil, nil, 0
-        )
+        if let token = waiting.login?.obtained?.grant.refreshToken { revoke(token) }
+        reply(waiting.login?.ticket, .overtaken)
+        (operationState, waiting.login, waiting.call) = (.none, nil, nil)
+        view.forgetUser()
+        refreshToken.triesWithoutResponse = 0
         for action in session.handle(.logoutRequested, at: eventContext, &context) {
             switch action {
             case .publish(let availability): emit(.publish(availability))
@@ -34,7 +34,7 @@ extension SessionCoordinator {
         // The sessions of a deleted account are over.
         if deletion?.isDone == true { newest = nil }
         deletion = nil
-        let evicted = wasStored ? nil : foreignUser?.evictionRevocation(at: eventContext.wall)
+        let evicted = view.wasStored ? nil : view.foreign?.evictionRevocation(at: eventContext.wall)
         write(.terminate(termination, newest.map(revocation) ?? evicted), for: .termination(ticket: ticket))
     }
 
@@ -44,11 +44,11 @@ extension SessionCoordinator {
     /// is stored, whatever it waits for.
     mutating func drain() {
         guard !isDraining else { return }
-        isDraining = true
-        pendingCall = nil
-        if let login = requestedLogin, login.obtained == nil {
+        shutdown = .draining
+        waiting.call = nil
+        if let login = waiting.login, login.obtained == nil {
             reply(login.ticket, .stopping)
-            requestedLogin = nil
+            waiting.login = nil
         }
         guard let operation, !operation.hasBegun else { return }
         if case .requested(let ticket) = operation.purpose { reply(ticket, .stopping) }
@@ -60,7 +60,7 @@ extension SessionCoordinator {
 
     /// Nothing is left to do before the process ends; `isUnsaved` tells whether something could not be stored.
     package var isDrained: Bool {
-        hasStoppedCalling && requestedLogin == nil && writes.writesInFlight.isEmpty && !writes.isWriting
+        hasStoppedCalling && waiting.login == nil && writes.writesInFlight.isEmpty && !writes.isWriting
     }
 
     /// A crash, or the end of the process, would lose something that the store has not taken.
@@ -70,12 +70,12 @@ extension SessionCoordinator {
     package var hasUnsavedEnd: Bool { writes.hasUnsavedEnding }
 
     /// The store holds the session at hand as it is. It never will if it holds another identity's user in its place.
-    var isStored: Bool { !isUnsaved && !isDisplaced }
+    var isStored: Bool { !isUnsaved && !view.isDisplaced }
 
     /// Tries the unsaved changes once more when nothing else is under way. Then the process may end.
     mutating func retryBeforeExit() {
-        guard isDrained, !hasRetriedBeforeExit else { return }
-        hasRetriedBeforeExit = true
+        guard isDrained, case .draining = shutdown else { return }
+        shutdown = .retried
         retryNext()
     }
 
@@ -84,7 +84,7 @@ extension SessionCoordinator {
     /// Closes the open intent of a user that is not logged in and has no automatic login. The user's lock is
     /// needed because the call may be another process's that is under way.
     mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
-        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.version == base
+        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.version == view.base
         else {
             return finish()
         }

@@ -25,12 +25,12 @@ extension SessionCoordinator {
 
     private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {
         switch pendingChange {
-        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: identity, intent, base: base)
+        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: identity, intent, base: view.base)
         case .clearIntent: .clearIntent(user: setup.user)
-        case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: base)
-        case .end: .end(user: setup.user, base: base)
+        case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: view.base)
+        case .end: .end(user: setup.user, base: view.base)
         case .saveSession(let login):
-            .saveSession(user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: base)
+            .saveSession(user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: view.base)
         case .recordRefusal(let fingerprint, let endedVersion):
             .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .beginDeletion(let session): .beginDeletion(user: setup.user, session: session)
@@ -73,20 +73,20 @@ extension SessionCoordinator {
         case .clearIntent, .beginDeletion: return
         case .cancelDeletion(let session): return deletionCancelled(session, user)
         case .recordRefusal(let fingerprint, let endedVersion):
-            if foreignUser != nil || hasEnded(user, endedVersion) { rebase(on: user) }
+            if view.foreign != nil || hasEnded(user, endedVersion) { view.rebase(on: user) }
             revokeEvicted(pendingChange)
-            return refused = fingerprint
+            return view.refused = fingerprint
         // The store does not know the user.
-        case .dropRefreshToken where user == nil, .end where user == nil: return rebase(on: nil)
-        default: rebase(on: user)
+        case .dropRefreshToken where user == nil, .end where user == nil: return view.rebase(on: nil)
+        default: view.rebase(on: user)
         }
         revokeEvicted(pendingChange)
         switch pendingChange {
-        case .storeIntent: isIntentUnsaved = false
+        case .storeIntent: refreshToken.isIntentUnsaved = false
         case .saveSession:
             writes.dropAll()
-            currentGeneration = base.generation
-            accountSince = user?.accountSince
+            view.current = view.base.generation
+            view.accountSince = user?.accountSince
         case .terminate: writes.dropAll()
         default: break
         }
@@ -94,9 +94,9 @@ extension SessionCoordinator {
 
     /// The stored session of this process is over because of this change.
     private func hasEnded(_ user: StoredUser?, _ endedVersion: SessionVersion?) -> Bool {
-        guard let user, base == endedVersion else { return false }
+        guard let user, view.base == endedVersion else { return false }
         switch user.status {
-        case .none, .refused: return user.generation == base.generation + 1
+        case .none, .refused: return user.generation == view.base.generation.next
         case .active, .deleting, .loggedOut: return false
         }
     }
@@ -113,7 +113,7 @@ extension SessionCoordinator {
         case (.storeIntent, .stored, _): call()
         // While changes are unsaved, the call is made: its result is checked against the external change later.
         case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
-        case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? 0)
+        case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? .zero)
         case (.saveSession, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
         case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
         case (.dropRefreshToken, .overtaken(let user?), _) where isOlder(user),
@@ -122,14 +122,14 @@ extension SessionCoordinator {
             close(with: pendingChange)
         case (.dropRefreshToken, .overtaken(let user?), _) where writes.mayHaveWritten(user),
             (.end, .overtaken(let user?), _) where writes.mayHaveWritten(user):
-            rebase(on: user)
+            view.rebase(on: user)
             close(with: pendingChange)
         case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: identity),
             (.end, .overtaken(let user?), _) where !user.belongs(to: identity):
             noteForeign(user)
             finish()
         case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
-            rebase(on: user)
+            view.rebase(on: user)
             yield(to: user)
         default: finish()
         }
@@ -138,16 +138,16 @@ extension SessionCoordinator {
     mutating func terminated(_ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool) {
         guard case .terminate(_, let revocation) = pendingChange else { return }
         emit(.completeTermination(revocation, isStored: isStored, ticket: ticket))
-        for token in revokedAfterTermination { revoke(token) }
-        revokedAfterTermination = []
+        for token in writes.revokedAfterTermination { revoke(token) }
+        writes.revokedAfterTermination = []
     }
 
     // MARK: Failing writes
 
     private mutating func writeFailed(_ write: SessionWrites.Write, _ error: StoreError) {
         if write.origin != .unsavedChanges { writes.keep(write.pendingChange) }
-        if case .storeIntent = write.pendingChange { isIntentUnsaved = true }
-        if case .recordRefusal(let fingerprint, _) = write.pendingChange { refused = fingerprint }
+        if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
+        if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
         recordStoreFailure(error)
         switch (write.origin, write.pendingChange) {
         case (.unsavedChanges, _): break
@@ -158,8 +158,8 @@ extension SessionCoordinator {
         case (.operation(let number), .storeIntent) where number == operation?.number: call()
         case (.operation(let number), .saveSession(let login)) where number == operation?.number:
             // The session serves from memory. Going back to the old refresh token must never happen.
-            currentGeneration = login.generationMin
-            if case .saving(let grant) = operation?.stage { saved(grant, generation: currentGeneration) }
+            view.current = login.generationMin
+            if case .saving(let grant) = operation?.stage { saved(grant, generation: view.current) }
         case (.operation(let number), _) where number == operation?.number: finish()
         default: break
         }
@@ -204,7 +204,7 @@ extension SessionCoordinator {
         if case .overtaken(let user?) = verdict, case .saveSession(let login) = pendingChange, hasKnownTokens(user),
             user.session?.id == login.session.id
         {
-            rebase(on: user)
+            view.rebase(on: user)
             if !isCallOrWriteUnderWay { retryNext() }
             return
         }
@@ -219,8 +219,8 @@ extension SessionCoordinator {
             emit(.completeTermination(revocation, isStored: true, ticket: nil))
         }
         // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
-        if case .saveSession = pendingChange, case .stored = verdict, refreshesWithoutResponse > 0 {
-            writes.keepIntent(StoredIntent(kind: .refresh, at: unconfirmedSince, tries: refreshesWithoutResponse))
+        if case .saveSession = pendingChange, case .stored = verdict, refreshToken.triesWithoutResponse > 0 {
+            writes.keepIntent(StoredIntent(kind: .refresh, at: refreshToken.unconfirmedSince, tries: refreshToken.triesWithoutResponse))
         }
         if !isCallOrWriteUnderWay { retryNext() }
     }
@@ -251,7 +251,7 @@ extension SessionCoordinator {
         }
         // An operation under way detects the change by itself.
         guard operation == nil else { return }
-        rebase(on: user)
+        view.rebase(on: user)
         yield(to: user)
     }
 }

@@ -137,16 +137,11 @@ package struct SessionCoordinator: Sendable {
 
     /// A login that waits for the operation before it.
     struct RequestedLogin: Sendable {
-        enum Source: Sendable {
-            case credential(Credential)
-            case obtained(ObtainedSession)
-        }
-
-        var source: Source
+        /// The credential, or the session that is at hand already.
+        var credentials: TokenOperation.Credentials
         var ticket: UInt64?
 
-        var credential: Credential? { if case .credential(let credential) = source { credential } else { nil } }
-        var obtained: ObtainedSession? { if case .obtained(let obtained) = source { obtained } else { nil } }
+        var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
     }
 
     enum Lock { case free, requested, held }
@@ -157,64 +152,30 @@ package struct SessionCoordinator: Sendable {
     package internal(set) var session = Session.loggedOut(.loggingIn)
     /// What outlives its states.
     package internal(set) var context: SessionContext
-    /// The call under way with its steps; nil: none.
-    package internal(set) var operation: TokenOperation?
-    /// The version that the store is known to hold: the base of each change.
-    package internal(set) var base = SessionVersion.absent
-    /// The user as the store holds it; nil: the store does not hold it, or holds it for another identity.
-    var storedUser: StoredUser?
-    /// A stored user of this name that belongs to another identity.
-    var foreignUser: StoredUser?
-    /// The store has held this user for this identity.
-    var wasStored = false
-    /// The user did not exist before. Its first login gives it its name.
-    var isProvisional = false
-    /// The generation reached when an older file replaced a newer one; later generations must be higher.
-    var generationMin: UInt64 = 0
-    /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
-    var currentGeneration: UInt64 = 0
-    /// Another process's session whose account is being checked, and whether the operation ends with it.
-    var adopting: (user: StoredUser, finishing: Bool)?
-    /// The fingerprint of the credential that was definitely refused, or that has served its only login.
-    var refused: CredentialFingerprint?
-    /// How often the current refresh token was sent without a response, and when last.
-    var refreshesWithoutResponse = 0
-    var unconfirmedSince = WallTime(seconds: 0)
-    /// The store counts fewer of them than `refreshesWithoutResponse`.
-    var isIntentUnsaved = false
+    /// What is under way.
+    var operationState = OperationState.none
+    /// What is known of the user in the store.
+    var view = StoredView()
+    /// What is known of the refresh token in hand.
+    var refreshToken = RefreshTokenState()
+    /// The user's lock.
     var lock = Lock.free
-    /// A refresh token from a refresh whose access token was unusable, where refresh tokens rotate. The token in hand
-    /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
-    /// `session` is the `StoredSession.id` of its session.
-    var orphanedRefresh: (token: Secret, session: UInt64)?
-    /// Sessions of logins that were being stored when a termination came. They are revoked once the store has taken it: a crash before
-    /// that would restore a session that the service has ended.
-    var revokedAfterTermination: [Secret] = []
-    /// The session's call that waits for the operation before it.
-    var pendingCall: (call: SessionCall, refresh: Secret?)?
-    var requestedLogin: RequestedLogin?
+    /// What follows the operation under way.
+    var waiting = WaitingCalls()
     /// The account is being deleted.
     var deletion: Deletion?
-    /// A crash left an open intent in the store, and no later call would close it.
-    var hasUnclosedIntent = false
     /// The process is about to end.
-    var isDraining = false
-    /// The last try of the unsaved changes has been made.
-    var hasRetriedBeforeExit = false
-    /// The operators that wait for a new access token.
-    var refreshTickets: [UInt64] = []
+    var shutdown = Shutdown.none
+    /// The changes that the store has not taken yet.
     var writes = SessionWrites()
     var warnings = SessionWarnings()
-    /// The kind of the latest login, and the time since which the account is known.
-    package internal(set) var provider: String?
-    package internal(set) var accountSince: WallTime?
     /// The context of the event at hand.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
 
     package init(_ setup: Setup) {
         self.setup = setup
-        isProvisional = setup.isAdded
+        view.isProvisional = setup.isAdded
         context = SessionContext(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
         context.generation = setup.generation
     }
@@ -232,6 +193,38 @@ package struct SessionCoordinator: Sendable {
         return actions
     }
 
+    /// The call under way with its steps; nil: none.
+    package internal(set) var operation: TokenOperation? {
+        get {
+            switch operationState {
+            case .none: nil
+            case .running(let operation): operation
+            case .adopting(_, _, let operation): operation
+            }
+        }
+        set {
+            switch operationState {
+            case .none, .running: operationState = newValue.map { .running($0) } ?? .none
+            case .adopting(let user, let finishing, _): operationState = .adopting(user, finishing: finishing, newValue)
+            }
+        }
+    }
+
+    /// An operation is under way, or another process's session is being taken over.
+    var isOperating: Bool { if case .none = operationState { false } else { true } }
+
+    /// Another process's session is being taken over.
+    var isAdopting: Bool { if case .adopting = operationState { true } else { false } }
+
+    /// The process is about to end.
+    var isDraining: Bool { if case .none = shutdown { false } else { true } }
+
+    /// The version that the store is known to hold.
+    package var base: SessionVersion { view.base }
+
+    /// The kind of the latest login; nil: unknown.
+    package var provider: String? { view.provider }
+
     /// When to send `.due` next, or `.never`.
     package var due: Instant {
         min(min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt))
@@ -239,7 +232,7 @@ package struct SessionCoordinator: Sendable {
 
     /// Nothing is under way and nothing is unsaved: the coordinator may be removed.
     package var isIdle: Bool {
-        operation == nil && requestedLogin == nil && adopting == nil && writes.writesInFlight.isEmpty
+        !isOperating && waiting.login == nil && writes.writesInFlight.isEmpty
             && writes.unsavedChanges.isEmpty
             && lock == .free
     }
@@ -265,9 +258,9 @@ package struct SessionCoordinator: Sendable {
         case .reconfigured(let setup, let isCredentialNew): reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event): applyToSession(event)
         case .login(let credential, let ticket):
-            requestLogin(RequestedLogin(source: .credential(credential), ticket: ticket))
+            requestLogin(RequestedLogin(credentials: .login(credential), ticket: ticket))
         case .obtained(let obtained, let ticket):
-            requestLogin(RequestedLogin(source: .obtained(obtained), ticket: ticket))
+            requestLogin(RequestedLogin(credentials: .obtained(obtained), ticket: ticket))
         case .refresh(let ticket): refresh(ticket)
         case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
         case .beginDeletion(let ticket): beginDeletion(ticket)
@@ -288,7 +281,7 @@ package struct SessionCoordinator: Sendable {
         let tokens = session.tokens
         let logEvents = warnings.collect(
             expiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry, hasCredential: context.hasCredential,
-            accountSince: tokens != nil && provider == "anonymous" ? accountSince : nil, at: eventContext)
+            accountSince: tokens != nil && view.provider == "anonymous" ? view.accountSince : nil, at: eventContext)
         for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }
 
@@ -309,8 +302,8 @@ package struct SessionCoordinator: Sendable {
     mutating func applyToSession(_ event: Session.Event) {
         for action in session.handle(event, at: eventContext, &context) {
             switch action {
-            case .login(let call): pendingCall = (call, nil)
-            case .refresh(let token, let call): pendingCall = (call, token)
+            case .login(let call): waiting.call = (call, nil)
+            case .refresh(let token, let call): waiting.call = (call, token)
             case .revoke(let token): revoke(token)
             case .publish(let availability): emit(.publish(availability))
             case .logEvent(let logEvent): emit(.logEvent(logEvent))

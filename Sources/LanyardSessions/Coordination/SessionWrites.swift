@@ -40,6 +40,9 @@ struct SessionWrites: Sendable {
     private var failures = 0
     /// The random half makes the users of a full disk retry at different times.
     private static let backoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5)
+    /// Sessions of logins that were being stored when a termination came. They are revoked once the store has taken it:
+    /// a crash before that would restore a session that the service has ended.
+    var revokedAfterTermination: [Secret] = []
     /// The version that the latest failed login or refresh would have produced.
     private var possiblyWritten: (version: SessionVersion, issuedAt: WallTime)?
 

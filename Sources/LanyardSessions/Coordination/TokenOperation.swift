@@ -16,6 +16,16 @@ package struct TokenOperation: Sendable {
         case closingIntent
     }
 
+    /// What the operation has to offer the service.
+    package enum Credentials: Sendable {
+        case refreshToken(Secret)
+        case login(Credential)
+        /// The session is at hand already.
+        case obtained(ObtainedSession)
+        /// Nothing is sent: an intent is closed, or no credential is configured.
+        case none
+    }
+
     /// The step under way.
     package enum Stage: Sendable {
         /// The lock was requested.
@@ -45,22 +55,17 @@ package struct TokenOperation: Sendable {
     package internal(set) var stage = Stage.locking
     /// The wait for the lock has been logged.
     var hasLoggedWait = false
-    /// The refresh token that a refresh sends.
-    let refresh: Secret?
-    /// The credential that a login sends; nil: the session is at hand already.
-    let credential: Credential?
+    /// What the call sends.
+    let credentials: Credentials
     /// The refresh token of the stored session that a login replaces.
     var replacedRefreshToken: Secret?
-    let obtained: ObtainedSession?
     let lockDeadline: Instant
 
     /// The session's own call.
-    init(_ call: SessionCall, refresh: Secret?, credential: Credential?, lockDeadline: Instant) {
+    init(_ call: SessionCall, _ credentials: Credentials, lockDeadline: Instant) {
         purpose = .own
         self.call = call
-        self.refresh = refresh
-        self.credential = credential
-        obtained = nil
+        self.credentials = credentials
         self.lockDeadline = lockDeadline
     }
 
@@ -68,17 +73,12 @@ package struct TokenOperation: Sendable {
     init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, lockDeadline: Instant) {
         purpose = .requested(ticket: login.ticket)
         var call = call
-        if case .obtained(let obtained) = login.source {
+        if let obtained = login.obtained {
             call.startedAt = obtained.startedAt
             call.startedAtWall = obtained.startedAtWall
-            self.obtained = obtained
-            credential = nil
-        } else {
-            obtained = nil
-            credential = login.credential
         }
+        credentials = login.credentials
         self.call = call
-        refresh = nil
         self.lockDeadline = lockDeadline
     }
 
@@ -86,13 +86,18 @@ package struct TokenOperation: Sendable {
     init(closingIntent call: SessionCall, at now: Instant) {
         purpose = .closingIntent
         self.call = call
-        refresh = nil
-        credential = nil
-        obtained = nil
+        credentials = .none
         lockDeadline = now
     }
 
     var number: UInt64 { call.number }
+
+    /// The refresh token that a refresh sends.
+    var refresh: Secret? { if case .refreshToken(let token) = credentials { token } else { nil } }
+    /// The credential that a login sends.
+    var credential: Credential? { if case .login(let credential) = credentials { credential } else { nil } }
+    /// The session that is at hand already.
+    var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
 
     /// It stores the access token of a link, which continues the session at hand.
     var isLink: Bool { obtained?.continuedSession != nil }

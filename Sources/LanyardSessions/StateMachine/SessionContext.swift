@@ -123,13 +123,13 @@ package struct SessionContext: Sendable {
     }
 
     /// Makes the next generation at least `stored`: the store counts generations for all processes.
-    mutating func expect(generation stored: UInt64) {
-        generation = max(generation, stored == 0 ? 0 : stored - 1)
+    mutating func expect(generation stored: Generation) {
+        generation = max(generation, stored == .zero ? 0 : stored.number - 1)
     }
 
     /// The generation of a token from the store. It is higher than all generations published here before.
-    mutating func resume(generation stored: UInt64) -> UInt64 {
-        generation = max(generation + 1, stored)
+    mutating func resume(generation stored: Generation) -> UInt64 {
+        generation = max(generation + 1, stored.number)
         hasEverBeenLoggedIn = true
         return generation
     }

@@ -50,7 +50,7 @@ struct StoreTextReader: ~Copyable {
         guard flags.contains(.refused) || !flags.contains(.refusedCode) else { throw malformed }
         var user = StoredUser(name: try name(), identity: try name())
         user.isAdded = flags.contains(.isAdded)
-        user.generation = try integer(UInt64.self)
+        user.generation = Generation(try integer(UInt64.self))
         user.status = try status(flags)
         if flags.contains(.account) { user.accountID = try text() }
         if flags.contains(.provider) { user.provider = try text() }

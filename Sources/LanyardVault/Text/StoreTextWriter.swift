@@ -45,7 +45,7 @@ struct StoreTextWriter: ~Copyable {
         integer(flags.rawValue)
         try text(user.name)
         try text(user.identity)
-        integer(user.generation)
+        integer(user.generation.number)
         if let session = user.session { try write(session) }
         if let account = user.accountID { try text(account) }
         if let provider = user.provider { try text(provider) }

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSettings
 
 /// What is true of one user, whatever the processes believe: what the checks compare them with.
@@ -45,7 +46,7 @@ struct FleetMember {
     var wasRefused = false
     /// How far the user had come, and when, when a refusal was stored that left nothing of the session: what is no
     /// newer is not to be served.
-    var refusal: (generation: UInt64, at: Instant)?
+    var refusal: (generation: Generation, at: Instant)?
     /// The service has said that the session is dead.
     var wasDeclaredDead = false
     /// A process has died since the last token came: it may have got a response that it could not store.

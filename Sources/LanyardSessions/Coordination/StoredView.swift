@@ -1,0 +1,123 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// What this process knows of the user in the store: the record as it was read or written last, and the generations that
+/// follow from it.
+struct StoredView: Sendable {
+    /// The version that the store is known to hold: the base of each change.
+    private(set) var base = SessionVersion.absent
+    /// The user as the store holds it; nil: the store does not hold it, or holds it for another identity.
+    private(set) var user: StoredUser?
+    /// A stored user of this name that belongs to another identity.
+    private(set) var foreign: StoredUser?
+    /// The store has held this user for this identity.
+    var wasStored = false
+    /// The user did not exist before. Its first login gives it its name.
+    var isProvisional = false
+    /// The generation reached when an older file replaced a newer one; later generations must be higher.
+    private(set) var lowest = Generation.zero
+    /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
+    var current = Generation.zero
+    /// The fingerprint of the credential that was definitely refused, or that has served its only login.
+    var refused: CredentialFingerprint?
+    /// The kind of the latest login.
+    var provider: String?
+    /// The time since which the account is known.
+    var accountSince: WallTime?
+
+    /// The generation of the next token of the session in hand.
+    var next: Generation { max(lowest, max(current, base.generation)).next }
+
+    /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
+    /// store. This one continues in memory.
+    var isDisplaced: Bool { foreign != nil && wasStored }
+
+    /// What the store holds is the base of the next changes.
+    mutating func rebase(on stored: StoredUser?) {
+        base = stored?.version ?? .absent
+        user = stored
+    }
+
+    /// The store has fallen back to an older state of the session. What was known of the user stays.
+    mutating func rebase(onOlder stored: StoredUser) {
+        lowest = max(lowest, base.generation)
+        base = stored.version
+    }
+
+    /// The record is not known any more, and the base stays: an operator has ended the session.
+    mutating func forgetUser() { user = nil }
+
+    /// Notes a user of another identity. Returns whether none was known before.
+    mutating func note(foreign other: StoredUser) -> Bool {
+        defer { foreign = other }
+        if !wasStored { base = other.version }
+        return foreign == nil
+    }
+
+    /// The store holds no foreign user any more.
+    mutating func forgetForeign() { foreign = nil }
+}
+
+/// What is known of the session's refresh token beside the token itself (refresh.md 9).
+struct RefreshTokenState: Sendable {
+    /// How often it was sent without a response.
+    var triesWithoutResponse = 0
+    /// When it was sent last without a response.
+    var unconfirmedSince = WallTime(seconds: 0)
+    /// The store counts fewer of them than `triesWithoutResponse`.
+    var isIntentUnsaved = false
+    /// A refresh token from a refresh whose access token was unusable, where refresh tokens rotate. The token in hand
+    /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
+    /// `session` is the `StoredSession.id` of its session.
+    var orphan: (token: Secret, session: UInt64)?
+
+    /// A call with the token is sent.
+    mutating func send(at wall: WallTime) {
+        triesWithoutResponse += 1
+        unconfirmedSince = wall
+    }
+
+    /// What the store says of calls without a response. What another process had open when this one started may have
+    /// received its result since.
+    mutating func learn(_ intent: StoredIntent?) {
+        let open = intent?.tries ?? 0
+        triesWithoutResponse = isIntentUnsaved ? max(triesWithoutResponse, open) : open
+        if let intent, open > 0 { unconfirmedSince = intent.at }
+    }
+
+    /// The token is that of a stored session. An unstored intent belongs to a call with the token before it.
+    mutating func begin(with intent: StoredIntent?) {
+        isIntentUnsaved = false
+        triesWithoutResponse = intent?.tries ?? 0
+    }
+}
+
+/// The operation under way; at most one.
+enum OperationState: Sendable {
+    /// Nothing is under way.
+    case none
+    case running(TokenOperation)
+    /// Another process's session is taken over once its account has been checked. `finishing`: that ends the operation.
+    case adopting(StoredUser, finishing: Bool, TokenOperation?)
+}
+
+/// What waits until the operation under way has ended, and the operators that wait for a result.
+struct WaitingCalls: Sendable {
+    /// The session's own call.
+    var call: (call: SessionCall, refresh: Secret?)?
+    /// An operator's login.
+    var login: SessionCoordinator.RequestedLogin?
+    /// A crash left an open intent in the store, and no later call would close it.
+    var closesIntent = false
+    /// The operators that wait for a new access token.
+    var refreshTickets: [UInt64] = []
+}
+
+/// How far the end of the process has come.
+enum Shutdown: Sendable {
+    case none
+    /// What has begun is finished, and no new call begins.
+    case draining
+    /// The last try of the unsaved changes has been made.
+    case retried
+}
