@@ -332,7 +332,7 @@ import Testing
         let contents = try contents()
         #expect(contents.users.count == 16)
         for user in contents.users {
-            #expect(user.generation == UInt64(rounds))
+            #expect(user.generation == Generation(UInt64(rounds)))
             #expect(StoreSamples.text(user.session?.access) == "\(user.name) \(rounds)")
         }
         for store in stores { store.close() }

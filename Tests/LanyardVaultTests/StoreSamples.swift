@@ -112,7 +112,7 @@ extension StoreSamples {
     /// What `EarlierVersion/sessions` holds: a store of format version 2 with a user in each status.
     static var version2: StoreContents {
         let identity = StoredIdentity("demo", IdentityFingerprint(of: ["app_services", "demo", "http://127.0.0.1"]))
-        func user(_ name: String, _ generation: UInt64) -> StoredUser {
+        func user(_ name: String, _ generation: Generation) -> StoredUser {
             var user = StoredUser(name: name, of: identity)
             user.generation = generation
             return user

@@ -120,8 +120,7 @@ extension SessionCoordinator {
         switch (session, operation.call.kind) {
         case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
         case (.loginRequired, _): .end
-        case (_, .refresh) where waiting.call?.call.kind == .login: .dropRefreshToken
-        default: .clearIntent
+        case (_, .refresh): waiting.call?.call.kind == .login ? .dropRefreshToken : .clearIntent
         }
     }
 
@@ -132,14 +131,16 @@ extension SessionCoordinator {
         guard case .configured? = operation.credential, var fingerprint = error.credential else { return nil }
         // An operator had it sent again. It stays spent, whatever the service says of it now.
         if let refused = view.refused, refused.isSpent, fingerprint.isSame(as: refused) { fingerprint = refused }
-        switch (error.verdict, session) {
+        switch error.verdict {
         // A credential that comes with `accountInUse` is spent.
-        case (.credentialRefused, _), (.accountInUse, _):
-            return .recordRefusal(fingerprint, endedVersion: endedVersion)
-        case (.credentialDoubted, .refused) where operation.purpose == .own:
-            return .recordRefusal(fingerprint, endedVersion: endedVersion)
-        default: return nil
+        case .credentialRefused, .accountInUse: break
+        case .credentialDoubted:
+            guard operation.purpose == .own, case .refused = session else { return nil }
+        case .transient, .unknownOutcome, .sessionDead, .gone, .unknownApp, .credentialUnavailable, .credentialDelayed,
+            .callRefused:
+            return nil
         }
+        return .recordRefusal(fingerprint, endedVersion: endedVersion)
     }
 
     /// The version of a stored session that has no refresh token and is not served any more. A restart must not serve
@@ -156,7 +157,7 @@ extension SessionCoordinator {
         switch pendingChange {
         case .dropRefreshToken: writes.dropRefreshToken()
         case .end: writes.dropSession()
-        default:
+        case .storeIntent, .clearIntent, .saveSession, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion:
             if operation.purpose == .own, operation.call.kind == .login, case .refused = session {
                 writes.dropSession()
             }
@@ -250,26 +251,26 @@ extension SessionCoordinator {
     /// but an operator's logout.
     mutating func overtaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }
-        if let user, !user.belongs(to: identity) {
-            noteForeign(user)
+        let moment: StoredRelation.Moment =
+            switch operation.call.kind {
+            case .refresh: .savingRefresh
+            case .login: writes.hasUnsavedTermination ? .savingLoginAfterUnsavedEnd : .savingLogin
+            }
+        switch relation(of: user).resolution(at: moment) {
+        case .continue:
+            if let user { noteForeign(user) }
             return save(grant)
-        }
-        if let user, isOlder(user) {
-            rebase(onOlder: user)
+        case .writeNewer:
+            if let user { rebase(onOlder: user) }
             return save(grant)
-        }
-        if let user, writes.mayHaveWritten(user) || operation.call.kind == .refresh && hasKnownTokens(user) {
+        case .rebase:
             view.rebase(on: user)
             return save(grant)
-        }
-        logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
-        if operation.call.kind == .login,
-            writes.hasUnsavedTermination || user?.session == nil && user?.isLoggedOut == false
-        {
-            // The store has no session, and no operator has ended it: this login is kept. The same holds if the stored
-            // session was ended by an operator here.
+        case .keepLogin:
+            logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
             view.rebase(on: user)
             return save(grant)
+        case .proceed, .yield: logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
         }
         // If no store has the session that this login was to replace, it is revoked with the login.
         if operation.call.kind == .login, isCurrent, let unsaved = writes.unsaved?.session,

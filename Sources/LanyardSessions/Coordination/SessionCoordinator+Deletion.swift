@@ -58,11 +58,6 @@ extension SessionCoordinator {
         view.current = view.base.generation
     }
 
-    /// Another process's cancelled deletion has moved the generation, and not the tokens: a refresh continues them.
-    func hasKnownTokens(_ user: StoredUser) -> Bool {
-        if case .active(let session) = user.status { session == view.user?.session } else { false }
-    }
-
     /// The stored mark may be this process's own.
     var hasDeletionMark: Bool { deletion != nil || writes.isCancellingDeletion }
 

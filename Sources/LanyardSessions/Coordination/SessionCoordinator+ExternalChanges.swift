@@ -10,37 +10,56 @@ extension SessionCoordinator {
     mutating func reconcile(with user: StoredUser?) {
         // While changes are unsaved, what the store holds is not newer.
         guard writes.unsavedChanges.isEmpty else { return prepareCall() }
-        if let user, !user.belongs(to: identity) { return reconcile(withForeign: user) }
+        let relation = relation(of: user)
+        if let user, case .foreign = relation { return reconcile(withForeign: user) }
         view.forgetForeign()
         if view.isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
-        let version = user?.version ?? .absent
-        if version != view.base {
-            if let user, isOlder(user) {
-                restoreNewer(over: user)
-                return prepareCall()
-            }
-            return applyExternalChange(user)
+        switch relation.resolution(at: .reading) {
+        case .proceed, .continue: break
+        case .writeNewer:
+            if let user { restoreNewer(over: user) }
+            return prepareCall()
+        case .rebase, .keepLogin, .yield: return applyExternalChange(user)
         }
         learn(user)
         guard let operation, operation.purpose == .own else { return prepareCall() }
+        guard let user else { return prepareCall() }
+        switch user.status {
         // During a deletion the mark is this process's own.
-        if user?.isLoggedOut == true, !hasDeletionMark { return endSession(because: "elsewhere") }
-        if operation.call.kind == .refresh, let session = user?.session, session.refresh == nil {
-            return endDeadSession("another process found the session dead")
+        case .loggedOut where !hasDeletionMark, .deleting where !hasDeletionMark:
+            return endSession(because: "elsewhere")
+        case .active(let session), .deleting(let session):
+            if operation.call.kind == .refresh, session.refresh == nil {
+                return endDeadSession("another process found the session dead")
+            }
+        case .none, .refused, .loggedOut: break
         }
         prepareCall()
+    }
+
+    /// What the store holds is to what is known here.
+    func relation(of user: StoredUser?) -> StoredRelation {
+        StoredRelation(
+            user,
+            to: StoredRelation.Known(
+                identity: identity, base: view.base, session: view.user?.session, failedWrite: writes.failedWrite,
+                hasDeletionMark: hasDeletionMark))
     }
 
     /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
         guard isIdle, waiting.call == nil, !view.isProvisional else { return }
-        if let user, !user.belongs(to: identity) { return noteForeign(user) }
+        let relation = relation(of: user)
+        if let user, case .foreign = relation { return noteForeign(user) }
         view.forgetForeign()
-        guard (user?.version ?? .absent) != view.base else { return }
-        if let user, isOlder(user) { return restoreNewer(over: user) }
-        refreshToken.triesWithoutResponse = 0
-        view.rebase(on: user)
-        yield(to: user)
+        switch relation.resolution(at: .idle) {
+        case .proceed, .continue: break
+        case .writeNewer: if let user { restoreNewer(over: user) }
+        case .rebase, .keepLogin, .yield:
+            refreshToken.triesWithoutResponse = 0
+            view.rebase(on: user)
+            yield(to: user)
+        }
     }
 
     /// Another process has changed the user. No call is made if what it stored suffices.
@@ -48,17 +67,23 @@ extension SessionCoordinator {
         view.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
         let isOwn = operation?.purpose == .own
-        if let user, user.session != nil, !isBeingDeletedElsewhere(user) { return adopt(user, finishing: isOwn) }
-        learn(user)
-        if user == nil || user?.isLoggedOut == true {
-            if isOwn { return endSession(because: user == nil ? "removed" : "elsewhere") }
-            applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
-        } else if isOwn, operation?.call.kind == .refresh {
-            return endDeadSession("another process found the session dead")
-        } else if !isOwn, var tokens = session.tokens {
-            // If the operator's login fails, the old refresh token must not be sent again.
-            tokens.refresh = nil
-            applyToSession(.restored(tokens, .init(isTrusted: true, isUrgent: true, spread: 0, isAdopted: true)))
+        switch ExternalState(user, hasOwnMark: hasDeletionMark) {
+        case .session(let user): return adopt(user, finishing: isOwn)
+        case .removed, .loggedOut:
+            learn(user)
+            let reason = user == nil ? "removed" : "elsewhere"
+            if isOwn { return endSession(because: reason) }
+            applyToSession(.ended(reason: reason))
+        case .ended:
+            learn(user)
+            if isOwn, operation?.call.kind == .refresh {
+                return endDeadSession("another process found the session dead")
+            }
+            if !isOwn, var tokens = session.tokens {
+                // If the operator's login fails, the old refresh token must not be sent again.
+                tokens.refresh = nil
+                applyToSession(.restored(tokens, .init(isTrusted: true, isUrgent: true, spread: 0, isAdopted: true)))
+            }
         }
         prepareCall()
     }
@@ -66,11 +91,17 @@ extension SessionCoordinator {
     /// Continues with what another process has stored, which is already the base. Older unsaved changes are dropped.
     mutating func yield(to user: StoredUser?) {
         writes.dropAll()
-        if let user, user.session != nil, !isBeingDeletedElsewhere(user) { return adopt(user, finishing: true) }
-        learn(user)
-        applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
-        // The session died in the other process, and no operator ended it.
-        if user?.isLoggedOut == false { applyToSession(.loginRequested) }
+        switch ExternalState(user, hasOwnMark: hasDeletionMark) {
+        case .session(let user): return adopt(user, finishing: true)
+        case .removed, .loggedOut:
+            learn(user)
+            applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
+        case .ended:
+            learn(user)
+            applyToSession(.ended(reason: "elsewhere"))
+            // The session died in the other process, and no operator ended it.
+            applyToSession(.loginRequested)
+        }
         finish()
     }
 
@@ -137,18 +168,17 @@ extension SessionCoordinator {
         view.isProvisional = false
         view.wasStored = true
         view.rebase(on: user)
-        if user.session != nil { return adopt(user, finishing: true) }
-        learn(user)
-        if !user.isLoggedOut { applyToSession(.loginRequested) }
+        switch user.status {
+        case .active, .deleting: return adopt(user, finishing: true)
+        case .loggedOut: learn(user)
+        case .none, .refused:
+            learn(user)
+            applyToSession(.loginRequested)
+        }
         finish()
     }
 
     // MARK: An older file
-
-    /// The same session with a lower generation: a file from a backup replaced a newer one (threats.md T14).
-    func isOlder(_ user: StoredUser) -> Bool {
-        user.version.order(to: view.base) == .older
-    }
 
     /// Takes the older state as the base of the next write.
     mutating func rebase(onOlder user: StoredUser) {
@@ -214,8 +244,8 @@ extension SessionCoordinator {
         case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
             saved(grant, generation: nil)
-        case (.operation(let number), _, _) where number == operation?.number: finish()
-        default: break
+        case (.operation(let number), _, _): if number == operation?.number { finish() }
+        case (.unsavedChanges, _, _): break
         }
         releaseLock()
     }

@@ -75,7 +75,7 @@ extension SessionCoordinator {
             lock = .requested
             emit(.tryLock)
         case .pausing: storeIntent()
-        default: break
+        case nil, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: break
         }
     }
 

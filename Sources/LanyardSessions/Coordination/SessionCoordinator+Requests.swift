@@ -106,7 +106,7 @@ extension SessionCoordinator {
             case .loggedOut: .overtaken
             // An error that allowed another attempt no longer applies: nothing is left to make the attempt with.
             case .loginRequired(let error) where error?.isRetryable != false: .loginRequired
-            default:
+            case .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused:
                 .failed(
                     context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
             }

@@ -28,7 +28,7 @@ extension SessionCoordinator {
             switch action {
             case .publish(let availability): emit(.publish(availability))
             case .logEvent(let logEvent): emit(.logEvent(logEvent))
-            default: break
+            case .login, .refresh, .revoke: break
             }
         }
         // The sessions of a deleted account are over.

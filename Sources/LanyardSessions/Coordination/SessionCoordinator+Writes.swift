@@ -30,7 +30,8 @@ extension SessionCoordinator {
         case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: view.base)
         case .end: .end(user: setup.user, base: view.base)
         case .saveSession(let login):
-            .saveSession(user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: view.base)
+            .saveSession(
+                user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: view.base)
         case .recordRefusal(let fingerprint, let endedVersion):
             .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .beginDeletion(let session): .beginDeletion(user: setup.user, session: session)
@@ -78,7 +79,7 @@ extension SessionCoordinator {
             return view.refused = fingerprint
         // The store does not know the user.
         case .dropRefreshToken where user == nil, .end where user == nil: return view.rebase(on: nil)
-        default: view.rebase(on: user)
+        case .storeIntent, .dropRefreshToken, .end, .saveSession, .terminate: view.rebase(on: user)
         }
         revokeEvicted(pendingChange)
         switch pendingChange {
@@ -88,7 +89,7 @@ extension SessionCoordinator {
             view.current = view.base.generation
             view.accountSince = user?.accountSince
         case .terminate: writes.dropAll()
-        default: break
+        case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .beginDeletion, .cancelDeletion: break
         }
     }
 
@@ -116,22 +117,29 @@ extension SessionCoordinator {
         case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? .zero)
         case (.saveSession, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
         case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
-        case (.dropRefreshToken, .overtaken(let user?), _) where isOlder(user),
-            (.end, .overtaken(let user?), _) where isOlder(user):
-            rebase(onOlder: user)
+        case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
+            closeAgain(with: pendingChange, after: user)
+        case (.storeIntent, _, _), (.saveSession, _, _), (.dropRefreshToken, _, _), (.end, _, _), (.clearIntent, _, _),
+            (.recordRefusal, _, _), (.terminate, _, _), (.beginDeletion, _, _), (.cancelDeletion, _, _):
+            finish()
+        }
+    }
+
+    /// Another process has changed the user before the end of a session, or of its refresh token, was stored.
+    private mutating func closeAgain(with pendingChange: SessionWrites.PendingChange, after user: StoredUser?) {
+        switch relation(of: user).resolution(at: .closing) {
+        case .writeNewer:
+            if let user { rebase(onOlder: user) }
             close(with: pendingChange)
-        case (.dropRefreshToken, .overtaken(let user?), _) where writes.mayHaveWritten(user),
-            (.end, .overtaken(let user?), _) where writes.mayHaveWritten(user):
+        case .rebase, .keepLogin:
             view.rebase(on: user)
             close(with: pendingChange)
-        case (.dropRefreshToken, .overtaken(let user?), _) where !user.belongs(to: identity),
-            (.end, .overtaken(let user?), _) where !user.belongs(to: identity):
-            noteForeign(user)
+        case .continue:
+            if let user { noteForeign(user) }
             finish()
-        case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
+        case .proceed, .yield:
             view.rebase(on: user)
             yield(to: user)
-        default: finish()
         }
     }
 
@@ -160,8 +168,7 @@ extension SessionCoordinator {
             // The session serves from memory. Going back to the old refresh token must never happen.
             view.current = login.generationMin
             if case .saving(let grant) = operation?.stage { saved(grant, generation: view.current) }
-        case (.operation(let number), _) where number == operation?.number: finish()
-        default: break
+        case (.operation(let number), _): if number == operation?.number { finish() }
         }
         releaseLock()
     }
@@ -196,23 +203,30 @@ extension SessionCoordinator {
     }
 
     private mutating func retried(_ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict) {
-        if case .overtaken(let user?) = verdict, isOlder(user) {
-            rebase(onOlder: user)
-            if !isCallOrWriteUnderWay { retryNext() }
-            return
-        }
-        if case .overtaken(let user?) = verdict, case .saveSession(let login) = pendingChange, hasKnownTokens(user),
-            user.session?.id == login.session.id
-        {
-            view.rebase(on: user)
-            if !isCallOrWriteUnderWay { retryNext() }
-            return
-        }
-        writes.dropFirst()
         switch verdict {
-        case .stored: break
-        case .overtaken(let user): yieldUnsavedChange(pendingChange, to: user)
-        case .inUse(let other): yieldAccount(of: pendingChange, to: other)
+        case .stored: writes.dropFirst()
+        case .overtaken(let user):
+            let relation = relation(of: user)
+            switch relation.resolution(at: moment(ofRetrying: pendingChange, over: user)) {
+            case .writeNewer:
+                if let user { rebase(onOlder: user) }
+                if !isCallOrWriteUnderWay { retryNext() }
+                return
+            case .rebase, .keepLogin:
+                view.rebase(on: user)
+                if !isCallOrWriteUnderWay { retryNext() }
+                return
+            case .continue:
+                writes.dropFirst()
+                writes.dropAll()
+                if let user { noteForeign(user) }
+            case .proceed, .yield:
+                writes.dropFirst()
+                yieldUnsavedChange(pendingChange, to: user)
+            }
+        case .inUse(let other):
+            writes.dropFirst()
+            yieldAccount(of: pendingChange, to: other)
         }
         // The store now keeps the revocation until the service has confirmed it. It most likely has already.
         if case .terminate(_, let revocation?) = pendingChange {
@@ -220,9 +234,20 @@ extension SessionCoordinator {
         }
         // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
         if case .saveSession = pendingChange, case .stored = verdict, refreshToken.triesWithoutResponse > 0 {
-            writes.keepIntent(StoredIntent(kind: .refresh, at: refreshToken.unconfirmedSince, tries: refreshToken.triesWithoutResponse))
+            writes.keepIntent(
+                StoredIntent(
+                    kind: .refresh, at: refreshToken.unconfirmedSince, tries: refreshToken.triesWithoutResponse))
         }
         if !isCallOrWriteUnderWay { retryNext() }
+    }
+
+    private func moment(
+        ofRetrying pendingChange: SessionWrites.PendingChange, over user: StoredUser?
+    ) -> StoredRelation.Moment {
+        guard case .saveSession(let login) = pendingChange, user?.session?.id == login.session.id else {
+            return .retryingChange
+        }
+        return .retryingSession
     }
 
     /// A login could not be stored in time. Another process has meanwhile logged another user in to its account.
@@ -238,10 +263,6 @@ extension SessionCoordinator {
 
     /// An unsaved change is obsolete because of an external change.
     private mutating func yieldUnsavedChange(_ pendingChange: SessionWrites.PendingChange, to user: StoredUser?) {
-        if let user, !user.belongs(to: identity) {
-            writes.dropAll()
-            return noteForeign(user)
-        }
         logEvent(.overtaken, .warning, reason: "unsaved_change")
         writes.dropAll()
         if case .saveSession(let login) = pendingChange, login.session.id != user?.session?.id,

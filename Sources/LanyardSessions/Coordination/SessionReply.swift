@@ -47,7 +47,9 @@ extension SessionReply {
         case .loginRequired: .loginRequired
         case .notSupported: .notSupported
         case .stopping: .stopping
-        default: .notLoggedIn
+        case .loggedIn, .linked, .deletionBegun, .storeFailing, .accountInUse, .belongs, .nameInUse, .loginInProgress,
+            .notLoggedIn, .overtaken, .terminated:
+            .notLoggedIn
         }
     }
 }

@@ -43,8 +43,8 @@ struct SessionWrites: Sendable {
     /// Sessions of logins that were being stored when a termination came. They are revoked once the store has taken it:
     /// a crash before that would restore a session that the service has ended.
     var revokedAfterTermination: [Secret] = []
-    /// The version that the latest failed login or refresh would have produced.
-    private var possiblyWritten: (version: SessionVersion, issuedAt: WallTime)?
+    /// What the latest failed login or refresh would have stored. A write whose last step failed may have been made.
+    private(set) var failedWrite: StoredRelation.FailedWrite?
 
     var isTerminating: Bool {
         writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
@@ -64,11 +64,6 @@ struct SessionWrites: Sendable {
         unsavedChanges.contains { if case .terminate = $0 { true } else { false } }
     }
 
-    /// Whether the store holds a change that it reported as failed: a write whose last step failed may have been made.
-    func mayHaveWritten(_ user: StoredUser) -> Bool {
-        possiblyWritten?.version == user.version && possiblyWritten?.issuedAt == user.session?.issuedAt
-    }
-
     /// The store does not know yet that the refresh token is dead.
     var hasUnsavedTokenDrop: Bool {
         unsavedChanges.contains { if case .dropRefreshToken = $0 { true } else { false } }
@@ -79,7 +74,7 @@ struct SessionWrites: Sendable {
         unsavedChanges.contains { pendingChange in
             switch pendingChange {
             case .terminate, .end, .recordRefusal: true
-            default: false
+            case .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .beginDeletion, .cancelDeletion: false
             }
         }
     }
@@ -108,7 +103,7 @@ struct SessionWrites: Sendable {
         case .saveSession(var login):
             if hasUnsavedCancellation { login.keepsLogout = false }
             let version = SessionVersion(session: login.session.id, generation: login.generationMin)
-            possiblyWritten = (version, login.session.issuedAt)
+            failedWrite = StoredRelation.FailedWrite(version: version, issuedAt: login.session.issuedAt)
             return unsavedChanges = [.saveSession(login)]
         }
         unsavedChanges.append(pendingChange)
@@ -153,7 +148,7 @@ struct SessionWrites: Sendable {
     /// The store holds a newer session: older changes are obsolete.
     mutating func dropAll() {
         unsavedChanges = []
-        possiblyWritten = nil
+        failedWrite = nil
     }
 
     /// The store works. Returns whether it failed before and nothing is left to store.

@@ -118,7 +118,7 @@ package struct TokenOperation: Sendable {
     var due: Instant {
         switch stage {
         case .queueing(let until), .pausing(let until): until
-        default: .never
+        case .locking, .reading, .intending, .calling, .claiming, .saving, .closing: .never
         }
     }
 

@@ -31,7 +31,8 @@ package struct ClockPolicy: Sendable {
     package let restartSpread = 0.1
 
     /// The longest back-off of a session's calls.
-    private let backoffMax = (advisory: Duration.seconds(60), mandatory: Duration.seconds(30), login: Duration.seconds(300))
+    private let backoffMax: (advisory: Duration, mandatory: Duration, login: Duration) =
+        (.seconds(60), .seconds(30), .seconds(300))
     /// The shortest delay, whatever the random value: attempts never spin.
     private let backoffMin = Duration.milliseconds(250)
 

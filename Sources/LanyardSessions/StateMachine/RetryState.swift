@@ -103,7 +103,9 @@ package struct RetryState: Sendable {
             next.notBefore = max(next.notBefore, now + policy.unknownOutcomePause)
         case .transient(let retryAfter?):
             next.notBefore = policy.honoured(now + retryAfter, advisoryEnd: advisoryEnd, at: now)
-        default: break
+        case .transient(nil), .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable,
+            .credentialDelayed, .accountInUse, .callRefused:
+            break
         }
         if error.hasMadeSession {
             next.unusableLogins += 1

@@ -39,7 +39,7 @@ extension Session {
         case .refreshing(let tokens, _): tokens
         case .stale(let tokens, _): tokens
         case .unreachable(let tokens, _): tokens
-        default: nil
+        case .loggedOut, .loggingIn, .loginRequired, .refused: nil
         }
     }
 
@@ -47,7 +47,7 @@ extension Session {
     package var call: SessionCall? {
         switch self {
         case .refreshing(_, let call): call
-        default: retryState?.call
+        case .loggedOut, .loggingIn, .valid, .stale, .unreachable, .loginRequired, .refused: retryState?.call
         }
     }
 
@@ -55,7 +55,8 @@ extension Session {
     package var nextCallAt: Instant {
         switch self {
         case .valid(_, let refreshAt): refreshAt
-        default: retryState?.nextAttemptAt ?? .never
+        case .loggedOut, .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused:
+            retryState?.nextAttemptAt ?? .never
         }
     }
 
@@ -64,7 +65,7 @@ extension Session {
         case .loggingIn(let retryState): retryState
         case .stale(_, let retryState): retryState
         case .unreachable(_, let retryState): retryState
-        default: nil
+        case .loggedOut, .valid, .refreshing, .loginRequired, .refused: nil
         }
     }
 

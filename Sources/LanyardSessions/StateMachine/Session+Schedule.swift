@@ -18,7 +18,7 @@ extension Session {
                 ?? tokens.usableUntil + context.settings.waitMax
         case .loggingIn(let retryState): retryState.nextAttemptAt ?? .never
         case .unreachable(_, let retryState): retryState.nextAttemptAt ?? .never
-        default: .never
+        case .loggedOut, .loginRequired, .refused: .never
         }
     }
 

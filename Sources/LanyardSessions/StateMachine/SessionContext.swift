@@ -62,7 +62,9 @@ package struct SessionContext: Sendable {
         let isNews =
             switch error.verdict {
             case .gone, .transient(retryAfter: .some): true
-            default: retryAfterError?.verdict == .gone || retryState.notBefore > notBefore
+            case .transient(nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
+                .credentialUnavailable, .credentialDelayed, .accountInUse, .callRefused:
+                retryAfterError?.verdict == .gone || retryState.notBefore > notBefore
             }
         guard isNews else { return }
         retryAfterError = error
