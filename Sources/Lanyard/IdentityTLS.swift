@@ -1,3 +1,4 @@
+import LanyardAdmin
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardIdentity
@@ -56,7 +57,7 @@ package struct IdentityTLS: Sendable {
 /// The files behind the TLS of one identity, and how they are checked.
 private struct IdentityTLSFiles {
     private let caFile: String?
-    private let certificateFile: String?
+    let certificateFile: String?
     private let keyFile: String?
 
     /// nil: the identity has no such file, or calls no service.
@@ -149,6 +150,14 @@ final class IdentityTLSWatches: Sendable {
         for watch in state.withLock(\.watches).values { watch.stop() }
     }
 
+    /// The client certificates in use. From any thread.
+    var certificates: [ProgramConditions.Certificate] {
+        state.withLock(\.watches).sorted { $0.key < $1.key }.compactMap { name, watch in
+            guard let file = watch.certificateFile, let end = watch.certificateExpiresAt else { return nil }
+            return .init(owner: "identity \(name)", file: file, expiresAt: end)
+        }
+    }
+
     /// When the client certificates in use end, for `/metrics`. From any thread.
     var samples: [MetricSample] {
         state.withLock(\.watches).sorted { $0.key < $1.key }.compactMap { name, watch in
@@ -183,6 +192,9 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     func isCurrent(_ entry: IdentityTLS.Entry, _ service: AppServicesIdentity) -> Bool {
         self.service === service && contentsInUse.byPath == entry.read.byPath
     }
+
+    /// nil: no client certificate is configured.
+    var certificateFile: String? { entry.files.certificateFile }
 
     /// When the client's chain in use ends; nil: there is none. From any thread.
     var certificateExpiresAt: WallTime? { certificateEnd.withLock { $0 } }

@@ -90,6 +90,9 @@ final class ListenerTLSWatches: Sendable {
     /// What the listeners use. From any thread.
     var contentsInUse: [TLSFileContents] { state.withLock(\.watches).compactMap { $0?.contentsInUse } }
 
+    /// The file of each listener's chain; nil: its clients speak plain HTTP. From any thread.
+    var certificateFiles: [String?] { state.withLock(\.listeners).map { $0.tls?.certificateFile } }
+
     /// The contexts of listeners whose `tls` or whose files differ from what is in use, by listener.
     func changes(_ tls: ListenerTLS, _ listeners: [ListenerSettings]) -> [Int: TLSServerContext] {
         let former = state.withLock { $0 }

@@ -145,13 +145,40 @@ final class Program: Sendable {
         }
         let info = ProgramInfo(
             version: BuildVersion.number, startedAt: .now, listeners: listeners,
-            unverifiedRoutes: { unverified.withLock { $0 } })
+            unverifiedRoutes: { unverified.withLock { $0 } },
+            conditions: Self.conditions(
+                store: store, path: path, stop: stop, reloads: reloads, self.upstreamTLS, self.listenerTLS,
+                self.identityTLS))
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
                 info: info, exposesTokens: configuration.admin?.exposesTokens ?? false, refused: refused,
                 control: ProcessControl(
                     stop: { stop.end() }, reload: { reloads.reload($0) }, verbosity: verbosity), log: log)
+        }
+    }
+
+    /// What `/v1/status` says beside the users: snapshots, so that it never waits.
+    private static func conditions(
+        store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, reloads: ReloadCoordinator,
+        _ upstreamTLS: UpstreamTLSWatches, _ listenerTLS: ListenerTLSWatches, _ identityTLS: IdentityTLSWatches
+    ) -> @Sendable () -> ProgramConditions {
+        {
+            var conditions = ProgramConditions()
+            conditions.stop = stop.condition
+            conditions.clientConnectionCount = path.clientConnectionCount
+            conditions.storeFailure = store.failure
+            conditions.failedReload = reloads.failedReload
+            let ofListeners = zip(path.listenerCertificates, listenerTLS.certificateFiles).compactMap { end, file in
+                end.expiresAt.flatMap { expiresAt in
+                    file.map {
+                        ProgramConditions.Certificate(
+                            owner: "listener \(end.address)", file: $0, expiresAt: expiresAt)
+                    }
+                }
+            }
+            conditions.certificates = ofListeners + upstreamTLS.certificates + identityTLS.certificates
+            return conditions
         }
     }
 

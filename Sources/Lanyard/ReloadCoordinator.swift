@@ -99,6 +99,8 @@ final class ReloadCoordinator: Sendable {
         var lastSuccessAt = WallTime.now
         /// nil: no reload is in progress.
         var startedAt: Instant?
+        /// The latest reload, if it failed.
+        var failed: ProgramConditions.FailedReload?
     }
 
     private let queue = DispatchQueue(label: "lanyard.reload")
@@ -261,11 +263,21 @@ final class ReloadCoordinator: Sendable {
     private func record(_ outcome: ReloadOutcome) {
         counts.withLock { counts in
             counts.startedAt = nil
-            guard case .applied = outcome else { return counts.failures += 1 }
+            switch outcome {
+            case .applied: counts.failed = nil
+            case .restartNeeded(let keys):
+                counts.failed = .init(
+                    at: .now, errors: ["these can change only at a start: \(keys.joined(separator: ", "))"])
+            case .invalid(let errors): counts.failed = .init(at: .now, errors: errors)
+            }
+            guard counts.failed == nil else { return counts.failures += 1 }
             counts.successes += 1
             counts.lastSuccessAt = .now
         }
     }
+
+    /// The latest reload, if it failed. From any thread.
+    var failedReload: ProgramConditions.FailedReload? { counts.withLock(\.failed) }
 
     /// For `/metrics`. From any thread.
     var samples: [MetricSample] {

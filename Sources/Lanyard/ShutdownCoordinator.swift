@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+import LanyardAdmin
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
@@ -30,6 +31,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     let isDraining = Atomic<Bool>(false)
     /// True after a second signal: the process ends at once.
     let isForced = Atomic<Bool>(false)
+    private let progress = Guarded<ProgramConditions.Stop?>(nil)
     /// Called on the loop when the drain begins. Set before `start`.
     nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
     /// Called on the loop at SIGHUP. Set before `start`.
@@ -113,8 +115,13 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         }
     }
 
+    /// How far a shutdown is; nil: none has begun. From any thread.
+    var condition: ProgramConditions.Stop? { progress.withLock { $0 } }
+
     private func begin(_ cause: Logger.Metadata) {
         isDraining.store(true, ordering: .relaxed)
+        let endsBy = loop.now + settings.drainMin + settings.drainMax
+        progress.withLock { $0 = .init(areListenersClosed: false, endsBy: endsBy) }
         onBegin()
         log.notice("stopping", metadata: cause.merging(["event": "shutdown.started"]) { _, event in event })
         stage = .waiting
@@ -139,6 +146,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private func drain() {
         stage = .draining
         drainDeadline = loop.now + settings.drainMax
+        progress.withLock { [drainDeadline] in $0 = .init(areListenersClosed: true, endsBy: drainDeadline) }
         loop.set(deadline, at: drainDeadline)
         path.drain { [self] in loop.post { [self] in finish() } }
     }

@@ -1,3 +1,4 @@
+import LanyardAdmin
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
@@ -82,6 +83,9 @@ final class UpstreamTLSWatches: Sendable {
     /// What the upstreams' contexts were made of. From any thread.
     var contentsInUse: TLSFileContents { watch.contentsInUse }
 
+    /// The client certificates in use. From any thread.
+    var certificates: [ProgramConditions.Certificate] { watch.certificates }
+
     /// Follows the files of a new configuration from here on. In the turn of the publication that hands the routes over.
     ///
     /// - Parameters:
@@ -136,6 +140,16 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         routes = zip(zip(tls.files, tls.names), targets).map { Route(files: $0.0, name: $0.1, target: $1) }
         self.log = log
         super.init(Array(tls.contents.byPath.keys), tls.contents, by: publication, on: loop)
+    }
+
+    /// The client certificates in use. From any thread.
+    var certificates: [ProgramConditions.Certificate] {
+        routes.compactMap { route in
+            guard let file = route.files?.certificateFile, let end = route.target.trust?.certificateExpiresAt else {
+                return nil
+            }
+            return .init(owner: "route \(route.name)", file: file, expiresAt: end)
+        }
     }
 
     func follows(_ target: UpstreamTarget) -> Bool { routes.contains { $0.target === target } }

@@ -14,9 +14,8 @@ extension RequestPath {
             zip(shards, served).flatMap { shard, routes in
                 shard.counters.samples(of: routes.counters)
             })
-        let clients = shards.reduce(0) { $0 + $1.load.value }
         samples += certificateSamples + resolver.samples
-        samples.append(MetricSample("lanyard_client_connections", value: Double(clients)))
+        samples.append(MetricSample("lanyard_client_connections", value: Double(clientConnectionCount)))
         samples.append(MetricSample("lanyard_buffer_bytes", value: Double(context.buffers.count)))
         samples.append(MetricSample("lanyard_parked_requests", value: Double(context.parked.count)))
         for reason in IdleConnections.EvictionReason.allCases {

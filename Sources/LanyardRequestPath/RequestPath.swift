@@ -158,6 +158,14 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         for shard in shards { shard.loop.post { shard.setTLS(tls, ofListener: index) } }
     }
 
+    /// The bound address of each listener, and when its certificate ends; nil: it has none. From any thread.
+    package var listenerCertificates: [(address: String, expiresAt: WallTime?)] {
+        certificateEnds.withLock { $0 }.enumerated().map { (addresses[$0].text, $1) }
+    }
+
+    /// Connections of clients that are open. From any thread.
+    package var clientConnectionCount: Int { shards.reduce(0) { $0 + $1.load.value } }
+
     /// When the certificate of each listener with TLS ends.
     var certificateSamples: [MetricSample] {
         certificateEnds.withLock { $0 }.enumerated().compactMap { index, end in

@@ -25,6 +25,9 @@ package protocol SessionStore: AnyObject, Sendable {
     /// The latest write failed: later changes live in memory. It feeds the check `store`; from any thread.
     var isFailing: Bool { get }
 
+    /// The same with its cause, for operators; nil: the store works. From any thread.
+    var failure: StoreFailure? { get }
+
     /// Finishes the calls made so far, then gives all locks back and ends. Waits for that, at most `limit`.
     func close(within limit: Duration)
     /// Ends the wait of `close` at once. From any thread.
@@ -34,10 +37,27 @@ package protocol SessionStore: AnyObject, Sendable {
 /// The defaults for a store without a file.
 extension SessionStore {
     package var isFailing: Bool { false }
+    package var failure: StoreFailure? { nil }
     package func close(within limit: Duration) {}
 
     package func endClose() {}
     package func readAll(reply: @escaping @Sendable ([StoredUser]?) -> Void) { reply(nil) }
+}
+
+/// Why a store cannot be written now.
+package struct StoreFailure: Equatable, Sendable {
+    /// The store's file.
+    package var path: String
+    /// Of the first failed write since the store worked.
+    package var since: WallTime
+    /// Of the latest failed write: the path, what is wrong and the remedy.
+    package var message: String
+
+    package init(path: String, since: WallTime, message: String) {
+        self.path = path
+        self.since = since
+        self.message = message
+    }
 }
 
 /// The result of trying to take a user's lock.

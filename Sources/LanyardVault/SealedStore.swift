@@ -39,6 +39,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private let deadline = Deadline()
     private var isWaiting = false
     private var isClosed = false
+    private let latestFailure: Guarded<StoreFailure?>
     private let isStarted = Atomic<Bool>(false)
     /// Ends the wait of `close`.
     private let closed = DispatchSemaphore(value: 0)
@@ -54,6 +55,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         self.log = log
         writeError = unwritten
         failing = Atomic(unwritten != nil)
+        latestFailure = Guarded(
+            unwritten.map { StoreFailure(path: file.path.path, since: .now, message: $0.message) })
         super.init()
         deadline.owner = self
     }
@@ -61,6 +64,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     package var isMemoryOnly: Bool { false }
 
     package var isFailing: Bool { failing.load(ordering: .relaxed) }
+
+    package var failure: StoreFailure? { latestFailure.withLock { $0 } }
 
     package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
         enqueue(.read(user, reply))
@@ -261,6 +266,11 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     /// Logs a line when the store starts to fail and when it works again. The metrics count the failures.
     private func updateFailureState() {
         let error = writeError ?? file.unsynced
+        latestFailure.withLock { failure in
+            failure = error.map {
+                StoreFailure(path: file.path.path, since: failure?.since ?? .now, message: $0.message)
+            }
+        }
         let was = failing.exchange(error != nil, ordering: .relaxed)
         guard was != (error != nil) else { return }
         let path: Logger.MetadataValue = "\(file.path.path)"

@@ -56,20 +56,61 @@ import Testing
     func heading() throws {
         let report = try #require(StatusReport(try Self.report(Self.status)))
         #expect(
-            UserTable.heading(report).lines == [
+            UserTable.heading(report, now: Self.now).lines == [
                 "lanyard 0.1.0, up 2 h, 4 users, alice is active", "listening: data 127.0.0.1:7400, admin unix:/a",
             ])
         let bare = try Self.report(#"{"version":"1","active_user":null,"unverified_routes":["a","b"],"users":[]}"#)
         #expect(
-            UserTable.heading(try #require(StatusReport(bare))).lines == [
+            UserTable.heading(try #require(StatusReport(bare)), now: Self.now).lines == [
                 "lanyard 1, up 0 s, 0 users, none is active", "not verified (unsafe_skip_verify): a, b",
             ])
         let early = try Self.report(
             Self.status.replacing(#""active_user":"alice""#, with: #""active_user":"bob""#))
         #expect(
-            UserTable.heading(try #require(StatusReport(early))).lines[0]
+            UserTable.heading(try #require(StatusReport(early)), now: Self.now).lines[0]
                 == "lanyard 0.1.0, up 2 h, 4 users, bob is active, but not logged in")
         #expect(StatusReport(try Self.report("[]")) == nil)
+    }
+
+    @Test("the conditions of the status: a line each, with cause, age and file; none while all is well")
+    func conditions() throws {
+        func lines(_ members: String) throws -> [String] {
+            let json =
+                #"{"version":"1","active_user":null,"users":[],"listeners":[{"listener":"data","address":"a"},"#
+                + #"{"listener":"health","address":"h"}],"# + members + "}"
+            let report = try #require(StatusReport(try Self.report(json)))
+            return Array(UserTable.heading(report, now: Self.now).lines.dropFirst())
+        }
+        #expect(
+            try lines(#""stopping":null,"store_failure":null,"failed_reload":null,"expiring_certificates":[]"#) == [
+                "listening: data a, health h"
+            ])
+        #expect(
+            try lines(#""stopping":{"listeners_closed":true,"client_connections":1,"seconds_left":25}"#) == [
+                "listening: data a (closed), health h",
+                "stopping: 1 client connection with a request in flight, ends within 25 s",
+            ])
+        #expect(
+            try lines(#""stopping":{"listeners_closed":false,"client_connections":2,"seconds_left":130}"#)[1]
+                == "stopping: takes requests until shutdown.drain_min is over, 2 client connections, ends within 2 min")
+        #expect(
+            try lines(
+                #""store_failure":{"path":"/s","since":"2026-11-23T11:55:00.000Z","error":"/s: writing failed; free space"}"#
+            )[1]
+                == "the store cannot be written, for 5 min (since 2026-11-23T11:55:00.000Z): /s: writing failed; free space"
+        )
+        #expect(
+            try lines(#""failed_reload":{"at":"2026-11-23T10:00:00.000Z","errors":["a:1:2: b; c","d\u001b; e"]}"#)[1]
+                == "the reload of 2 h ago (2026-11-23T10:00:00.000Z) failed, and nothing was changed: a:1:2: b; c; d?; e"
+        )
+        #expect(
+            try lines(
+                #""expiring_certificates":[{"certificate":"listener a","file":"/c","expires_at":"2026-11-23T11:00:00.000Z"},"#
+                    + #"{"certificate":"route r","file":"/d","expires_at":"2026-11-26T12:00:00.000Z"}]"#
+            ).dropFirst() == [
+                "the certificate of listener a has ended 60 min ago (2026-11-23T11:00:00.000Z): renew /c",
+                "the certificate of route r ends in 3 d (2026-11-26T12:00:00.000Z): renew /d",
+            ])
     }
 
     @Test(

@@ -6,7 +6,9 @@ import LanyardTelemetry
 /// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
 enum AdminResponses {
     /// `GET /v1/status`.
-    static func status(_ info: ProgramInfo, _ report: SessionReport, now: Instant) -> OperatorResponse {
+    static func status(
+        _ info: ProgramInfo, _ report: SessionReport, now: Instant, wallNow: WallTime = .now
+    ) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
         body.key("version")
@@ -34,6 +36,7 @@ enum AdminResponses {
             for name in unverified { body.string(name) }
             body.endArray()
         }
+        write(info.conditions(), now: now, wallNow: wallNow, into: &body)
         writeUsers(report, into: &body)
         body.endObject()
         return OperatorResponse(status: 200, body: body.bytes)
@@ -262,14 +265,18 @@ package struct ProgramInfo: Sendable {
     package var listeners: [Listener]
     /// Names of the routes whose upstream is not verified now (`unsafe_skip_verify`).
     package var unverifiedRoutes: @Sendable () -> [String]
+    /// What an operator must know now. From any thread.
+    package var conditions: @Sendable () -> ProgramConditions
 
     package init(
         version: String, startedAt: Instant, listeners: [Listener],
-        unverifiedRoutes: @escaping @Sendable () -> [String] = { [] }
+        unverifiedRoutes: @escaping @Sendable () -> [String] = { [] },
+        conditions: @escaping @Sendable () -> ProgramConditions = { ProgramConditions() }
     ) {
         self.version = version
         self.startedAt = startedAt
         self.listeners = listeners
         self.unverifiedRoutes = unverifiedRoutes
+        self.conditions = conditions
     }
 }

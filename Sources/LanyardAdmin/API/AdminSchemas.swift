@@ -80,11 +80,22 @@ enum AdminSchemas {
         "name":{"$ref":"#/components/schemas/Name"},"removed":{"const":true},"stored":{"const":false}}},
         "Users":{"type":"object","required":["users"],
         "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
-        "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","users"],"properties":{
+        "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","stopping","store_failure",
+        "failed_reload","expiring_certificates","users"],"properties":{
         "version":{"type":"string"},"uptime_seconds":{"type":"integer","minimum":0},"active_user":{"type":["string","null"]},
         "listeners":{"type":"array","items":{"type":"object","required":["listener","address"],
         "properties":{"listener":{"type":"string"},"address":{"type":"string"}}}},
         "unverified_routes":{"type":"array","items":{"type":"string"}},
+        "stopping":{"type":["object","null"],"required":["listeners_closed","client_connections","seconds_left"],"properties":{
+        "listeners_closed":{"type":"boolean"},"client_connections":{"type":"integer","minimum":0},
+        "seconds_left":{"type":"integer","minimum":0}}},
+        "store_failure":{"type":["object","null"],"required":["path","since","error"],"properties":{
+        "path":{"type":"string"},"since":{"type":"string","format":"date-time"},"error":{"type":"string"}}},
+        "failed_reload":{"type":["object","null"],"required":["at","errors"],"properties":{
+        "at":{"type":"string","format":"date-time"},"errors":{"type":"array","items":{"type":"string"}}}},
+        "expiring_certificates":{"type":"array","items":{"type":"object","required":["certificate","file","expires_at"],
+        "properties":{"certificate":{"type":"string"},"file":{"type":"string"},
+        "expires_at":{"type":"string","format":"date-time"}}}},
         "users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
         "Refreshed":{"type":"object","required":["access_token_expires_at"],
         "properties":{"access_token_expires_at":{"$ref":"#/components/schemas/Time"}}},

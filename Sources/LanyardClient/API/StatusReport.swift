@@ -15,6 +15,41 @@ package struct StatusReport: Equatable, Sendable {
     /// Names of routes that do not verify their upstream.
     package let unverifiedRoutes: [String]
     package let users: [UserReport]
+    /// A shutdown in progress; nil: none.
+    package let stop: Stop?
+    /// Why the store cannot be written; nil: it can.
+    package let storeFailure: StoreFailure?
+    /// The latest reload, if it has failed.
+    package let failedReload: FailedReload?
+    /// Certificates that end soon, or have ended.
+    package let expiringCertificates: [Certificate]
+
+    /// A shutdown in progress.
+    package struct Stop: Equatable, Sendable {
+        package let areListenersClosed: Bool
+        package let clientConnectionCount: Int
+        package let secondsLeft: Int
+    }
+
+    /// A store that cannot be written.
+    package struct StoreFailure: Equatable, Sendable {
+        package let path: String
+        package let since: WallTime
+        package let error: String
+    }
+
+    /// A reload that has failed.
+    package struct FailedReload: Equatable, Sendable {
+        package let at: WallTime
+        package let errors: [String]
+    }
+
+    /// A certificate with its owner and its file.
+    package struct Certificate: Equatable, Sendable {
+        package let owner: String
+        package let file: String
+        package let expiresAt: WallTime
+    }
 
     /// nil: it is no status.
     package init?(_ json: JSONValue) {
@@ -28,6 +63,30 @@ package struct StatusReport: Equatable, Sendable {
         }
         unverifiedRoutes = (json["unverified_routes"]?.elements ?? []).compactMap(\.string)
         users = UserReport.list(json)
+        stop = json["stopping"].flatMap { stop in
+            stop["seconds_left"]?.integer.map {
+                Stop(
+                    areListenersClosed: stop["listeners_closed"]?.bool == true,
+                    clientConnectionCount: stop["client_connections"]?.integer ?? 0, secondsLeft: $0)
+            }
+        }
+        storeFailure = json["store_failure"].flatMap { failure in
+            guard let path = failure["path"]?.string, let since = failure["since"]?.time,
+                let error = failure["error"]?.string
+            else { return nil }
+            return StoreFailure(path: path, since: since, error: error)
+        }
+        failedReload = json["failed_reload"].flatMap { reload in
+            reload["at"]?.time.map {
+                FailedReload(at: $0, errors: (reload["errors"]?.elements ?? []).compactMap(\.string))
+            }
+        }
+        expiringCertificates = (json["expiring_certificates"]?.elements ?? []).compactMap { certificate in
+            guard let owner = certificate["certificate"]?.string, let file = certificate["file"]?.string,
+                let time = certificate["expires_at"]?.time
+            else { return nil }
+            return Certificate(owner: owner, file: file, expiresAt: time)
+        }
     }
 }
 

@@ -17,19 +17,61 @@ package enum UserTable {
     }
 
     /// The lines above the table of `status`.
-    package static func heading(_ report: StatusReport) -> OperatorText {
+    ///
+    /// - Parameter now: the time that expiries are counted from.
+    package static func heading(_ report: StatusReport, now: WallTime) -> OperatorText {
         let count = report.users.count
         let users = "\(count) \(count == 1 ? "user" : "users"), \(active(report))"
         let time = RelativeTime.text(seconds: report.uptimeSeconds)
         var lines: [OperatorText] = ["lanyard \(report.version), up \(time), \(users)"]
         if !report.listeners.isEmpty {
-            let listeners = report.listeners.map { "\($0.name) \($0.address)" }
+            let areClosed = report.stop?.areListenersClosed == true
+            let listeners = report.listeners.map {
+                "\($0.name) \($0.address)\(areClosed && $0.name == "data" ? " (closed)" : "")"
+            }
             lines.append("listening: \(listeners.joined(separator: ", "))")
         }
         if !report.unverifiedRoutes.isEmpty {
             lines.append("not verified (unsafe_skip_verify): \(report.unverifiedRoutes.joined(separator: ", "))")
         }
-        return OperatorText(lines)
+        return OperatorText(lines + conditions(report, now))
+    }
+
+    /// What needs an operator's attention: a line for each.
+    private static func conditions(_ report: StatusReport, _ now: WallTime) -> [OperatorText] {
+        func ago(_ time: WallTime) -> String { RelativeTime.text(seconds: Int(now.seconds - time.seconds)) }
+        var lines: [OperatorText] = []
+        if let stop = report.stop {
+            let count = stop.clientConnectionCount
+            let connections = "\(count) client \(count == 1 ? "connection" : "connections")"
+            let left = RelativeTime.text(seconds: stop.secondsLeft)
+            lines.append(
+                stop.areListenersClosed
+                    ? "stopping: \(connections) with a request in flight, ends within \(left)"
+                    : "stopping: takes requests until shutdown.drain_min is over, \(connections), ends within \(left)")
+        }
+        if let failure = report.storeFailure {
+            lines.append(
+                "the store cannot be written, for \(ago(failure.since)) (since \(Timestamp.text(failure.since))): \(failure.error)"
+            )
+        }
+        if let reload = report.failedReload {
+            let errors = reload.errors.joined(separator: "; ")
+            lines.append(
+                "the reload of \(ago(reload.at)) ago (\(Timestamp.text(reload.at))) failed, and nothing was changed: \(errors)"
+            )
+        }
+        for certificate in report.expiringCertificates {
+            let seconds = Int(certificate.expiresAt.seconds - now.seconds)
+            let end =
+                seconds > 0
+                ? "ends in \(RelativeTime.text(seconds: seconds))"
+                : "has ended \(RelativeTime.text(seconds: -seconds)) ago"
+            lines.append(
+                "the certificate of \(certificate.owner) \(end) (\(Timestamp.text(certificate.expiresAt))): renew \(certificate.file)"
+            )
+        }
+        return lines
     }
 
     private static func active(_ report: StatusReport) -> String {

@@ -9,7 +9,8 @@ package struct UpstreamTLSFiles: Sendable {
     private let name: TLSServerName?
     /// nil: no authority is needed.
     private let caFile: String?
-    private let certificateFile: String?
+    /// The client certificate with its chain; nil: there is none.
+    package let certificateFile: String?
     private let keyFile: String?
     private let skipsVerification: Bool
     private let certificateBytesMax: Int

@@ -34,7 +34,7 @@ package final class UpstreamTrust: Sendable {
     }
 
     /// When the client certificate ends; nil: there is none. From any thread.
-    var certificateExpiresAt: WallTime? { current.withLock { $0.validity?.until } }
+    package var certificateExpiresAt: WallTime? { current.withLock { $0.validity?.until } }
 
     func replace(_ context: TLSClientContext) {
         current.withLock {

@@ -54,7 +54,7 @@ struct StatusCommand: ParsableCommand {
                 "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
         let table = UserTable.text(report.users, now: .now, usesColour: Colour.isUsed)
-        return OperatorText([UserTable.heading(report), "", table])
+        return OperatorText([UserTable.heading(report, now: .now), "", table])
     }
 }
 

@@ -1,0 +1,152 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// What `lanyard status` and `GET /v1/status` say of the process beside its users.
+@Suite struct StatusConditionTests {
+    private static func status(_ admin: RawEndpoint) async throws -> (text: String, json: JSON) {
+        let (text, json) = (
+            try await CommandRun(["status", "--admin", "\(admin)"]),
+            try await CommandRun(["status", "--json", "--admin", "\(admin)"])
+        )
+        #expect(text.exit == .code(0), "\(text.errors)")
+        return (text.output, try json.json)
+    }
+
+    /// A program with an admin socket.
+    private struct Bench {
+        let lanyard: LanyardProcess
+        let admin: RawEndpoint
+        /// Has the socket.
+        let folder: TemporaryFolder
+    }
+
+    private static func start(
+        _ yaml: String, token: String? = "a-token", listener: String = "address: \"127.0.0.1:0\""
+    ) async throws -> Bench {
+        let sockets = try TemporaryFolder()
+        let admin = RawEndpoint.unix(sockets.file("admin.sock"))
+        let lanyard = try await LanyardProcess.start(
+            yaml, token: token, listener: listener, admin: "{address: \"\(admin)\"}")
+        return Bench(lanyard: lanyard, admin: admin, folder: sockets)
+    }
+
+    @Test("a drain: closed listeners, what is still served, and how long it may last")
+    func stopping() async throws {
+        let upstream = try RawServer { _ in .text("HTTP/1.1 200 OK\r\n\r\nendless") }
+        let bench = try await Self.start(
+            "routes: [{name: all, upstream: \"http://\(upstream.endpoint)\"}]\nshutdown: {drain_max: 1h}\n")
+        try await bench.lanyard.untilReady()
+        #expect(try await Self.status(bench.admin).json["stopping"] == .null)
+        let client = try RawClient(bench.lanyard.data)
+        try client.send("GET / HTTP/1.1\r\nHost: \(bench.lanyard.data)\r\n\r\n")
+        try await eventually("the request is at the upstream") { upstream.requests.count == 1 }
+        bench.lanyard.process.signal(SIGTERM)
+        try await eventually("the listeners are closed") {
+            try await Self.status(bench.admin).json["stopping"]["listeners_closed"].bool == true
+        }
+        let status = try await Self.status(bench.admin)
+        #expect(status.json["stopping"]["client_connections"].int == 1)
+        #expect((3000...3600).contains(status.json["stopping"]["seconds_left"].int ?? 0), "\(status.json)")
+        #expect(
+            status.text.contains("data \(bench.lanyard.data) (closed), health \(bench.lanyard.health), "),
+            "\(status.text)")
+        #expect(
+            status.text.contains("\nstopping: 1 client connection with a request in flight, ends within "),
+            "\(status.text)")
+        client.close()
+    }
+
+    @Test("a failed reload, with its lines, until one succeeds")
+    func failedReload() async throws {
+        let route = "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]\n"
+        let bench = try await Self.start(route)
+        let path = bench.lanyard.folder.file("lanyard.yaml")
+        let good = try String(contentsOfFile: path, encoding: .utf8)
+        for (text, words) in [
+            (good + "lgo: {}\n", #"unknown key "lgo"; did you mean "log"?"#),
+            (
+                good.replacing("health: {address: \"127.0.0.1:0\"}", with: "health: {address: \"127.0.0.1:1\"}"),
+                "can change only at a start: "
+            ),
+        ] {
+            try bench.lanyard.folder.write("lanyard.yaml", text)
+            #expect(try await RawClient.ask(bench.admin, "POST", "/v1/reload").status == 422)
+            let status = try await Self.status(bench.admin)
+            #expect(status.json["failed_reload"]["errors"][0].string?.contains(words) == true, "\(status.json)")
+            #expect(status.json["failed_reload"]["at"].string?.hasPrefix("20") == true)
+            #expect(status.text.contains("\nthe reload of ") && status.text.contains(words), "\(status.text)")
+        }
+        try bench.lanyard.folder.write("lanyard.yaml", good)
+        #expect(try await RawClient.ask(bench.admin, "POST", "/v1/reload").status == 200)
+        let status = try await Self.status(bench.admin)
+        #expect(status.json["failed_reload"] == .null && !status.text.contains("the reload of"), "\(status.text)")
+    }
+
+    @Test("a store that cannot be written, since when and why, until it can", .enabled("needs root") { getuid() == 0 })
+    func storeFailure() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator, users: [Device.alice], rotation: "one_use", as: .nobody)
+        func permit(_ mode: Int) throws {
+            try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: device.storeFolder)
+        }
+        let running = try await device.start()
+        try await running.untilReady()
+        #expect(try await Self.status(running.admin.endpoint).json["store_failure"] == .null)
+        try permit(0o500)
+        try await running.admin.call("POST", "/v1/users/alice/refresh")
+        try await eventually("the store fails") {
+            try await Self.status(running.admin.endpoint).json["store_failure"] != .null
+        }
+        let status = try await Self.status(running.admin.endpoint)
+        let failure = status.json["store_failure"]
+        #expect(failure["path"].string?.hasPrefix(device.storeFolder) == true, "\(failure)")
+        #expect(failure["error"].string?.contains("; let uid ") == true, "\(failure)")
+        #expect(failure["since"].string?.hasPrefix("20") == true)
+        #expect(
+            status.text.contains("\nthe store cannot be written, for ") && status.text.contains("; let uid "),
+            "\(status.text)")
+        #expect(try await running.check("store")["reason"].string == "store_failing")
+        try permit(0o700)
+        try await running.admin.call("POST", "/v1/users/alice/refresh")
+        try await eventually("the store works") {
+            try await Self.status(running.admin.endpoint).json["store_failure"] == .null
+        }
+    }
+
+    @Test("certificates that end within 14 days: of listeners, routes and identities, with the file and the time")
+    func certificates() async throws {
+        let (folder, authority) = (try TemporaryFolder(), TestAuthority("Ends"))
+        for (name, hours) in [("listener", 13 * 24), ("route", 60), ("identity", 24), ("later", 15 * 24)] {
+            let issued = authority.issue("DNS:localhost", to: hours * 3600)
+            try folder.write("\(name).pem", issued.certificate)
+            try folder.write("\(name).key", issued.key)
+        }
+        func keys(_ name: String) -> String {
+            "tls: {certificate_file: \(folder.file("\(name).pem")), key_file: \(folder.file("\(name).key"))}"
+        }
+        let bench = try await Self.start(
+            """
+            identities: {demo: {app_services: {app_id: a, base_url: "https://localhost:1"}, \(keys("identity"))}}
+            users: {alice: {identity: demo, login: {anonymous: {}}}}
+            routes:
+              - {name: orders, upstream: "https://localhost:1", \(keys("route"))}
+              - {name: later, match: {path: /later}, upstream: "https://localhost:1", \(keys("later"))}
+            """, token: nil, listener: "address: \"127.0.0.1:0\", \(keys("listener"))")
+        let status = try await Self.status(bench.admin)
+        let expiring = status.json["expiring_certificates"].array
+        #expect(
+            expiring.map { $0["certificate"].string } == [
+                "identity demo", "route orders", "listener \(bench.lanyard.data)",
+            ])
+        #expect(
+            expiring.map { $0["file"].string } == ["identity", "route", "listener"].map { folder.file("\($0).pem") })
+        #expect(expiring.allSatisfy { $0["expires_at"].string?.hasPrefix("20") == true })
+        #expect(
+            status.text.contains("\nthe certificate of route orders ends in 2 d (")
+                && status.text.contains("): renew \(folder.file("route.pem"))\n"), "\(status.text)")
+    }
+}
