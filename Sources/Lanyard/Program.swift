@@ -147,8 +147,8 @@ final class Program: Sendable {
             version: BuildVersion.number, startedAt: .now, listeners: listeners,
             unverifiedRoutes: { unverified.withLock { $0 } },
             conditions: Self.conditions(
-                store: store, path: path, stop: stop, reloads: reloads, self.upstreamTLS, self.listenerTLS,
-                self.identityTLS))
+                store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
+                self.listenerTLS, self.identityTLS))
         admin = bindings.admin.map { [sessions] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
@@ -161,7 +161,8 @@ final class Program: Sendable {
     /// What `/v1/status` says beside the users: snapshots, so that it never waits.
     private static func conditions(
         store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, reloads: ReloadCoordinator,
-        _ upstreamTLS: UpstreamTLSWatches, _ listenerTLS: ListenerTLSWatches, _ identityTLS: IdentityTLSWatches
+        sources: SessionSources, _ upstreamTLS: UpstreamTLSWatches, _ listenerTLS: ListenerTLSWatches,
+        _ identityTLS: IdentityTLSWatches
     ) -> @Sendable () -> ProgramConditions {
         {
             var conditions = ProgramConditions()
@@ -169,6 +170,7 @@ final class Program: Sendable {
             conditions.clientConnectionCount = path.clientConnectionCount
             conditions.storeFailure = store.failure
             conditions.failedReload = reloads.failedReload
+            conditions.slowCalls = sources.slowCalls
             let ofListeners = zip(path.listenerCertificates, listenerTLS.certificateFiles).compactMap { end, file in
                 end.expiresAt.flatMap { expiresAt in
                     file.map {

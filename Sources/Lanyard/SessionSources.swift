@@ -1,3 +1,4 @@
+import LanyardAdmin
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardIdentity
@@ -79,6 +80,13 @@ final class SessionSources: Sendable {
             for (name, service) in made.services where former[name] !== service { service.start() }
         }
         tlsWatches.follow(made.tls, of: made.services)
+    }
+
+    /// Revocations and calls about accounts that have had no response for some seconds. From any thread.
+    var slowCalls: [ProgramConditions.SlowCall] {
+        state.withLock(\.running).services.sorted { $0.key < $1.key }.flatMap { name, service in
+            service.slowCalls.map { .init(identity: name, progress: $0) }
+        }
     }
 
     /// Starts the loops of all identities. Once.

@@ -56,6 +56,24 @@ package enum AccountCall: Sendable {
     case function(name: String, arguments: Secret)
     case emailPassword(EmailPasswordCall)
 
+    /// What the call asks for, as status and log name it.
+    package var kind: CallProgress.Kind {
+        switch self {
+        case .profile: .init(rawValue: "profile")
+        case .identities: .init(rawValue: "identities")
+        case .deleteAccount: .init(rawValue: "account_deletion")
+        case .apiKeys, .createAPIKey, .apiKey, .deleteAPIKey, .enableAPIKey, .disableAPIKey:
+            .init(rawValue: "api_key_call")
+        case .function: .init(rawValue: "function_call")
+        case .emailPassword(.register): .init(rawValue: "registration")
+        case .emailPassword(.confirm): .init(rawValue: "confirmation")
+        case .emailPassword(.resendConfirmation), .emailPassword(.retryCustomConfirmation):
+            .init(rawValue: "confirmation_request")
+        case .emailPassword(.sendResetEmail): .init(rawValue: "reset_request")
+        case .emailPassword(.resetPassword), .emailPassword(.callResetFunction): .init(rawValue: "password_reset")
+        }
+    }
+
     /// The token that the call carries (app-services.md 4.4: API keys take the refresh token).
     package var authorization: Authorization {
         switch self {

@@ -5,13 +5,33 @@ package final class CallProgress: Sendable {
     /// After this time the status names the call as the cause, and the log has a line.
     package static let slowTime = Duration.seconds(5)
 
+    /// What a call asks for.
+    package struct Kind: RawRepresentable, Equatable, Sendable {
+        /// One word, such as `login`; parts of it are joined by `_`.
+        package let rawValue: String
+
+        package init(rawValue: String) { self.rawValue = rawValue }
+
+        /// The end of a session is told to the service.
+        package static let revocation = Kind(rawValue: "revocation")
+        /// Another login is added to an account.
+        package static let link = Kind(rawValue: "link")
+    }
+
     /// What the call asks for.
-    package let kind: SessionCall.Kind
+    package let kind: Kind
     /// When the call began.
     package let startedAt: Instant
     private let waitingFor = Guarded<String?>(nil)
 
+    /// Of a call that a session makes for its token.
     package init(_ kind: SessionCall.Kind, startedAt: Instant = .now) {
+        self.kind = Kind(rawValue: kind.rawValue)
+        self.startedAt = startedAt
+    }
+
+    /// Of any other call.
+    package init(of kind: Kind, startedAt: Instant = .now) {
         self.kind = kind
         self.startedAt = startedAt
     }
@@ -31,7 +51,8 @@ package final class CallProgress: Sendable {
 
     /// The call in words: `the login has had no response of http://… for 7 s`.
     package func text(at now: Instant = .now) -> String {
-        guard let url else { return "the \(kind.rawValue) has not been sent for \(ageSeconds(at: now)) s" }
-        return "the \(kind.rawValue) has had no response of \(url) for \(ageSeconds(at: now)) s"
+        let kind = kind.rawValue.replacing("_", with: " ")
+        guard let url else { return "the \(kind) has not been sent for \(ageSeconds(at: now)) s" }
+        return "the \(kind) has had no response of \(url) for \(ageSeconds(at: now)) s"
     }
 }

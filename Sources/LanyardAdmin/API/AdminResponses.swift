@@ -224,13 +224,17 @@ enum AdminResponses {
     private static func write(_ call: CallProgress?, into body: inout JSONWriter) {
         guard let call else { return body.null() }
         body.beginObject()
+        writeMembers(of: call, into: &body)
+        body.endObject()
+    }
+
+    static func writeMembers(of call: CallProgress, into body: inout JSONWriter) {
         body.key("kind")
         body.string(call.kind.rawValue)
         body.key("url")
         write(call.url, into: &body)
         body.key("age_seconds")
         body.number(UInt64(max(call.ageSeconds(), 0)))
-        body.endObject()
     }
 
     private static func write(_ text: String?, into body: inout JSONWriter) {

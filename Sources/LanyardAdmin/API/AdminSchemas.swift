@@ -81,7 +81,7 @@ enum AdminSchemas {
         "Users":{"type":"object","required":["users"],
         "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
         "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","stopping","store_failure",
-        "failed_reload","expiring_certificates","users"],"properties":{
+        "failed_reload","slow_calls","expiring_certificates","users"],"properties":{
         "version":{"type":"string"},"uptime_seconds":{"type":"integer","minimum":0},"active_user":{"type":["string","null"]},
         "listeners":{"type":"array","items":{"type":"object","required":["listener","address"],
         "properties":{"listener":{"type":"string"},"address":{"type":"string"}}}},
@@ -93,6 +93,9 @@ enum AdminSchemas {
         "path":{"type":"string"},"since":{"type":"string","format":"date-time"},"error":{"type":"string"}}},
         "failed_reload":{"type":["object","null"],"required":["at","errors"],"properties":{
         "at":{"type":"string","format":"date-time"},"errors":{"type":"array","items":{"type":"string"}}}},
+        "slow_calls":{"type":"array","items":{"type":"object","required":["identity","kind","url","age_seconds"],"properties":{
+        "identity":{"$ref":"#/components/schemas/Name"},"kind":{"type":"string"},"url":{"type":["string","null"]},
+        "age_seconds":{"type":"integer","minimum":0}}}},
         "expiring_certificates":{"type":"array","items":{"type":"object","required":["certificate","file","expires_at"],
         "properties":{"certificate":{"type":"string"},"file":{"type":"string"},
         "expires_at":{"type":"string","format":"date-time"}}}},

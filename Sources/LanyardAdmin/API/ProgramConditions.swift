@@ -45,6 +45,19 @@ package struct ProgramConditions: Sendable {
         }
     }
 
+    /// A call to an identity service that is no session's own and has had no response for some seconds.
+    package struct SlowCall: Sendable {
+        /// The name of the identity.
+        package var identity: String
+        /// The call.
+        package var progress: CallProgress
+
+        package init(identity: String, progress: CallProgress) {
+            self.identity = identity
+            self.progress = progress
+        }
+    }
+
     /// The status names certificates that end within this time.
     package static let certificateNotice = Duration.seconds(14 * 86_400)
 
@@ -56,6 +69,8 @@ package struct ProgramConditions: Sendable {
     package var storeFailure: StoreFailure?
     /// nil: the latest reload has succeeded, or there was none.
     package var failedReload: FailedReload?
+    /// Revocations and calls about accounts. Those of sessions are with their users.
+    package var slowCalls: [SlowCall] = []
     /// All, whenever they end.
     package var certificates: [Certificate] = []
 
@@ -111,6 +126,16 @@ extension AdminResponses {
         } else {
             body.null()
         }
+        body.key("slow_calls")
+        body.beginArray()
+        for call in conditions.slowCalls {
+            body.beginObject()
+            body.key("identity")
+            body.string(call.identity)
+            writeMembers(of: call.progress, into: &body)
+            body.endObject()
+        }
+        body.endArray()
         body.key("expiring_certificates")
         body.beginArray()
         for certificate in conditions.expiringCertificates(at: wallNow) {

@@ -21,6 +21,8 @@ package struct StatusReport: Equatable, Sendable {
     package let storeFailure: StoreFailure?
     /// The latest reload, if it has failed.
     package let failedReload: FailedReload?
+    /// Calls to identity services without a response: `identity demo: the revocation has had no response of URL for 7 s`.
+    package let slowCalls: [String]
     /// Certificates that end soon, or have ended.
     package let expiringCertificates: [Certificate]
 
@@ -81,6 +83,9 @@ package struct StatusReport: Equatable, Sendable {
                 FailedReload(at: $0, errors: (reload["errors"]?.elements ?? []).compactMap(\.string))
             }
         }
+        slowCalls = (json["slow_calls"]?.elements ?? []).compactMap { call in
+            SlowCallText.text(call).map { "identity \(call["identity"]?.string ?? "-"): \($0)" }
+        }
         expiringCertificates = (json["expiring_certificates"]?.elements ?? []).compactMap { certificate in
             guard let owner = certificate["certificate"]?.string, let file = certificate["file"]?.string,
                 let time = certificate["expires_at"]?.time
@@ -119,14 +124,23 @@ package struct UserReport: Equatable, Sendable {
         accessTokenExpiry = json["access_token_expires_at"]?.time
         nextRefreshAt = json["next_refresh_at"]?.time
         lastError = json["last_error"]?.string
-        slowCall = json["call"]?["kind"]?.string.map { kind in
-            let url = json["call"]?["url"]?.string.map { " of \($0)" } ?? ""
-            return "the \(kind) has had no response\(url) for \(json["call"]?["age_seconds"]?.integer ?? 0) s"
-        }
+        slowCall = json["call"].flatMap(SlowCallText.text)
     }
 
     /// The member `users`.
     package static func list(_ json: JSONValue) -> [UserReport] {
         (json["users"]?.elements ?? []).compactMap(UserReport.init)
+    }
+}
+
+/// A call without a response, as operators read it.
+private enum SlowCallText {
+    /// nil: it is no call.
+    static func text(_ call: JSONValue) -> String? {
+        call["kind"]?.string.map { kind in
+            let url = call["url"]?.string.map { " of \($0)" } ?? ""
+            let name = kind.split(separator: "_").joined(separator: " ")
+            return "the \(name) has had no response\(url) for \(call["age_seconds"]?.integer ?? 0) s"
+        }
     }
 }

@@ -61,6 +61,7 @@ package enum UserTable {
                 "the reload of \(ago(reload.at)) ago (\(Timestamp.text(reload.at))) failed, and nothing was changed: \(errors)"
             )
         }
+        lines += report.slowCalls.map { .init(line: $0) }
         for certificate in report.expiringCertificates {
             let seconds = Int(certificate.expiresAt.seconds - now.seconds)
             let end =

@@ -10,14 +10,20 @@ extension AppServicesIdentity: AccountService {
         guard let exchange = AppServicesAccountCall(call, client: Self.client, appID: appID) else {
             return reply(.failure(IdentityError(.callRefused, message: "a text in the call is not UTF-8")))
         }
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline, _ in
+        let progress = watch.begin(call.kind)
+        let end: @Sendable (Result<Secret, IdentityError>) -> Void = { [watch] result in
+            watch.end(progress)
+            reply(result)
+        }
+        begin(progress, fail: { end(.failure($0)) }) { [self] origin, deadline, _ in
             var request = CurlRequest(
                 method: exchange.method, url: origin.text + exchange.path, fields: Self.fields, bearer: token,
                 body: exchange.body, isLogin: true, deadline: deadline)
             request.responseBytesMax = exchange.responseBytesMax
+            progress.wait(for: request.url)
             http.send(request) { [self] outcome in
                 noteLocation(outcome)
-                reply(AppServicesAccountResult.read(outcome, of: call, exchange, token: token, appID: appID))
+                end(AppServicesAccountResult.read(outcome, of: call, exchange, token: token, appID: appID))
             }
         }
     }
@@ -35,16 +41,22 @@ extension AppServicesIdentity: AccountService {
         case .success(let login): prepared = login
         }
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login?link=true"
-        begin(fail: { reply(.failure($0)) }) { [self] origin, deadline, _ in
+        let progress = watch.begin(.link)
+        let end: @Sendable (Result<Grant, IdentityError>) -> Void = { [watch] result in
+            watch.end(progress)
+            reply(result)
+        }
+        begin(progress, fail: { end(.failure($0)) }) { [self] origin, deadline, _ in
             // Only now: the location response has shown the service's clock.
-            if let error = prepared.expiryError(at: clock.time()) { return reply(.failure(error)) }
+            if let error = prepared.expiryError(at: clock.time()) { return end(.failure(error)) }
             let request = CurlRequest(
                 method: .post, url: origin.text + path, fields: Self.fields, bearer: accessToken, body: prepared.body,
                 isLogin: true, deadline: deadline)
+            progress.wait(for: request.url)
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 noteLocation(outcome)
-                reply(
+                end(
                     AppServicesAccountResult.readLink(
                         outcome, secrets: [accessToken] + prepared.secrets, appID: appID))
             }

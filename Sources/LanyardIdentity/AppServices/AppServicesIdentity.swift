@@ -34,6 +34,8 @@ package final class AppServicesIdentity: IdentityService {
     private let limits: CurlLimits
     private let warning: SecretFileWarning
     private let logger: Logger
+    /// Of revocations and calls about accounts.
+    let watch: CallWatch
 
     /// The origin from the location response; nil before it, and again after the origin has proved wrong.
     private nonisolated(unsafe) var origin: ServiceOrigin?
@@ -62,6 +64,7 @@ package final class AppServicesIdentity: IdentityService {
         self.warning = warning
         self.logger = logger
         name = settings.name
+        watch = CallWatch(of: settings.name, on: loop, logger: logger)
         appID = app.appID
         baseURL = app.baseURL
         fingerprint = IdentityFingerprint(of: [
@@ -80,8 +83,11 @@ package final class AppServicesIdentity: IdentityService {
     }
 
     deinit {
-        let http = self.http
-        loop.post { http.stop() }
+        let (http, watch) = (self.http, self.watch)
+        loop.post {
+            http.stop()
+            watch.stop()
+        }
         if ownsLoop { loop.stop() }
     }
 
@@ -115,6 +121,9 @@ package final class AppServicesIdentity: IdentityService {
             }
         }
     }
+
+    /// Revocations and calls about accounts that have had no response for some seconds. From any thread.
+    package var slowCalls: [CallProgress] { watch.slowCalls }
 
     /// Asks for the service's origin, as the first call of a session does. Fails if the service does not know the app.
     package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
@@ -202,11 +211,16 @@ package final class AppServicesIdentity: IdentityService {
 
     /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        let progress = watch.begin(.revocation)
+        let end: @Sendable (Result<Void, IdentityError>) -> Void = { [watch] result in
+            watch.end(progress)
+            reply(result)
+        }
         perform(
             OriginCall(
-                kind: .logout, secrets: [refreshToken],
+                kind: .logout, secrets: [refreshToken], progress: progress,
                 request: { .success(Self.session(.delete, refreshToken, $0, $1)) },
-                fail: { reply(.failure($0)) }, reply: { reply($0.map { _ in }) }))
+                fail: { end(.failure($0)) }, reply: { end($0.map { _ in }) }))
     }
 
     private static func session(

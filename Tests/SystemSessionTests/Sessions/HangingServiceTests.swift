@@ -71,6 +71,63 @@ import Testing
         clock.run()
     }
 
+    @Test(
+        "revocations and calls about accounts are named likewise, with their identity",
+        arguments: [
+            ("revocation", "DELETE", "/session", "/v1/users/alice/logout", ""),
+            (
+                "registration", "POST", "/register", "/v1/identities/demo/email-password/register",
+                #"{"email":"b@example.com","password":"correct-horse"}"#
+            ),
+            ("api_key_call", "GET", "/api_keys", "/v1/users/alice/api-keys", ""),
+            ("profile", "GET", "/profile", "/v1/users/alice/profile", ""),
+        ])
+    func others(_ kind: String, _ method: String, _ end: String, _ call: String, _ body: String) async throws {
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let service = try RawServer { request in
+            let json = [("Content-Type", "application/json")]
+            let target = request.message.target
+            if target.hasSuffix("/location") { return .response(fields: json, body: #"{"hostname":""}"#) }
+            let grant =
+                #"{"access_token":"\#(LoginService.jwt("alice", expiresIn: 1800))","refresh_token":"refresh","user_id":"alice"}"#
+            let response = RawResponse.response(fields: json, body: grant)
+            let hangs = target.hasSuffix(end) && request.message.method == method
+            return hangs ? response.after(isOver, "the test is over") : response
+        }
+        let (folder, clock) = (try TemporaryFolder(), try TestClock())
+        let (lanyard, admin) = try await lanyard(service, folder, under: clock)
+        try await lanyard.untilReady()
+        clock.stop()
+        let caller = Task {
+            try await RawClient.ask(
+                admin, method == "GET" ? "GET" : "POST", call, body: body.isEmpty ? nil : body)
+        }
+        try await eventually("the call has arrived") {
+            service.requests.contains { $0.target.hasSuffix(end) && $0.method == method }
+        }
+        func slow() async throws -> [JSON] {
+            try await RawClient.ask(admin, "GET", "/v1/status").json["slow_calls"].array
+        }
+        #expect(try await slow() == [])
+        try await clock.pass(.seconds(7))
+        let calls = try await slow()
+        #expect(calls.map { $0["kind"].string } == [kind] && calls.map { $0["identity"].string } == ["demo"])
+        #expect(calls.first?["url"].string?.hasSuffix(end) == true, "\(calls)")
+        #expect((6..<30).contains(calls.first?["age_seconds"].int ?? 0), "\(calls)")
+        let line = try await lanyard.process.event("identity.call.slow")
+        #expect(line["call"].string == kind && line["identity"].string == "demo" && line["level"].string == "warning")
+        let table = try await CommandRun(["status", "--admin", "\(admin)"])
+        let words = "identity demo: the \(kind.replacing("_", with: " ")) has had no response of http://"
+        #expect(table.output.contains(words), "\(table.output)")
+        // The time limit of the call ends it.
+        try await clock.pass(.seconds(25))
+        try await eventually("it has ended") { try await slow() == [] }
+        clock.run()
+        isOver.set()
+        _ = await caller.result
+    }
+
     @Test("a call that gets its response in time is named nowhere")
     func quick() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")
