@@ -42,6 +42,31 @@ import Testing
         #expect(lines(#""event":"reload.applied""#) == 1 && lines("path=/json") == 0)
     }
 
+    @Test("the probes of quiet connections apply to connections that begin after the reload, and not to earlier ones")
+    func keepAlive() async throws {
+        func secondsToProbe(_ client: Wire) throws -> Double? {
+            try #require(try KernelSocket.find(local: lanyard.process.data.port, remote: client.localPort))
+                .secondsToProbe
+        }
+        func client() async throws -> Wire {
+            let client = try await Wire.connect(to: lanyard.process.data)
+            try await client.send("GET / HTTP/1.1\r\nHost: \(lanyard.process.data)\r\n\r\n")
+            #expect(try await client.response().status == 200)
+            return client
+        }
+        let first = try await client()
+        #expect((1...30).contains(try secondsToProbe(first) ?? 0))
+        try lanyard.configure("limits: {keepalive_idle: 1h}\nlog: {access: false}")
+        try await lanyard.reload(applies: "limits.keepalive_idle")
+        let second = try await client()
+        #expect((3000...3600).contains(try secondsToProbe(second) ?? 0))
+        #expect((1...30).contains(try secondsToProbe(first) ?? 0))
+        try lanyard.configure("limits: {keepalive_idle: none}\nlog: {access: false}")
+        try await lanyard.reload(applies: "limits.keepalive_idle")
+        #expect(try secondsToProbe(try await client()) == nil)
+        #expect((3000...3600).contains(try secondsToProbe(second) ?? 0))
+    }
+
     @Test("audit lines are written whatever the level of the log is")
     func audit() async throws {
         let admin = AdminClient(endpoint: lanyard.admin)

@@ -70,9 +70,9 @@ extension ConfigurationKeys {
             "limits.keepalive_idle", .value(.duration(probing)), or: ["none"], "30s",
             "A TCP connection of a client or an upstream without a byte; then the kernel probes it. Whole seconds."),
         .init(
-            "limits.keepalive_interval", .value(.duration(probing)), "10s", "Between two probes. Whole seconds."),
+            "limits.keepalive_interval", .value(.duration(probing)), "5s", "Between two probes. Whole seconds."),
         .init(
-            "limits.keepalive_probes_max", .value(.integer(1...100)), "3",
+            "limits.keepalive_probes_max", .value(.integer(1...100)), "5",
             "Probes without a reply; then the peer is gone, and its connection ends."),
         .init(
             "limits.parked_requests_max", .value(.integer(0...1_000_000)), "1024",
