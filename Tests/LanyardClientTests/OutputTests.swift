@@ -138,6 +138,14 @@ import Testing
                 """)
     }
 
+    @Test(
+        "a refused credential: after a repair or a confirmation of the account the login is the next step, and is named"
+    )
+    func refusedCredential() {
+        #expect(ReadinessRemedy.text("credential_refused", user: "bob")?.hasSuffix(": lanyard login bob") == true)
+        #expect(ReceivedProblem.remedy("credential-refused", user: "bob")?.hasSuffix(": lanyard login bob") == true)
+    }
+
     @Test("a problem: its parts, its exit code, and what to do")
     func problem() throws {
         func problem(_ json: String, retryAfter: Int? = nil) -> ReceivedProblem? {

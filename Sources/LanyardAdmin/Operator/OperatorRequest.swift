@@ -48,12 +48,7 @@ struct OperatorTarget {
     /// (http-rules.md 4.4). An address typed into a browser is none.
     func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
         if head.traits.contains(.origin) { return true }
-        guard head.traits.contains(.secFetchSite) else { return false }
-        for index in 0..<table.count where table[index].name == .secFetchSite {
-            let value = table.value(index, in: bytes)
-            if value.equals(lowered: "cross-site") || value.equals(lowered: "same-site") { return true }
-        }
-        return false
+        return head.traits.contains(.secFetchSite) && table.isFromOtherSite(in: bytes)
     }
 }
 

@@ -8,12 +8,14 @@ package enum ReadinessRemedy {
     package static func text(_ reason: String, user: String) -> String? {
         switch reason {
         case "login_required", "logged_out", "outcome_unknown": "lanyard login \(user)"
-        case "credential_refused": "correct the credential of \(user); its file is read again by itself"
+        case "credential_refused":
+            "correct the credential of \(user), whose file is read again by itself; after a repair or a confirmation of the "
+                + "account: lanyard login \(user)"
         case "no_active_user": "lanyard login NAME, or lanyard use NAME for a user that is logged in"
         case "identity_unreachable", "identity_gone", "logging_in": "lanyard status says why the last call failed"
         case "refresh_failing": "the log event session.refresh.failed says why; Lanyard retries until the token ends"
         case "account_in_use": "lanyard users shows which user has the account"
-        case "store_failing": "make room, or mend the folder of store.path; the log says why"
+        case "store_failing": "make room, or mend the folder of store.path; lanyard status says why"
         case "memory_only": "configure store.path, if logins must outlive a restart"
         case "clock_off": "set the clock that is wrong: this machine's or the identity service's"
         case "heartbeat_late": "restart Lanyard; keep its log and report it"

@@ -56,7 +56,8 @@ package struct ReceivedProblem: Equatable, Sendable {
         let wait = retryAfter.map { " in \($0) s" } ?? ""
         return switch name {
         case "credential-refused":
-            "give the right credential; a configured one is in the file that the configuration names"
+            "give the right credential; a configured one is in the file that the configuration names; after a repair or a "
+                + "confirmation of the account: lanyard login \(user)"
         case "no-such-user": "lanyard users lists the users; lanyard login NAME with a credential adds one"
         case "no-such-identity": "name one that the configuration has below identities"
         case "name-in-use": "choose another name, or log that user in again: lanyard login \(user)"
@@ -77,7 +78,7 @@ package struct ReceivedProblem: Equatable, Sendable {
         case "restart-needed": "restart Lanyard, or take these changes back and reload again"
         case "shutting-down": "repeat the command after the restart"
         case "overloaded": "repeat the command\(wait)"
-        case "store-failing": "see the check store of /readyz and the log for the reason"
+        case "store-failing": "lanyard status says why the store cannot be written; then repeat the command"
         case "invalid-value": "correct the value that the message names; --help of the command has the allowed ones"
         case "no-route", "method-not-allowed": "restart Lanyard with the version of this command"
         case "malformed-request", "expectation-failed", "not-implemented", "version-not-supported":

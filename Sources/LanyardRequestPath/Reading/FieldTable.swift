@@ -71,6 +71,15 @@ package final class FieldTable {
         return true
     }
 
+    /// Whether the browser says that a page of another origin has sent the request (Fetch Metadata, `Sec-Fetch-Site`): http-rules.md 4.4.
+    package func isFromOtherSite(in head: Bytes) -> Bool {
+        (0..<count).contains { index in
+            guard self[index].name == .secFetchSite else { return false }
+            let value = value(index, in: head)
+            return value.equals(lowered: "cross-site") || value.equals(lowered: "same-site")
+        }
+    }
+
     /// The name of line `index` in `head`, the head's buffer.
     @inline(__always)
     package func name(_ index: Int, in head: Bytes) -> Bytes {

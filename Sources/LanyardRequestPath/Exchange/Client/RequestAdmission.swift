@@ -158,11 +158,7 @@ package struct RequestAdmission {
             guard rules.allows(origin: table.value(index, in: bytes)) else { return .originNotAllowed }
             allowedByOrigin = true
         }
-        for index in 0..<table.count where table[index].name == .secFetchSite && !allowedByOrigin {
-            let value = table.value(index, in: bytes)
-            if value.equals(lowered: "cross-site") || value.equals(lowered: "same-site") { return .originNotAllowed }
-        }
-        return nil
+        return !allowedByOrigin && table.isFromOtherSite(in: bytes) ? .originNotAllowed : nil
     }
 
     private func maxForwards() -> Int? {
