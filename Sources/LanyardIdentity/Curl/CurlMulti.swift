@@ -32,7 +32,14 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private let loop: EventLoop
     private var trust: CurlTrust
     private let limits: CurlLimits
-    private var multi: UnsafeMutableRawPointer?
+    /// nil: libcurl is not used yet, or no longer.
+    private var handle: CurlMultiHandle?
+    private var multi: UnsafeMutableRawPointer? {
+        switch handle {
+        case .some(let handle): handle.raw
+        case nil: nil
+        }
+    }
     private var sockets: [CInt: CurlSocket] = [:]
     private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
     private var waiting = Queue()
@@ -86,9 +93,10 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             running.values.map { ($0, $0.wasRequestSent) } + (waiting.calls + waiting.logins).map { ($0, false) }
         if let multi {
             for transfer in running.values { curl_multi_remove_handle(multi, transfer.easy) }
-            curl_multi_cleanup(multi)
         }
-        multi = nil
+        // The callbacks of the cleanup find no handle.
+        let former = handle.take()
+        _ = consume former
         (running, waiting, lostSlots) = ([:], Queue(), [])
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
@@ -220,13 +228,14 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     private func open() -> Bool {
         guard multi == nil else { return true }
-        guard Self.initialised == CURLE_OK, let multi = curl_multi_init() else { return false }
+        guard Self.initialised == CURLE_OK, let handle = CurlMultiHandle() else { return false }
+        let multi = handle.raw
         let own = Unmanaged.passUnretained(self).toOpaque()
         lanyard_curl_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, own)
         lanyard_curl_multi_set_pointer(multi, CURLMOPT_TIMERDATA, own)
         lanyard_curl_multi_set_socket_callback(multi, Self.onSocket)
         lanyard_curl_multi_set_timer_callback(multi, Self.onTimer)
-        self.multi = multi
+        self.handle = consume handle
         return true
     }
 

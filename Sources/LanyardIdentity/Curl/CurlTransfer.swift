@@ -5,7 +5,7 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 
-/// One HTTP exchange; owns a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
+/// One HTTP exchange with a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
 ///
 /// A class, because libcurl's callbacks carry its address.
 final class CurlTransfer {
@@ -52,12 +52,11 @@ final class CurlTransfer {
     }
 
     let request: CurlRequest
-    let easy: UnsafeMutableRawPointer
+    private var handle: CurlEasyHandle
+    var easy: UnsafeMutableRawPointer { handle.easy }
     /// The sockets that libcurl watches for this transfer. `CurlMulti` keeps the list.
     var descriptors: Set<CInt> = []
     private var reply: Reply?
-    private var list: UnsafeMutablePointer<curl_slist>?
-    private let errorBuffer: UnsafeMutablePointer<CChar>
     private var body = SecretBuffer(capacity: 4096)
     private var headBytes = 0
     private var headIsComplete = false
@@ -67,7 +66,6 @@ final class CurlTransfer {
     private var isTooLarge = false
     private var stepsLeft = 0
     private var flood: Flood?
-    private let tally: UnsafeMutablePointer<lanyard_tls_tally>
     private var restrictedToLoopback = false
     /// An address to which a connection was refused.
     private var prohibited: ProhibitedAddress?
@@ -78,24 +76,10 @@ final class CurlTransfer {
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
-        guard let tally = lanyard_tls_make_tally() else { return nil }
-        guard let easy = curl_easy_init() else {
-            lanyard_tls_release_tally(tally)
-            return nil
-        }
-        self.tally = tally
+        guard let handle = CurlEasyHandle() else { return nil }
+        self.handle = handle
         self.request = request
         self.reply = reply
-        self.easy = easy
-        errorBuffer = .allocate(capacity: Int(CURL_ERROR_SIZE))
-        errorBuffer.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-    }
-
-    deinit {
-        curl_easy_cleanup(easy)
-        curl_slist_free_all(list)
-        errorBuffer.deallocate()
-        lanyard_tls_release_tally(tally)
     }
 
     /// Replies with the outcome. Later calls do nothing.
@@ -110,7 +94,7 @@ final class CurlTransfer {
         var status = 0
         lanyard_curl_get_long(easy, CURLINFO_RESPONSE_CODE, &status)
         let hasBodyEnd = hasBodyLength || status == 204 || status == 304
-        if tally.pointee.is_exceeded, code != CURLE_OK || !hasBodyEnd { flood = .messages }
+        if handle.tally.pointee.is_exceeded, code != CURLE_OK || !hasBodyEnd { flood = .messages }
         guard isComplete(code) else {
             if let prohibited, !hasAllowedConnection {
                 return .failure(CurlError(kind: .prohibited, wasRequestSent: false, message: prohibited.message))
@@ -224,7 +208,7 @@ final class CurlTransfer {
             && set(CURLOPT_CONNECTTIMEOUT_MS, max(Int(min(total, limits.connectTimeout).nanoseconds / 1_000_000), 1))
             && set(CURLOPT_XFERINFODATA, own: own)
             && lanyard_curl_set_step_callback(easy, Self.onStep) == CURLE_OK
-            && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(errorBuffer))
+            && set(CURLOPT_ERRORBUFFER, own: UnsafeMutableRawPointer(handle.errorBuffer))
             && set(CURLOPT_WRITEDATA, own: own) && set(CURLOPT_HEADERDATA, own: own)
             && lanyard_curl_set_data_callback(easy, CURLOPT_WRITEFUNCTION, Self.onBody) == CURLE_OK
             && lanyard_curl_set_data_callback(easy, CURLOPT_HEADERFUNCTION, Self.onHead) == CURLE_OK
@@ -258,7 +242,7 @@ final class CurlTransfer {
             set(CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2),
             // Each call is a handshake of its own, which verifies the service.
             set(CURLOPT_SSL_SESSIONID_CACHE, 0),
-            set(CURLOPT_SSL_CTX_DATA, own: UnsafeMutableRawPointer(tally)),
+            set(CURLOPT_SSL_CTX_DATA, own: UnsafeMutableRawPointer(handle.tally)),
             lanyard_curl_set_context_callback(easy, Self.onContext) == CURLE_OK
         else { return false }
         if let authorities = trust.tls.authorities {
@@ -307,7 +291,7 @@ final class CurlTransfer {
             line.append(0)
             guard line.withBytes({ append($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }) else { return false }
         }
-        return lanyard_curl_set_list(easy, CURLOPT_HTTPHEADER, list) == CURLE_OK
+        return lanyard_curl_set_list(easy, CURLOPT_HTTPHEADER, handle.list) == CURLE_OK
     }
 
     private var hasContentType: Bool { request.fields.contains { $0.lowercased().hasPrefix("content-type:") } }
@@ -320,8 +304,8 @@ final class CurlTransfer {
     }
 
     private func append(_ line: UnsafePointer<CChar>) -> Bool {
-        guard let grown = curl_slist_append(list, line) else { return false }
-        list = grown
+        guard let grown = curl_slist_append(handle.list, line) else { return false }
+        handle.list = grown
         return true
     }
 
@@ -503,7 +487,7 @@ final class CurlTransfer {
             return "connecting failed: \(Errno.text(of: CInt(error)))"
         case CURLE_OPERATION_TIMEDOUT,
             CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE:
-            let long = String(cString: errorBuffer).filter { ("\u{20}"..."\u{7e}").contains($0) }.prefix(200)
+            let long = String(cString: handle.errorBuffer).filter { ("\u{20}"..."\u{7e}").contains($0) }.prefix(200)
             return long.isEmpty ? short : String(long)
         default: return short
         }

@@ -4,8 +4,9 @@ import LanyardFoundations
 
 /// The authorities whose certificates are trusted. Read once and shared by contexts. Immutable; may cross queues.
 package final class TLSAuthorities: @unchecked Sendable {
-    /// `X509_STORE *`, with one reference.
-    let store: OpaquePointer
+    private let reference: OpenSSLReference<OpenSSLStore>
+    /// `X509_STORE *`.
+    var store: OpaquePointer { reference.raw }
     let certificates: TLSCertificates
     /// A digest of the file: sessions of one set of authorities are not resumed under another one.
     let digest: [UInt8]
@@ -18,7 +19,7 @@ package final class TLSAuthorities: @unchecked Sendable {
         let certificates = try TLSCertificates.read(pem)
         guard let store = X509_STORE_new() else { throw .noMemory }
         self.certificates = certificates
-        self.store = store
+        reference = OpenSSLReference(taking: store)
         digest = [UInt8](unsafeUninitializedCapacity: Int(SHA256_DIGEST_LENGTH)) { room, count in
             SHA256(pem.baseAddress?.assumingMemoryBound(to: UInt8.self), pem.count, room.baseAddress)
             count = Int(SHA256_DIGEST_LENGTH)
@@ -27,8 +28,6 @@ package final class TLSAuthorities: @unchecked Sendable {
         defer { ERR_clear_error() }
         guard certificates.all.allSatisfy({ X509_STORE_add_cert(store, $0) == 1 }) else { throw .noMemory }
     }
-
-    deinit { X509_STORE_free(store) }
 
     /// Where the system's authorities are, the first file that exists: OpenSSL's own place, then those of the distributions.
     /// `SSL_CERT_FILE` has no effect, because the start removes it (`LibraryVariables`).

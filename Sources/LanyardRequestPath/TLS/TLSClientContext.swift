@@ -6,8 +6,8 @@ import LanyardSettings
 ///
 /// Immutable, except for the sessions that it keeps. A changed file makes a new context, which knows none of the sessions of the old one.
 package final class TLSClientContext: Sendable {
-    /// `SSL_CTX *`, with one reference.
-    nonisolated(unsafe) let raw: OpaquePointer
+    private let context: OpenSSLReference<OpenSSLContext>
+    var raw: OpaquePointer { context.raw }
     /// The name for SNI; nil: an address.
     let sentName: String?
     let hasKeyPair: Bool
@@ -35,7 +35,7 @@ package final class TLSClientContext: Sendable {
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
-        self.raw = raw
+        context = OpenSSLReference(taking: raw)
         hasKeyPair = keyPair != nil
         validity = keyPair.map { ($0.chain.validFrom, $0.chain.expiresAt) }
         verifiesCertificates = !skipsVerification
@@ -70,23 +70,20 @@ package final class TLSClientContext: Sendable {
                 return lanyard_tls_named_authorities(ssl) <= TLSClientContext.namedAuthoritiesMax ? 1 : 0
             }, nil)
     }
-
-    deinit { SSL_CTX_free(raw) }
 }
 
-/// A session that a later connection resumes. Corresponds to an `SSL_SESSION *`, with one reference. OpenSSL guards what it changes in it.
+/// A session that a later connection resumes. Corresponds to an `SSL_SESSION *`. OpenSSL guards what it changes in it.
 final class TLSResumption: @unchecked Sendable {
-    let raw: OpaquePointer
+    private let session: OpenSSLReference<OpenSSLSession>
+    var raw: OpaquePointer { session.raw }
     /// Of the full handshake that the session goes back to.
     let verification: TLSVerification
 
     /// Takes over the caller's reference.
     init(taking raw: OpaquePointer, _ verification: TLSVerification) {
-        self.raw = raw
+        session = OpenSSLReference(taking: raw)
         self.verification = verification
     }
-
-    deinit { SSL_SESSION_free(raw) }
 
     /// Sessions of TLS 1.3 are used once (RFC 8446 C.4).
     var isUsedOnce: Bool { SSL_SESSION_get_protocol_version(raw) >= TLS1_3_VERSION }

@@ -93,9 +93,9 @@ package struct TLSFileContents: Sendable {
         guard let certificateFile, let keyFile else { return }
         let pair = try keyPair(certificateFile, keyFile)
         do throws(TLSFileError) {
-            guard let context = lanyard_tls_new_context(0) else { throw .noMemory }
-            defer { SSL_CTX_free(context) }
-            try pair.install(in: context)
+            guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
+            let context = OpenSSLReference<OpenSSLContext>(taking: raw)
+            try pair.install(in: context.raw)
         } catch {
             throw FileError("\(certificateFile) \(error.message)", path: certificateFile)
         }

@@ -3,6 +3,8 @@ import Glibc
 import LanyardFoundations
 
 /// Certificates of one PEM file, in order. Immutable; may cross queues.
+///
+/// It owns them itself, because an array holds no noncopyable values.
 package final class TLSCertificates: @unchecked Sendable {
     /// `X509 *`, each with one reference.
     let all: [OpaquePointer]
@@ -46,8 +48,7 @@ package final class TLSCertificates: @unchecked Sendable {
 /// A chain and the private key of its first certificate. Immutable; may cross queues.
 package final class TLSKeyPair: @unchecked Sendable {
     package let chain: TLSCertificates
-    /// `EVP_PKEY *`, with one reference.
-    let key: OpaquePointer
+    private let key: OpenSSLReference<OpenSSLKey>
 
     /// Reads two files' contents, which may be the same file.
     ///
@@ -57,18 +58,15 @@ package final class TLSKeyPair: @unchecked Sendable {
     ) throws(PairError) {
         let chain: TLSCertificates
         do { chain = try TLSCertificates.read(pem) } catch { throw .chain(error) }
-        let key: OpaquePointer
-        do { key = try Self.readKey(keyPEM) } catch { throw .key(error) }
         self.chain = chain
-        self.key = key
-        if X509_check_private_key(chain.all[0], key) != 1 {
-            let isLater = chain.all.dropFirst().contains { X509_check_private_key($0, key) == 1 }
+        do { key = try Self.readKey(keyPEM) } catch { throw .key(error) }
+        let raw = key.raw
+        if X509_check_private_key(chain.all[0], raw) != 1 {
+            let isLater = chain.all.dropFirst().contains { X509_check_private_key($0, raw) == 1 }
             ERR_clear_error()
             throw isLater ? .chain(.leafNotFirst) : .key(.keyMismatch)
         }
     }
-
-    deinit { EVP_PKEY_free(key) }
 
     /// Which of the two files is at fault. A type of its own, because the caller knows the path of each.
     package enum PairError: Error, Equatable, Sendable {
@@ -76,7 +74,7 @@ package final class TLSKeyPair: @unchecked Sendable {
         case key(TLSFileError)
     }
 
-    private static func readKey(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) -> OpaquePointer {
+    private static func readKey(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) -> OpenSSLReference<OpenSSLKey> {
         let blocks = try PEMBlocks(pem)
         if let key = blocks.takeKey() { return key }
         throw blocks.hasLockedKey ? .passwordProtected : .noKey
@@ -85,7 +83,7 @@ package final class TLSKeyPair: @unchecked Sendable {
     /// Makes a context use the pair.
     func install(in context: OpaquePointer) throws(TLSFileError) {
         defer { ERR_clear_error() }
-        guard SSL_CTX_use_certificate(context, chain.all[0]) == 1, SSL_CTX_use_PrivateKey(context, key) == 1,
+        guard SSL_CTX_use_certificate(context, chain.all[0]) == 1, SSL_CTX_use_PrivateKey(context, key.raw) == 1,
             chain.all.dropFirst().allSatisfy({ lanyard_tls_add_chain(context, $0) == 1 })
         else { throw .tooWeak }
     }
@@ -94,7 +92,7 @@ package final class TLSKeyPair: @unchecked Sendable {
 /// The blocks of a PEM file.
 private final class PEMBlocks {
     let certificates: TLSCertificates
-    private var key: OpaquePointer?
+    private var key: OpenSSLReference<OpenSSLKey>?
     let hasLockedKey: Bool
 
     init(_ pem: UnsafeRawBufferPointer) throws(TLSFileError) {
@@ -102,7 +100,7 @@ private final class PEMBlocks {
         guard let text = BIO_new_mem_buf(start, CInt(clamping: pem.count)) else { throw .noMemory }
         defer { BIO_free(text) }
         var found: [OpaquePointer] = []
-        var key: OpaquePointer?
+        var key: OpenSSLReference<OpenSSLKey>?
         var (hasLockedKey, isDamaged, isAtEnd) = (false, false, false)
         while !isAtEnd {
             var certificate: OpaquePointer?
@@ -110,7 +108,9 @@ private final class PEMBlocks {
             switch lanyard_pem_next(text, &certificate, &next) {
             case CInt(LANYARD_PEM_CERTIFICATE): found.append(certificate!)
             case CInt(LANYARD_PEM_KEY):
-                if key == nil { key = next } else { EVP_PKEY_free(next) }
+                // The first one counts.
+                let found = OpenSSLReference<OpenSSLKey>(taking: next!)
+                if key == nil { key = consume found }
             case CInt(LANYARD_PEM_LOCKED_KEY): hasLockedKey = true
             case CInt(LANYARD_PEM_OTHER): continue
             case CInt(LANYARD_PEM_END): isAtEnd = true
@@ -123,11 +123,6 @@ private final class PEMBlocks {
         if isDamaged { throw .damaged }
     }
 
-    /// The first key. The caller frees it.
-    func takeKey() -> OpaquePointer? {
-        defer { key = nil }
-        return key
-    }
-
-    deinit { EVP_PKEY_free(key) }
+    /// The first key, once.
+    func takeKey() -> OpenSSLReference<OpenSSLKey>? { key.take() }
 }

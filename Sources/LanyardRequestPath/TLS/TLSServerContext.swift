@@ -6,8 +6,8 @@ import LanyardSettings
 ///
 /// Immutable. A changed file makes a new context. Connections keep the one that they began with.
 package final class TLSServerContext: Sendable {
-    /// `SSL_CTX *`, with one reference.
-    nonisolated(unsafe) let raw: OpaquePointer
+    private let context: OpenSSLReference<OpenSSLContext>
+    var raw: OpaquePointer { context.raw }
     let clientNames: TLSClientNames
     let tickets: TLSTicketKeys
     let demandsCertificates: Bool
@@ -35,7 +35,7 @@ package final class TLSServerContext: Sendable {
         wallClock: @escaping @Sendable () -> WallTime = { .now }
     ) throws(TLSFileError) {
         guard let raw = lanyard_tls_new_context(1) else { throw .noMemory }
-        self.raw = raw
+        context = OpenSSLReference(taking: raw)
         self.clientNames = clientNames ?? TLSClientNames([])!
         self.tickets = tickets
         self.clock = clock
@@ -78,8 +78,6 @@ package final class TLSServerContext: Sendable {
                 return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW
             }, nil)
     }
-
-    deinit { SSL_CTX_free(raw) }
 
     /// Whether each client that the other context has admitted would be admitted by this one: no authority is removed and no name.
     func admitsClients(of other: TLSServerContext) -> Bool {

@@ -42,8 +42,9 @@ package final class TLSSession {
     /// MiB that has come.
     private static let repliesMax = 4
 
-    let ssl: OpaquePointer
-    private let socket: UnsafeMutablePointer<lanyard_tls_socket>
+    private let handle: TLSHandle
+    var ssl: OpaquePointer { handle.ssl }
+    private var socket: UnsafeMutablePointer<lanyard_tls_socket> { handle.socket }
     private let workspace: TLSWorkspace
     private let role: Role
 
@@ -109,17 +110,10 @@ package final class TLSSession {
     private init(
         _ descriptor: CInt, _ context: OpaquePointer, _ role: Role, _ workspace: TLSWorkspace
     ) throws(TLSError) {
-        let socket = UnsafeMutablePointer<lanyard_tls_socket>.allocate(capacity: 1)
-        socket.initialize(to: lanyard_tls_socket())
-        socket.pointee.output = workspace.output
-        socket.pointee.descriptor = descriptor
-        socket.pointee.may_read = true
-        guard let ssl = lanyard_tls_new(context, socket) else {
-            socket.deallocate()
+        guard let handle = TLSHandle(of: context, on: descriptor, output: workspace.output) else {
             throw .protocolViolation(ERR_peek_last_error())
         }
-        self.ssl = ssl
-        self.socket = socket
+        self.handle = handle
         self.workspace = workspace
         self.role = role
         SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
@@ -130,8 +124,8 @@ package final class TLSSession {
         workspace.end(self)
         // Without this a connection that ends without a close_notify would take its session along, although it can be resumed.
         if isEstablished, failure == nil { SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN) }
-        SSL_free(ssl)
-        socket.deallocate()
+        // The handle goes after this. No callback may find a session that is gone.
+        SSL_set_ex_data(ssl, 0, nil)
     }
 
     // MARK: Facts
