@@ -198,9 +198,14 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     /// Returns a function that runs `last` when it was called once for each shard.
     private func countdown(then last: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
-        let left = SharedLimit(.max)
-        for _ in shards { _ = left.acquire() }
-        return { if left.release() == 0 { last() } }
+        let left = Guarded(shards.count)
+        return {
+            let isLast = left.withLock { left in
+                left -= 1
+                return left == 0
+            }
+            if isLast { last() }
+        }
     }
 
     /// Closes all connections and stops the loops.

@@ -19,7 +19,7 @@ final class AdminServer: Sendable {
     let log = AuditLog()
     let endpoint: RawEndpoint
     let verbosity = LogVerbosity(.info)
-    private let stops = SharedLimit(.max)
+    private let stops = Counter()
     private let loop: EventLoop
     private let listener: AdminListener
     private let folder: TemporaryFolder
@@ -58,7 +58,7 @@ final class AdminServer: Sendable {
             control: ProcessControl(
                 stop: {
                     onStop()
-                    _ = stops.acquire()
+                    stops.add()
                 }, reload: { reply in reply(reloads) }, verbosity: verbosity),
             limits: limits,
             log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
@@ -77,7 +77,7 @@ final class AdminServer: Sendable {
         loop.stop()
     }
 
-    var stopCount: Int { stops.count }
+    var stopCount: Int { stops.value }
 
     func pass(_ duration: Duration) { loop.pass(duration) }
 

@@ -17,6 +17,18 @@ package final class Counter: Sendable {
     package var value: Int { number.load(ordering: .relaxed) }
 }
 
+/// Counts one in a gauge for as long as it lives. Belongs to the counter's queue.
+package struct Presence: ~Copyable {
+    private let counter: Counter
+
+    package init(in counter: Counter) {
+        self.counter = counter
+        counter.add()
+    }
+
+    deinit { counter.add(-1) }
+}
+
 /// Durations in buckets: one queue observes, any thread reads.
 package final class Histogram: Sendable {
     /// In seconds: for calls and requests between a millisecond and half a minute.

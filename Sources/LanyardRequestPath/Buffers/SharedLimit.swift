@@ -2,8 +2,8 @@ import Synchronization
 
 /// A number that all shards share and that may not grow beyond a limit: connections, parked requests.
 ///
-/// Its operations are sequentially consistent. A waiter that is counted and then finds no room is seen by code that
-/// makes room afterwards and then checks for waiters (the upstream pools).
+/// What counts holds a `Permit`. Its operations are sequentially consistent. A waiter that is counted and then finds no
+/// room is seen by code that makes room afterwards and then checks for waiters (the upstream pools).
 package final class SharedLimit: Sendable {
     private let taken = Atomic<Int>(0)
     private let countMax: Atomic<Int>
@@ -14,25 +14,37 @@ package final class SharedLimit: Sendable {
     package func setMax(_ countMax: Int) { self.countMax.store(countMax, ordering: .relaxed) }
 
     /// Takes one if there is room. It fails only while others hold all: a failed attempt takes nothing, not even briefly.
-    package func acquire() -> Bool {
+    package func acquire() -> Permit? {
         let countMax = countMax.load(ordering: .relaxed)
         var seen = taken.load(ordering: .sequentiallyConsistent)
         while seen < countMax {
             let (isTaken, actual) = taken.weakCompareExchange(
                 expected: seen, desired: seen + 1, ordering: .sequentiallyConsistent)
-            if isTaken { return true }
+            if isTaken { return Permit(of: self) }
             seen = actual
         }
-        return false
+        return nil
     }
 
-    /// Returns how many are still taken.
-    @discardableResult
-    package func release() -> Int { taken.subtract(1, ordering: .sequentiallyConsistent).newValue }
+    /// Only a permit gives back, when it goes.
+    fileprivate func release() { taken.subtract(1, ordering: .sequentiallyConsistent) }
 
     /// More are taken than a limit that was lowered admits: giving back one makes no room.
     package var isExceeded: Bool { count > countMax.load(ordering: .relaxed) }
 
     /// How many are taken now.
     package var count: Int { taken.load(ordering: .sequentiallyConsistent) }
+}
+
+/// One of a `SharedLimit`. What it admits holds it: a connection, a request that waits. It is given back when the permit
+/// goes, so it cannot be given back twice or never.
+///
+/// A struct with a reference to its limit, which costs no memory of its own.
+package struct Permit: ~Copyable, Sendable {
+    private let limit: SharedLimit
+
+    /// One is taken already.
+    fileprivate init(of limit: SharedLimit) { self.limit = limit }
+
+    deinit { limit.release() }
 }

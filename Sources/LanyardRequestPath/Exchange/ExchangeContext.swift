@@ -71,22 +71,45 @@ final class PeerConnectionLimit: Sendable {
 
     var isLimited: Bool { connectionsMax.load(ordering: .relaxed) != .max }
 
-    /// Counts a connection of the peer. False if the peer is at its limit.
-    func acquire(_ host: String) -> Bool {
+    /// Counts a connection of the peer. nil: the peer is at its limit.
+    func acquire(_ host: String) -> PeerPermit? {
         let connectionsMax = connectionsMax.load(ordering: .relaxed)
-        return counts.withLock { counts in
+        let isCounted = counts.withLock { counts in
             guard counts[host, default: 0] < connectionsMax else { return false }
             counts[host, default: 0] += 1
             return true
         }
+        return isCounted ? PeerPermit(host, of: self) : nil
     }
 
-    func release(_ host: String) {
+    /// Only a permit gives back, when it goes.
+    fileprivate func release(_ host: String) {
         counts.withLock { counts in
             let left = counts[host, default: 1] - 1
             counts[host] = left > 0 ? left : nil
         }
     }
+}
+
+/// One connection of a peer, held by that connection. It is given back when the permit goes.
+struct PeerPermit: ~Copyable, Sendable {
+    private let host: String
+    private let limit: PeerConnectionLimit
+
+    /// The connection is counted already.
+    fileprivate init(_ host: String, of limit: PeerConnectionLimit) { (self.host, self.limit) = (host, limit) }
+
+    deinit { limit.release(host) }
+}
+
+/// The limit that a client's connection counts against.
+enum ConnectionSlot: ~Copyable {
+    /// `connections_max`, and `connections_per_peer_max` of the peer if it is set.
+    case client(Permit, PeerPermit?)
+    /// The connection is refused with a response and a lingering close; these are limited in number.
+    case rejection(Permit)
+    /// The connection is refused and closed at once.
+    case none
 }
 
 /// Counts the sources of new clients: shards that accept, and clients that are handed from one shard to another.

@@ -35,10 +35,10 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
         deferSteps()
     }
 
-    /// The client's handshake is over, or the client is closed.
-    func remove(_ client: ClientConnection) {
+    /// Only a permit calls this, when it goes.
+    fileprivate func end(_ client: ObjectIdentifier) {
         loop.assertIsCurrent()
-        if let place = inProgress.firstIndex(where: { $0 === client }) { inProgress.remove(at: place) }
+        if let place = inProgress.firstIndex(where: { ObjectIdentifier($0) == client }) { inProgress.remove(at: place) }
     }
 
     /// Handshakes that go on and handshakes that begin have their turns alternately. In one queue, each of thousands of clients would begin
@@ -69,6 +69,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
         guard client.phase == .handshake else { return client }
         if inProgress.count >= sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
         inProgress.append(client)
+        client.handshakePermit = HandshakePermit(of: client, in: self)
         return client
     }
 
@@ -77,6 +78,19 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
         isDeferred = true
         loop.resumeLater(self)
     }
+}
+
+/// One of a shard's handshakes in progress, held by its client until the handshake or the connection has ended.
+struct HandshakePermit: ~Copyable {
+    private let client: ObjectIdentifier
+    private let queue: HandshakeQueue
+
+    /// The queue has listed the client.
+    fileprivate init(of client: ClientConnection, in queue: HandshakeQueue) {
+        (self.client, self.queue) = (ObjectIdentifier(client), queue)
+    }
+
+    deinit { queue.end(client) }
 }
 
 /// Clients in the order in which they have their turn.

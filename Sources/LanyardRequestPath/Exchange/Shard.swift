@@ -115,7 +115,7 @@ package final class Shard: @unchecked Sendable {
         // Refused peers share the slots of refused clients, so that they cannot take those of others.
         let rules = served.configuration.rules[listener]
         let isPeer = isTCP || rules.callers.admits(socket.raw)
-        guard let slot = isPeer ? slot(for: socket.raw, isTCP: isTCP, others: others) : rejectionSlot else {
+        guard let slot = isPeer ? slot(for: socket.raw, isTCP: isTCP, others: others) : rejectionSlot() else {
             let next = others.indices.min { others[$0].longestWait < others[$1].longestWait } ?? others.startIndex
             let rest = others[..<next] + others[(next + 1)...]
             return others[next].handOver(socket, listener: listener, isTCP: isTCP, others: rest)
@@ -127,51 +127,41 @@ package final class Shard: @unchecked Sendable {
             load.add()
             if !isPeer {
                 client.rejectPeer()
-            } else if case .slot = slot {
+            } else if client.isAdmitted {
                 client.begin()
             } else {
                 client.rejectOverloaded()
             }
         } catch {
-            release(slot)
             log.warning(
                 "a client's connection cannot be watched", metadata: ["event": "client.failed", "reason": "\(error)"])
         }
     }
 
     /// nil: no client waits here, or a client of another shard has waited longer; other shards can still be asked.
-    private func slot(for raw: CInt, isTCP: Bool, others: ArraySlice<Shard>) -> ClientConnection.ConnectionSlot? {
-        var peer: String?
+    private func slot(for raw: CInt, isTCP: Bool, others: ArraySlice<Shard>) -> ConnectionSlot? {
+        var peer: PeerPermit?
         let peers = context.peers
         if peers.isLimited, isTCP, let address = SocketAddress(filledBy: { getpeername(raw, $0, $1) == 0 }) {
-            guard peers.acquire(address.host) else { return rejectionSlot }
-            peer = address.host
+            guard let permit = peers.acquire(address.host) else { return rejectionSlot() }
+            peer = consume permit
         }
-        if context.connections.acquire() { return .slot(peer) }
+        if let permit = context.connections.acquire() { return .client(permit, peer) }
         let isLongestHere = others.allSatisfy { longestWait <= $0.longestWait }
-        if isLongestHere, !context.connections.isExceeded, closeLongestWaiting(), context.connections.acquire() {
-            return .slot(peer)
+        if isLongestHere, !context.connections.isExceeded, closeLongestWaiting(),
+            let permit = context.connections.acquire()
+        {
+            return .client(permit, peer)
         }
-        if let peer { peers.release(peer) }
-        return others.isEmpty ? rejectionSlot : nil
+        return others.isEmpty ? rejectionSlot() : nil
     }
 
     /// Since when the client waits that has waited longest here; `.never` if none waits. From any thread; another shard
     /// may read a value that is about to change.
     private var longestWait: Instant { Instant(nanoseconds: waitingSince.load(ordering: .relaxed)) }
 
-    private var rejectionSlot: ClientConnection.ConnectionSlot {
-        context.rejectionSlots.acquire() ? .rejectionSlot : .none
-    }
-
-    private func release(_ slot: ClientConnection.ConnectionSlot) {
-        switch slot {
-        case .slot(let peer):
-            context.connections.release()
-            if let peer { context.peers.release(peer) }
-        case .rejectionSlot: context.rejectionSlots.release()
-        case .none: break
-        }
+    private func rejectionSlot() -> ConnectionSlot {
+        if let permit = context.rejectionSlots.acquire() { .rejection(permit) } else { .none }
     }
 
     /// Clients adopted and on their way. From any thread. Without those on their way a slow shard would get far too
@@ -197,7 +187,7 @@ package final class Shard: @unchecked Sendable {
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
         if client.isAdmissionEnding { admissionEnds.remove(client) }
-        release(client.slot)
+        client.releaseSlot()
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 

@@ -41,14 +41,11 @@ package final class IdleConnections: @unchecked Sendable {
 
     // MARK: Events from the pools
 
-    /// A connection is being opened. Idle ones may be closed for it.
-    func opening() {
-        open += 1
-        enforceLimit()
-    }
+    /// A connection is being opened, and its slot is counted. Idle ones may be closed for it.
+    func makeRoom() { enforceLimit() }
 
-    /// A connection was closed, or could not be opened.
-    func closed() { open -= 1 }
+    /// Only a slot calls this, when it begins and when it goes.
+    fileprivate func count(_ change: Int) { open += change }
 
     /// Adds a connection that has become idle. An older one, or this one, may be closed.
     func add(_ connection: UpstreamConnection) {
@@ -84,6 +81,22 @@ package final class IdleConnections: @unchecked Sendable {
         oldest.evict()
         return true
     }
+}
+
+/// The slot of one connection to an upstream, from the beginning of its opening to its close: one of the upstream's
+/// `connections_max` and one of the shard's connections. The request that acquires the connection holds it, then the
+/// connection does. Belongs to the shard's queue.
+struct UpstreamSlot: ~Copyable {
+    private let permit: Permit
+    private let shardConnections: IdleConnections
+
+    init(_ permit: consuming Permit, in shardConnections: IdleConnections) {
+        self.permit = permit
+        self.shardConnections = shardConnections
+        shardConnections.count(1)
+    }
+
+    deinit { shardConnections.count(-1) }
 }
 
 /// Idle connections in the order in which they became idle, as an intrusive list. Adding one and removing any one costs

@@ -24,6 +24,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// (http-rules.md 16.5).
     package fileprivate(set) var isReused = false
     private(set) var isOpen = true
+    /// nil: the connection is closed.
+    private var slot: UpstreamSlot?
+    /// Among the pool's open connections; nil: the connection is closed.
+    private var presence: Presence?
     /// Seconds for which the upstream keeps an idle connection, or -1.
     package var keepAliveSeconds = -1
 
@@ -44,9 +48,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     let account: AccountNumber
 
     init(
-        taking stream: consuming ByteStream, trustEpoch: Int, for user: UserIndex, _ account: AccountNumber,
-        loop: EventLoop, pool: UpstreamPool
+        taking stream: consuming ByteStream, slot: consuming UpstreamSlot, trustEpoch: Int, for user: UserIndex,
+        _ account: AccountNumber, loop: EventLoop, pool: UpstreamPool
     ) throws(SystemError) {
+        self.slot = consume slot
         self.user = user
         self.account = account
         self.stream = stream
@@ -57,6 +62,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         super.init()
         deadline.owner = self
         try self.stream.watch(on: loop, by: self)
+        presence = Presence(in: pool.open)
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
@@ -101,12 +107,16 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     }
 
     /// Closes it. Later calls do nothing.
-    func close() {
+    ///
+    /// - Returns: the slot, which may serve another connection; nil: it was closed before.
+    func close() -> UpstreamSlot? {
         loop.assertIsCurrent()
-        guard isOpen else { return }
+        guard isOpen else { return nil }
         isOpen = false
         owner = nil
+        presence = nil
         loop.drop(deadline)
         stream.close(on: loop)
+        return slot.take()
     }
 }

@@ -18,10 +18,12 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         fileprivate var deadlineAt = Instant.never
         /// The end of `timeouts.connect_all`, from the first attempt on; nil: none was made.
         fileprivate var connectDeadlineAt: Instant?
-        /// It waits for a slot and is counted as a waiter of its upstream.
-        fileprivate var isWaiting = false
-        /// It counts as one of the process's parked requests.
-        fileprivate var isParked = false
+        /// Among the waiters of its upstream; nil: it waits for no slot.
+        fileprivate var wait: Permit?
+        /// Among the process's parked requests. Only while it waits.
+        fileprivate var parked: Permit?
+        /// Of the connection that is opened for it; nil: it waits, or it has ended.
+        fileprivate var slot: UpstreamSlot?
         /// How often descriptors were released for it.
         private var releases = 0
 
@@ -29,6 +31,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
             self.user = user
             self.account = account
             self.completion = completion
+        }
+
+        fileprivate var isWaiting: Bool { wait != nil }
+
+        /// It no longer waits for a slot.
+        fileprivate func endWait() {
+            wait = nil
+            parked = nil
         }
 
         /// Whether descriptors may be released once more: released ones may have been used by others.
@@ -59,6 +69,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     var idleOfUsers: [IdleList] = []
     private var waiters: [Acquisition] = []
     private var scheduler = SlotScheduler()
+    /// For the first waiter, between two actions of the scheduler.
+    private var takenPermit: Permit?
+    /// Of a closed idle connection, between two actions of the scheduler.
+    private var closedSlot: UpstreamSlot?
     /// The scheduler's actions are being performed in a caller: events are only recorded meanwhile.
     private var isScheduling = false
     /// `resume` continues the run.
@@ -109,13 +123,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ) -> Acquisition? {
         loop.assertIsCurrent()
         let request = Acquisition(user, account, completion)
-        if let old {
-            old.close()
-            open.add(-1)
-            idleOfShard.closed()
-            resolveAndConnect(request)
-        } else if waiters.isEmpty, target.connections.acquire() {
-            resolveAndConnect(request)
+        if let slot = old?.close() {
+            resolveAndConnect(request, slot)
+        } else if waiters.isEmpty, let permit = target.connections.acquire() {
+            resolveAndConnect(request, UpstreamSlot(permit, in: idleOfShard))
         } else {
             wait(request)
         }
@@ -129,11 +140,12 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         request.completion = nil
         if request.isWaiting {
             waiters.removeAll { $0 === request }
-            leaveQueue(request)
+            request.endWait()
         } else {
             request.connector?.cancel()
             resolving.removeAll { $0 === request }
-            freeSlot()
+            request.slot = nil
+            schedule(.freed)
         }
     }
 
@@ -177,9 +189,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
         guard connection.isOpen else { return }
-        connection.close()
-        open.add(-1)
-        freeSlot()
+        _ = connection.close()
+        schedule(.freed)
     }
 
     /// A reload has replaced the pool. The requests that began before are served by it to their end.
@@ -207,38 +218,19 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Adds the request to the queue. It may have left the queue with a slot when this returns.
     private func wait(_ request: Acquisition) {
-        request.isWaiting = true
+        request.wait = target.waiting.acquire()
         request.deadlineAt = loop.now + target.settings.timeouts.connect
-        target.waiting.add(1, ordering: .sequentiallyConsistent)
         waiters.append(request)
         schedule(.serve)
         guard request.isWaiting else { return }
-        if parked.acquire() {
-            request.isParked = true
+        if let permit = parked.acquire() {
+            request.parked = consume permit
             counters.waits.add()
             return armDeadline()
         }
         waiters.removeAll { $0 === request }
-        leaveQueue(request)
+        request.endWait()
         reply(request, .failure(.connectionLimit))
-    }
-
-    private func leaveQueue(_ request: Acquisition) {
-        request.isWaiting = false
-        target.waiting.subtract(1, ordering: .sequentiallyConsistent)
-        guard request.isParked else { return }
-        request.isParked = false
-        parked.release()
-    }
-
-    private func releaseSlot() {
-        target.connections.release()
-        idleOfShard.closed()
-    }
-
-    private func freeSlot() {
-        releaseSlot()
-        schedule(.freed)
     }
 
     /// Performs the scheduler's actions. A connection attempt may fail before it returns and free its slot, and an
@@ -282,20 +274,22 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         case .handOver:
             guard let connection = takeIdle(for: waiters[0].user, waiters[0].account) else { return false }
             let first = waiters.removeFirst()
-            leaveQueue(first)
+            first.endWait()
             reply(first, .success(connection))
-        case .takeSlot: return target.connections.acquire()
+        case .takeSlot:
+            takenPermit = target.connections.acquire()
+            return takenPermit != nil
         case .serveFirst:
+            guard let permit = takenPermit.take() else { return false }
             let first = waiters.removeFirst()
-            leaveQueue(first)
-            resolveAndConnect(first)
+            first.endWait()
+            resolveAndConnect(first, UpstreamSlot(permit, in: idleOfShard))
         case .closeIdle:
             let connection = idle.oldest!
             removeIdle(connection)
-            connection.close()
-            open.add(-1)
-        case .freeSlot: releaseSlot()
-        case .checkWaiting, .checkDemand: return target.waiting.load(ordering: .sequentiallyConsistent) > 0
+            closedSlot = connection.close()
+        case .freeSlot: closedSlot = nil
+        case .checkWaiting, .checkDemand: return target.waiting.count > 0
         case .notifyWaiters: target.notifyOtherPools(than: self) { $0.schedule(.serve) }
         case .notifyIdle: target.notifyOtherPools(than: self, where: { $0.idleCount > 0 }) { $0.schedule(.shed) }
         }
@@ -308,7 +302,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         if !waiters.isEmpty { schedule(.serve) }
         while let first = waiters.first, first.deadlineAt <= loop.now {
             waiters.removeFirst()
-            leaveQueue(first)
+            first.endWait()
             reply(first, .failure(.connectionLimit))
         }
         while let first = resolving.first, first.deadlineAt <= loop.now {
@@ -326,9 +320,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     // MARK: Connecting
 
-    /// A slot is taken. From here each exit either keeps it for a connection or frees it.
-    private func resolveAndConnect(_ request: Acquisition) {
-        idleOfShard.opening()
+    private func resolveAndConnect(_ request: Acquisition, _ slot: consuming UpstreamSlot) {
+        request.slot = consume slot
+        idleOfShard.makeRoom()
         let lookup = target.addresses(at: loop.now) { [self] result in
             // The waiting requests may have been cancelled meanwhile.
             loop.post { [self] in resolved(result) }
@@ -396,11 +390,11 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func adopt(_ connected: ConnectedStream, for request: Acquisition) {
+        guard let slot = request.slot.take() else { return connected.stream.close(on: loop) }
         do {
             let connection = try UpstreamConnection(
-                taking: connected.release(on: loop), trustEpoch: connected.trustEpoch, for: request.user,
+                taking: connected.release(on: loop), slot: slot, trustEpoch: connected.trustEpoch, for: request.user,
                 request.account, loop: loop, pool: self)
-            open.add()
             if target.hasName, refreshDeadline.instant == .never { refreshAddresses() }
             reply(request, .success(connection))
         } catch {
@@ -409,7 +403,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     private func fail(_ request: Acquisition, _ failure: UpstreamError) {
-        freeSlot()
+        request.slot = nil
+        schedule(.freed)
         reply(request, .failure(failure))
     }
 

@@ -26,7 +26,7 @@ package final class UpstreamTarget: Sendable {
     let connections: SharedLimit
     /// Requests of all shards that wait for a connection of this upstream. Sequentially consistent, as `SlotScheduler`
     /// requires.
-    let waiting = Atomic<Int>(0)
+    let waiting = SharedLimit(.max)
     /// Grows when the name's addresses change: a connection with an older number must be checked. 0 if there is no
     /// name.
     let epoch = Atomic<Int>(0)

@@ -181,7 +181,7 @@ extension ClientConnection {
             return close()
         }
         refuse(problem)
-        if case .none = slot { close() }
+        if isOverRejectionLimit { close() }
     }
 
     // MARK: End of the connection

@@ -36,14 +36,14 @@ extension ClientConnection {
     private func handshakeCompleted() {
         shard.counters.handshake(stream.isResumed ? .resumed : .completed)
         isNamedClient = stream.isClientAllowed
-        shard.handshakes.remove(self)
+        handshakePermit = nil
         phase = .waiting
         if shard.isDraining { setInbound(currentIdleTimeout) }
         pump()
     }
 
     func handshakeFailed(_ error: TLSError) {
-        shard.handshakes.remove(self)
+        handshakePermit = nil
         shard.counters.handshake(.init(error))
         // The response to plain HTTP leaves a line of its own.
         if error != .plainHTTP { logHandshakeFailure(error) }

@@ -34,8 +34,8 @@ extension ClientConnection {
 
     /// Parks the request until the token cache receives a publication for the user. False if too many are parked.
     func waitForToken(of user: UserIndex) -> Bool {
-        guard shard.context.parked.acquire() else { return false }
-        upstream.park()
+        guard let permit = shard.context.parked.acquire() else { return false }
+        upstream.park(permit)
         setOutbound(served.configuration.tokenWaitMax)
         shard.tokens.park(self, for: user)
         return true
@@ -43,9 +43,7 @@ extension ClientConnection {
 
     /// Ends the parking of the request. The token cache removes its waiters itself when it receives a publication.
     func unpark() {
-        guard upstream.unpark() else { return }
-        shard.context.parked.release()
-        clearOutbound()
+        if upstream.unpark() { clearOutbound() }
     }
 
     /// The request does not wait for a token any more.

@@ -42,22 +42,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case closed
     }
 
-    /// The limit that a connection counts against.
-    enum ConnectionSlot {
-        /// `connections_max`, and `connections_per_peer_max` of the peer if it is set.
-        case slot(String?)
-        /// The connection is refused with a 503 and a lingering close; these are limited in number.
-        case rejectionSlot
-        /// The connection is refused and closed at once.
-        case none
-    }
-
     let shard: Shard
     /// What the current request began with.
     private(set) var served: ShardRoutes
     /// Of the connection's listener, as the current request began with them.
     private(set) var rules: ListenerRules
-    let slot: ConnectionSlot
+    /// Until the connection is closed.
+    private var slot: ConnectionSlot
     var stream: ByteStream
     var phase: Phase {
         didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
@@ -66,6 +57,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var waitingLinks = WaitingClients.Links()
     /// Reading from the client or the upstream is paused until memory is free.
     var isPaused = false
+    /// The client's TLS handshake is in progress.
+    var handshakePermit: HandshakePermit?
     /// The client waits for its turn in `Shard.handshakes`.
     var isQueuedForHandshake = false
     /// The client's certificate has one of the listener's `client_names`, or the listener has none.
@@ -96,7 +89,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var tunnel: TunnelRelay?
 
     init(
-        taking socket: consuming OwnedDescriptor, shard: Shard, listener: Int, slot: ConnectionSlot
+        taking socket: consuming OwnedDescriptor, shard: Shard, listener: Int, slot: consuming ConnectionSlot
     ) throws(SystemError) {
         stream = ByteStream(taking: socket, budget: shard.context.buffers)
         self.shard = shard
@@ -111,6 +104,27 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         outboundDeadline.owner = self
         try stream.watch(on: shard.loop, by: self)
     }
+
+    /// The connection counts as a client's. Else it is refused.
+    var isAdmitted: Bool {
+        switch slot {
+        case .client: true
+        case .rejection: false
+        case .none: false
+        }
+    }
+
+    /// The connection is refused and closed at once.
+    var isOverRejectionLimit: Bool {
+        switch slot {
+        case .none: true
+        case .rejection: false
+        case .client: false
+        }
+    }
+
+    /// The shard does not count the connection any more. What still refers to it keeps no slot.
+    func releaseSlot() { slot = .none }
 
     /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
@@ -359,7 +373,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Closes the connection. Later calls do nothing.
     func close() {
         guard phase != .closed else { return }
-        if phase == .handshake { shard.handshakes.remove(self) }
+        handshakePermit = nil
         phase = .closed
         shard.loop.drop(inboundDeadline)
         shard.loop.drop(outboundDeadline)

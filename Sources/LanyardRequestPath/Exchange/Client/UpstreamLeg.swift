@@ -11,7 +11,7 @@ struct UpstreamLeg: ~Copyable {
     /// Of the latest token, also after its release.
     private(set) var generation: UInt64?
     /// The request waits for a token and counts as a parked one.
-    private(set) var isParked = false
+    private var parked: Permit?
     /// A connection is being acquired.
     private var acquisition: UpstreamPool.Acquisition?
     private(set) var connection: UpstreamConnection?
@@ -48,11 +48,14 @@ struct UpstreamLeg: ~Copyable {
     /// A tunnel lasts much longer than its token.
     mutating func releaseToken() { token = nil }
 
-    mutating func park() { isParked = true }
+    /// The request waits for a token.
+    var isParked: Bool { parked != nil }
+
+    mutating func park(_ permit: consuming Permit) { parked = consume permit }
 
     /// - Returns: whether the request was parked.
     mutating func unpark() -> Bool {
-        defer { isParked = false }
+        defer { parked = nil }
         return isParked
     }
 
