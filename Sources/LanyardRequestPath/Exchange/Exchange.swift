@@ -47,30 +47,35 @@ package struct Exchange: Equatable, Sendable {
     /// A longer head counts as several.
     private static let interimBytesMax = 8 << 10
 
+    /// What has happened since the request was last sent.
+    private struct Sending: Equatable {
+        /// The connection has carried a request before.
+        var isReused = false
+        /// A 100 came.
+        var sawContinue = false
+        /// An interim response came.
+        var sawInterim = false
+    }
+
     package private(set) var request = RequestPart.unsent
     package private(set) var response = ResponsePart.awaited
     /// Repeating the request after a stale connection does no harm (http-rules.md 16.5).
     private let isIdempotent: Bool
     /// `Expect: 100-continue` is sent upstream.
     private let expectsContinue: Bool
-    /// The upstream has sent a 100 since the request was last sent.
-    private var sawContinue = false
     /// `Connection: close` is sent with the response.
     package private(set) var closesClient: Bool
     private var upstreamKeepsAlive = true
     private var framing = BodyFraming.none
-    private var isReused = false
+    private var sending = Sending()
     /// A new connection took no byte of the head.
     private var hasFreshConnectionFailed = false
     /// Retries after a stale connection; at most 1.
     package private(set) var retries = 0
     /// Replays after a refused token; at most 1.
     package private(set) var replays = 0
-    private var hasInterim = false
-    /// When the interim responses so far would have come at the rate that is allowed for long.
+    /// When the interim responses so far would have come at the rate that is allowed for long; `.past`: there were none.
     private var interimsUntil = Instant.past
-    /// An interim response came since the request was last sent.
-    private var sawInterim = false
 
     /// - Parameter head: the client's request.
     package init(_ head: RequestHead) {
@@ -83,7 +88,7 @@ package struct Exchange: Equatable, Sendable {
     ///
     /// - Parameter hasBody: body bytes follow.
     package mutating func sentHead(reused: Bool, hasBody: Bool) {
-        isReused = reused
+        sending.isReused = reused
         request = hasBody ? .sending : .sent
     }
 
@@ -95,13 +100,13 @@ package struct Exchange: Equatable, Sendable {
     /// established. This is no retry, and allowed for any method (http-rules.md 16.4). The second new connection that
     /// takes no byte is an error of the upstream.
     package var canRetryUnsent: Bool {
-        (isReused || !hasFreshConnectionFailed) && response == .awaited && !hasInterim
+        (sending.isReused || !hasFreshConnectionFailed) && response == .awaited && interimsUntil == .past
     }
 
     /// The connection took no byte of the head. Requires `canRetryUnsent`.
     package mutating func retryUnsent() -> Action {
-        if !isReused { hasFreshConnectionFailed = true }
-        (request, isReused) = (.unsent, false)
+        if !sending.isReused { hasFreshConnectionFailed = true }
+        (request, sending.isReused) = (.unsent, false)
         return .retry
     }
 
@@ -111,9 +116,8 @@ package struct Exchange: Equatable, Sendable {
     ///   - bytes: the length of its head.
     ///   - continues: it is a 100.
     package mutating func interim(bytes: Int, at now: Instant, continues: Bool = false) -> Action {
-        if continues { sawContinue = true }
-        hasInterim = true
-        sawInterim = true
+        if continues { sending.sawContinue = true }
+        sending.sawInterim = true
         let count = max(1, (bytes + Self.interimBytesMax - 1) / Self.interimBytesMax)
         interimsUntil = max(interimsUntil, now) + Self.interimInterval * count
         guard interimsUntil <= now + Self.interimInterval * Self.interimsMax else {
@@ -131,7 +135,7 @@ package struct Exchange: Equatable, Sendable {
     package mutating func replay(insteadOf head: ResponseHead) -> Bool {
         let isInStep = request == .sent && keepsUpstream(after: head)
         replays += 1
-        (request, response, isReused, sawInterim, sawContinue) = (.unsent, .awaited, false, false, false)
+        (request, response, sending) = (.unsent, .awaited, Sending())
         return isInStep
     }
 
@@ -144,7 +148,7 @@ package struct Exchange: Equatable, Sendable {
     /// request (http-rules.md 11.3).
     private func keepsUpstream(after head: ResponseHead) -> Bool {
         head.keepsAlive && !head.announcesForbiddenBody && head.framing != .untilClose
-            && (!expectsContinue || sawContinue)
+            && (!expectsContinue || sending.sawContinue)
     }
 
     /// The final head came and is relayed.
@@ -179,11 +183,12 @@ package struct Exchange: Equatable, Sendable {
     ///   - holdsRequest: there is no body, or all of it has arrived and is kept.
     package mutating func upstreamEnded(clean: Bool, sawBytes: Bool, holdsRequest: Bool) -> Action {
         switch response {
-        case .awaited where !sawInterim && !sawBytes && isReused && isIdempotent && holdsRequest && retries == 0:
+        case .awaited
+        where !sending.sawInterim && !sawBytes && sending.isReused && isIdempotent && holdsRequest && retries == 0:
             retries += 1
-            (request, isReused) = (.unsent, false)
+            (request, sending.isReused) = (.unsent, false)
             return .retry
-        case .awaited: return .refuse(sawBytes || sawInterim ? .upstreamIncomplete : .upstreamTerminated)
+        case .awaited: return .refuse(sawBytes || sending.sawInterim ? .upstreamIncomplete : .upstreamTerminated)
         case .relaying where clean && framing == .untilClose: return responseEnded(leftover: false)
         case .relaying: return .abort
         // A held response is decided about without the connection.

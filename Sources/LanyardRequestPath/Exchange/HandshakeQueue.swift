@@ -29,8 +29,8 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// The client's handshake gets its turn, once. A client that closes before loses it.
     func add(_ client: ClientConnection) {
         loop.assertIsCurrent()
-        guard !client.isQueuedForHandshake else { return }
-        client.isQueuedForHandshake = true
+        guard !client.membership.isQueuedForHandshake else { return }
+        client.membership.isQueuedForHandshake = true
         if client.stream.isSecured { continuing.append(client) } else { beginning.append(client) }
         deferSteps()
     }
@@ -49,7 +49,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
         while steps < Self.stepsMax {
             let begins = (steps > 0 && !beginning.isEmpty || continuing.isEmpty) && hasRoom
             guard let client = begins ? nextBeginning() : continuing.next() else { break }
-            client.isQueuedForHandshake = false
+            client.membership.isQueuedForHandshake = false
             guard client.phase == .handshake else { continue }
             steps += 1
             client.continueHandshake()
@@ -61,7 +61,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     private var hasRoom: Bool { inProgress.count < sessionsMax || oldestSilent != nil }
 
     /// The client whose handshake has begun first, of those from which nothing more has come.
-    private var oldestSilent: ClientConnection? { inProgress.first { !$0.isQueuedForHandshake } }
+    private var oldestSilent: ClientConnection? { inProgress.first { !$0.membership.isQueuedForHandshake } }
 
     /// The next client that begins. At the limit another one is closed for it.
     private func nextBeginning() -> ClientConnection? {
@@ -69,7 +69,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
         guard client.phase == .handshake else { return client }
         if inProgress.count >= sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
         inProgress.append(client)
-        client.handshakePermit = HandshakePermit(of: client, in: self)
+        client.membership.handshakePermit = HandshakePermit(of: client, in: self)
         return client
     }
 

@@ -31,7 +31,7 @@ final class PausedReaders: Watcher, @unchecked Sendable {
         let clients = waiting
         waiting = []
         for client in clients {
-            client.isPaused = false
+            client.membership.isPaused = false
             client.resume()
         }
     }

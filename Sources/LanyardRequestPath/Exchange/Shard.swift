@@ -127,7 +127,7 @@ package final class Shard: @unchecked Sendable {
             load.add()
             if !isPeer {
                 client.rejectPeer()
-            } else if client.isAdmitted {
+            } else if client.membership.isAdmitted {
                 client.begin()
             } else {
                 client.rejectOverloaded()
@@ -186,8 +186,9 @@ package final class Shard: @unchecked Sendable {
         loop.assertIsCurrent()
         guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
         load.add(-1)
-        if client.isAdmissionEnding { admissionEnds.remove(client) }
-        client.releaseSlot()
+        if client.membership.isAdmissionEnding { admissionEnds.remove(client) }
+        // What still refers to the connection keeps no slot.
+        client.membership.slot = .none
         if isDraining, clients.isEmpty { reportEmpty() }
     }
 
@@ -305,7 +306,7 @@ package final class Shard: @unchecked Sendable {
         let former = Array(clients.values).filter { $0.rules.tlsIndex == index }
         for client in former { client.endAdmission() }
         admissionEnds.add(
-            former.filter(\.isAdmissionEnding), until: loop.now + served.configuration.drainMax)
+            former.filter { $0.membership.isAdmissionEnding }, until: loop.now + served.configuration.drainMax)
     }
 
     // MARK: Resources that exchanges share
@@ -332,8 +333,8 @@ package final class Shard: @unchecked Sendable {
         let readSize = context.buffers.readSize(upTo: sizeMax)
         if readSize == Self.scratchBytes { return scratch }
         guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }
-        if !client.isPaused {
-            client.isPaused = true
+        if !client.membership.isPaused {
+            client.membership.isPaused = true
             paused.add(client)
         }
         return nil

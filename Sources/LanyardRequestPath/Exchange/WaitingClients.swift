@@ -29,11 +29,11 @@ struct WaitingClients {
 
     /// The client begins to wait, even if it already waited.
     mutating func append(_ client: ClientConnection, at now: Instant) {
-        if client.waitingLinks.isListed { remove(client) }
+        if client.membership.waitingLinks.isListed { remove(client) }
         let reference = Reference.passUnretained(client)
-        client.waitingLinks = Links(earlier: last, later: nil, since: now, isListed: true)
+        client.membership.waitingLinks = Links(earlier: last, later: nil, since: now, isListed: true)
         if let last {
-            last._withUnsafeGuaranteedRef { $0.waitingLinks.later = reference }
+            last._withUnsafeGuaranteedRef { $0.membership.waitingLinks.later = reference }
         } else {
             firstReference = reference
             since = now
@@ -43,19 +43,19 @@ struct WaitingClients {
 
     /// The client no longer waits. Does nothing if it did not wait.
     mutating func remove(_ client: ClientConnection) {
-        let links = client.waitingLinks
+        let links = client.membership.waitingLinks
         guard links.isListed else { return }
         if let earlier = links.earlier {
-            earlier._withUnsafeGuaranteedRef { $0.waitingLinks.later = links.later }
+            earlier._withUnsafeGuaranteedRef { $0.membership.waitingLinks.later = links.later }
         } else {
             firstReference = links.later
-            since = links.later?._withUnsafeGuaranteedRef { $0.waitingLinks.since } ?? .never
+            since = links.later?._withUnsafeGuaranteedRef { $0.membership.waitingLinks.since } ?? .never
         }
         if let later = links.later {
-            later._withUnsafeGuaranteedRef { $0.waitingLinks.earlier = links.earlier }
+            later._withUnsafeGuaranteedRef { $0.membership.waitingLinks.earlier = links.earlier }
         } else {
             last = links.earlier
         }
-        client.waitingLinks = Links()
+        client.membership.waitingLinks = Links()
     }
 }

@@ -109,6 +109,14 @@ package enum TLSError: Error, Equatable, Sendable {
         }
     }
 
+    /// A listener has told the client why its handshake has failed, by an alert. It tells none that is gone, late or one too many.
+    var sendsAlert: Bool {
+        switch self {
+        case .plainHTTP, .closedInHandshake, .reset, .timedOut, .tooManyHandshakes: false
+        default: true
+        }
+    }
+
     /// One clause that says what has happened, for problems and logs. It has no byte of the peer.
     package func message(_ peer: Peer) -> String {
         let it = "the \(peer.rawValue)"

@@ -262,6 +262,39 @@ import Testing
         #expect(count < size)
     }
 
+    @Test("an upload goes to its end, however long after the client has taken an interim response slowly")
+    func uploadBehindInterim() async throws {
+        let stage = try Stage {
+            $0.limits.responseHeaderBytesMax = 1 << 20
+            $0.upstream.timeouts.write = Self.hour
+            $0.upstream.timeouts.requestIdle = Self.hour * 10
+            $0.upstream.timeouts.responseHeader = Self.hour * 10
+            $0.timeStands = true
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let fields = (0..<32).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        let hint = Array("HTTP/1.1 103 Hint\r\n\(fields)\r\n".utf8)
+        let response = try await bench.talk { client throws in
+            try client.send(Self.post + "4\r\n\r\nbo")
+            let upstream = try #require(listener.accept())
+            defer { upstream.close() }
+            _ = try upstream.receive(through: "bo")
+            try upstream.send(hint)
+            // The first half makes room for a part of what waits, the other half for the rest.
+            for half in [hint.count / 2, hint.count - hint.count / 2] {
+                #expect(try client.read(half).count == half)
+                bench.pass(.zero)
+            }
+            bench.pass(Self.hour * 2)
+            try client.send("dy")
+            _ = try upstream.receive(through: "dy")
+            try upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".utf8)
+            return try client.response()
+        }
+        #expect(response.status == 200)
+    }
+
     @Test("an upload that stalls before any response is 408, whose reader half-closes is 400")
     func stalledBeforeResponse() async throws {
         let stage = try Stage {

@@ -91,8 +91,8 @@ extension ClientConnection {
     /// Sends the shard's out buffer, which holds a whole response. Then the next request begins or the connection ends.
     private func sendResponse(closes: Bool) {
         replay.discardBody()
-        clearInbound()
-        clearOutbound()
+        endInboundWait()
+        endOutboundWait()
         // `abandon` would count the request again: it was counted when its response was written.
         guard stream.send(shard.out.bytes) == 0 else { return close() }
         if closes { closeAfterFlush() } else { beginNextRequest() }
@@ -111,8 +111,8 @@ extension ClientConnection {
 
     private func retry() {
         dropUpstream(keeps: false)
-        clearInbound()
-        clearOutbound()
+        endInboundWait()
+        endOutboundWait()
         guard let user = upstream.user, let token = upstream.token else { return refuse(.internalError) }
         connectUpstream(for: user, token)
     }
@@ -181,14 +181,14 @@ extension ClientConnection {
             return close()
         }
         refuse(problem)
-        if isOverRejectionLimit { close() }
+        if membership.isOverRejectionLimit { close() }
     }
 
     // MARK: End of the connection
 
     private func closeAfterFlush() {
         phase = .flushing
-        clearInbound()
+        endInboundWait()
         if stream.isFlushed { beginLinger() } else { beginWriteTimeout() }
     }
 
@@ -196,8 +196,8 @@ extension ClientConnection {
     func beginLinger() {
         stream.endWriting()
         phase = .lingering
-        clearOutbound()
-        setInbound(at: closing.beginLinger(at: shard.loop.now))
+        endOutboundWait()
+        begin(.linger, until: waits.closing.beginLinger(at: shard.loop.now))
         intake.releaseBuffer(to: shard)
         if stream.hasEnded { stream.expectInput() }
         pump()
@@ -207,8 +207,8 @@ extension ClientConnection {
     func discardInput() -> Int {
         switch stream.receive(into: shard.scratch) {
         case .bytes(let count):
-            if let deadline = closing.discarded(count, at: shard.loop.now) {
-                setInbound(at: deadline)
+            if let deadline = waits.closing.discarded(count, at: shard.loop.now) {
+                begin(.linger, until: deadline)
             } else {
                 close()
             }

@@ -5,11 +5,11 @@ import Logging
 /// The TLS handshake of a listener's client, and a client that speaks plain HTTP in place of it.
 extension ClientConnection {
     /// A byte of the client's has come. In the phase of the handshake.
-    var hasBegunHandshake: Bool { stream.isSecured || isQueuedForHandshake }
+    var hasBegunHandshake: Bool { stream.isSecured || membership.isQueuedForHandshake }
 
     /// The client gets a turn of its handshake. In a drain, one whose first byte has come gets the time of a handshake.
     func awaitHandshakeTurn() {
-        if shard.isDraining, !hasBegunHandshake { setInbound(shard.limits.headerTimeout) }
+        if shard.isDraining, !hasBegunHandshake { begin(.handshake, for: shard.limits.headerTimeout) }
         shard.handshakes.add(self)
     }
 
@@ -35,27 +35,27 @@ extension ClientConnection {
 
     private func handshakeCompleted() {
         shard.counters.handshake(stream.isResumed ? .resumed : .completed)
-        isNamedClient = stream.isClientAllowed
-        handshakePermit = nil
+        membership.isNamedClient = stream.isClientAllowed
+        membership.handshakePermit = nil
         phase = .waiting
-        if shard.isDraining { setInbound(currentIdleTimeout) }
+        if shard.isDraining { begin(.idle, for: currentIdleTimeout) } else { waits.follow(with: .idle) }
         pump()
     }
 
     func handshakeFailed(_ error: TLSError) {
-        handshakePermit = nil
+        membership.handshakePermit = nil
         shard.counters.handshake(.init(error))
         // The response to plain HTTP leaves a line of its own.
         if error != .plainHTTP { logHandshakeFailure(error) }
-        switch error {
-        case .plainHTTP:
+        if error == .plainHTTP {
             stream.giveUpTLS()
             refuse(.plainHTTP)
-        case .closedInHandshake, .reset, .timedOut, .tooManyHandshakes: close()
-        default:
+        } else if error.sendsAlert {
             // A close with unread input would be a reset, which could destroy the alert on its way.
             stream.giveUpTLS()
             beginLinger()
+        } else {
+            close()
         }
     }
 

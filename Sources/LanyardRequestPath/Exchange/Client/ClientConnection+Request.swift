@@ -40,16 +40,20 @@ extension ClientConnection {
         // A partial head would have to be buffered, and no memory is left.
         if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
         guard isFirst else { return }
-        if intake.requests > 0 || shard.isDraining { setInbound(shard.limits.headerTimeout) }
+        if intake.requests > 0 || shard.isDraining {
+            begin(.head, for: shard.limits.headerTimeout)
+        } else {
+            waits.follow(with: .head)
+        }
     }
 
     private func beginExchange() {
         phase = .exchange
         adoptServedConfiguration()
-        clearInbound()
+        endInboundWait()
         exchange = Exchange(intake.head)
         relay.beginExchange()
-        closing.setWriteTimeout(ClosingLimits.standardWriteTimeout)
+        waits.closing.setWriteTimeout(ClosingLimits.standardWriteTimeout)
         if let requestsMax = shard.limits.requestsPerConnectionMax, intake.requests >= requestsMax {
             exchange.closeClient()
         }
@@ -58,7 +62,7 @@ extension ClientConnection {
         guard let buffer = intake.buffer else { return refuse(.internalError) }
         let admission = RequestAdmission(
             intake.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
-        switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: isNamedClient) {
+        switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
         case .forward(let route, let target):
             intake.assign(route)
             admit(target, on: route)
@@ -134,24 +138,22 @@ extension ClientConnection {
     ///
     /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
-    func uploadTimedOut() {
-        if replay.held != nil {
-            relayHeld(.bodyLate)
-            return
-        }
-        guard exchange.response == .awaited else { return }
-        if isPaused, let route = intake.route { return setInbound(timeouts(route).requestIdle) }
-        if upstream.isContinueDue, !upstream.isHeadQueued {
+    func uploadTimedOut(_ wait: InboundWait) {
+        guard exchange.response == .awaited, let route = intake.route else { return }
+        // Neither side is read: the silence is not theirs.
+        if membership.isPaused { return begin(wait, for: timeouts(route).requestIdle) }
+        switch wait {
+        case .continue100:
             upstream.expectContinue(false)
-            deliver("HTTP/1.1 100 Continue\r\n\r\n")
-            if phase == .exchange, let route = intake.route { setInbound(timeouts(route).requestIdle) }
-        } else if let connection = upstream.connection, !connection.stream.isFlushed {
-            guard connection.stream.checkProgress().isProgress, let route = intake.route else {
+            guard sendText("HTTP/1.1 100 Continue\r\n\r\n") == .sent else { return abandon() }
+            begin(.body, for: timeouts(route).requestIdle)
+        case .upstreamWrite:
+            guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
                 return perform(exchange.timedOut(.upstreamWriteTimeout))
             }
-            setInbound(timeouts(route).write)
-        } else if !intake.body.isEnded {
-            perform(exchange.requestFailed(.requestTimeout))
+            begin(.upstreamWrite, for: timeouts(route).write)
+        case .body: perform(exchange.requestFailed(.requestTimeout))
+        case .none, .handshake, .head, .idle, .kernelFlush, .heldBody, .tunnel, .linger: break
         }
     }
 

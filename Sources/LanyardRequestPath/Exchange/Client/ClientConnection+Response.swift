@@ -64,9 +64,7 @@ extension ClientConnection {
     /// - Returns: the offset of a head that is not complete yet, or nil if nothing is left to do.
     private func readHeads(_ input: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
         var start = 0
-        // An error may end this exchange and begin the next one. Bytes that are left then belong to neither.
-        let connection = upstream.connection
-        while phase == .exchange, connection != nil, upstream.connection === connection {
+        while true {
             let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadError) {
@@ -84,13 +82,13 @@ extension ClientConnection {
                     relayFinal(response, view, table, after)
                     return nil
                 }
-                relayInterim(response, view, table)
+                guard relayInterim(response, view, table) == .continues else { return nil }
                 start += response.length
             } catch {
                 perform(exchange.upstreamFailed(error))
+                return nil
             }
         }
-        return nil
     }
 
     func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
@@ -100,29 +98,40 @@ extension ClientConnection {
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
-    private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
+    private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ExchangeProgress {
         relay.endInterim()
         let action = exchange.interim(
             bytes: response.length, at: shard.loop.now, continues: response.status == 100)
-        guard action == .wait else { return perform(action) }
+        guard action == .wait else {
+            perform(action)
+            return .ended
+        }
         // The upstream says that it works on the request: the wait for the final head begins again (http-rules.md 11.6).
-        if upstream.sentAt != .never, let route = intake.route { setOutbound(timeouts(route).responseHeader) }
+        if upstream.sentAt != .never, let route = intake.route {
+            begin(.responseHead, for: timeouts(route).responseHeader)
+        }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)
-            if let route = intake.route, !upstream.isHeadQueued { setInbound(timeouts(route).requestIdle) }
+            if let route = intake.route, !upstream.isHeadQueued { begin(.body, for: timeouts(route).requestIdle) }
         }
-        guard intake.head.minorVersion > 0 else { return }
+        guard intake.head.minorVersion > 0 else { return .continues }
         shard.out.clear()
         writer(response, view, table).writeInterim(into: &shard.out)
-        push()
+        guard push() == .sent else {
+            abandon()
+            return .ended
+        }
+        return .continues
     }
 
     /// Relays the final head and the bytes that came with it.
+    @discardableResult
     func relayFinal(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer
-    ) {
+    ) -> ExchangeProgress {
         guard response.status != 101 else {
-            return switchProtocols(response, view, table, UnsafeRawBufferPointer(after))
+            switchProtocols(response, view, table, UnsafeRawBufferPointer(after))
+            return .ended
         }
         upstream.connection?.keepAliveSeconds = response.keepAliveSeconds
         relay.beginBody(of: response, to: intake.head, trailers: served.configuration.responseLimits)
@@ -132,9 +141,13 @@ extension ClientConnection {
             (used, data) = try relay.consume(after)
         } catch {
             // No byte of this response was sent to the client yet, so a problem can be sent instead.
-            return perform(exchange.upstreamFailed(error))
+            perform(exchange.upstreamFailed(error))
+            return .ended
         }
-        if cannotKeepTrailers { return perform(exchange.outOfMemory()) }
+        if cannotKeepTrailers {
+            perform(exchange.outOfMemory())
+            return .ended
+        }
         if shard.isDraining { exchange.closeClient() }
         replay.discardBody()
         exchange.finalHead(response, delimitedByClose: relay.isDelimitedByClose)
@@ -149,7 +162,7 @@ extension ClientConnection {
         relay.keepNominations(response, view, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
-        deliver(data, leftover: used < after.count)
+        return deliver(data, leftover: used < after.count)
     }
 
     /// Relays body bytes.
@@ -159,7 +172,7 @@ extension ClientConnection {
             if cannotKeepTrailers { return perform(exchange.outOfMemory()) }
             shard.out.clear()
             relay.keepTrailers(in: UnsafeRawBufferPointer(input))
-            deliver(data, leftover: used < input.count)
+            _ = deliver(data, leftover: used < input.count)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
             perform(exchange.upstreamFailed(error))
@@ -170,51 +183,54 @@ extension ClientConnection {
     private var cannotKeepTrailers: Bool { relay.awaitsTrailers && shard.context.buffers.isCrowded }
 
     /// Sends body bytes behind the contents of the out buffer.
-    private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) {
+    private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) -> ExchangeProgress {
         let hasEnded = relay.hasEnded
         relay.recordBody(data.count)
-        push(data, ends: hasEnded)
-        guard phase == .exchange else { return }
-        if hasEnded { return perform(exchange.responseEnded(leftover: leftover)) }
+        guard push(data, ends: hasEnded) == .sent else {
+            abandon()
+            return .ended
+        }
+        if hasEnded {
+            perform(exchange.responseEnded(leftover: leftover))
+            return .ended
+        }
         updateRelayTimeout()
         // While a long response is relayed the request's head is not needed.
         intake.releaseRequest(to: shard)
+        return .continues
     }
 
     /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
     /// follow.
-    private func push(_ data: UnsafeRawBufferPointer, ends: Bool) {
+    private func push(_ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
         guard relay.delivery == .chunked else { return push(data) }
         guard ends, relay.hasTrailers, let route = intake.route else {
             return push(data, shard.out.writeChunkStart(of: data.count, ends: ends))
         }
-        push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
-        guard phase == .exchange else { return }
+        let sent = push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
+        guard sent == .sent else { return sent }
         shard.out.clear()
         relay.writeTrailers(
             into: &shard.out, on: route, shard.responseTable, limits: served.configuration.responseLimits)
-        push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
+        return push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
     private func finishUntilClose() {
         shard.out.clear()
-        push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true)
-        guard phase == .exchange else { return }
+        guard push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true) == .sent else { return abandon() }
         perform(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
     private func push(
         _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), _ tail: StaticString = ""
-    ) {
-        if stream.send(shard.out.bytes, data, tail) != 0 { abandon() }
-    }
+    ) -> ClientSend { stream.send(shard.out.bytes, data, tail) == 0 ? .sent : .failed }
 
     /// Sends a fixed text to the client.
-    func deliver(_ text: StaticString) {
+    func sendText(_ text: StaticString) -> ClientSend {
         shard.out.clear()
-        push(UnsafeRawBufferPointer(start: nil, count: 0), text)
+        return push(UnsafeRawBufferPointer(start: nil, count: 0), text)
     }
 
     /// Sends the bytes that are queued for the client. When all are sent, reading goes on.
@@ -227,8 +243,11 @@ extension ClientConnection {
         switch phase {
         case .flushing: beginLinger()
         case .exchange:
-            // The client has taken interim responses slowly. Meanwhile the upstream was not read.
-            if exchange.response == .awaited, upstream.sentAt != .never, !upstream.isParked { awaitUpstreamAnew() }
+            // The client has taken interim responses slowly. Until now the upstream was not read.
+            if exchange.response == .awaited, !upstream.isParked {
+                // The response is not due before the request has been sent.
+                if upstream.sentAt != .never { awaitUpstreamAnew() } else { endOutboundWait() }
+            }
             updateRelayTimeout()
             pumpResponse()
         case .waiting:
@@ -245,7 +264,7 @@ extension ClientConnection {
         awaitResponseBytes(timeouts(route).responseIdle)
     }
 
-    var writeTimeout: Duration { intake.route.map { timeouts($0).write } ?? closing.writeTimeout }
+    var writeTimeout: Duration { intake.route.map { timeouts($0).write } ?? waits.closing.writeTimeout }
 
     // MARK: Incomplete heads
 
@@ -255,7 +274,7 @@ extension ClientConnection {
         case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
         case .head: (intake.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
         case .exchange: relay.partialBytes
-        default: 0
+        case .handshake, .tunnel, .flushing, .lingering, .closed: 0
         }
     }
 
@@ -265,7 +284,8 @@ extension ClientConnection {
         // Nothing of the request can be read yet.
         case .waiting: close()
         case .head: refuse(.buffersFull)
-        default: perform(exchange.outOfMemory())
+        case .exchange: perform(exchange.outOfMemory())
+        case .handshake, .tunnel, .flushing, .lingering, .closed: break
         }
     }
 }

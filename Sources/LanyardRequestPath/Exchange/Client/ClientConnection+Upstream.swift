@@ -36,14 +36,14 @@ extension ClientConnection {
     func waitForToken(of user: UserIndex) -> Bool {
         guard let permit = shard.context.parked.acquire() else { return false }
         upstream.park(permit)
-        setOutbound(served.configuration.tokenWaitMax)
+        begin(replay.held == nil ? .token : .otherToken, for: served.configuration.tokenWaitMax)
         shard.tokens.park(self, for: user)
         return true
     }
 
     /// Ends the parking of the request. The token cache removes its waiters itself when it receives a publication.
     func unpark() {
-        if upstream.unpark() { clearOutbound() }
+        if upstream.unpark() { endOutboundWait() }
     }
 
     /// The request does not wait for a token any more.
@@ -144,17 +144,21 @@ extension ClientConnection {
         let hasEnded = intake.body.isEnded
         let isRepeated = replay.bodyBytes > 0 || hasEnded && intake.body.framing == .chunked
         exchange.sentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
-        if isRepeated {
-            pushKept(from: 0, ends: hasEnded, withHead: true)
-        } else {
-            push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, withHead: true)
+        let sent =
+            isRepeated
+            ? pushKept(from: 0, ends: hasEnded, withHead: true)
+            : push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, withHead: true)
+        switch sent {
+        case .untouched: return perform(exchange.retryUnsent())
+        case .failed: return pumpResponse()
+        case .sent: break
         }
-        guard upstream.connection === connection, !intake.body.isEnded else { return }
+        guard !intake.body.isEnded else { return }
         upstream.expectContinue(intake.head.expectation == .continue100)
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
-        if upstream.isContinueDue { setInbound(Self.continueTimeout) }
+        if upstream.isContinueDue { begin(.continue100, for: Self.continueTimeout) }
         forwardBuffered()
         pump()
     }
@@ -177,37 +181,36 @@ extension ClientConnection {
         if intake.body.framing == .chunked {
             tail = shard.out.writeChunkStart(of: data.count, ends: intake.body.isEnded)
         }
-        if let connection = upstream.connection { push(data, tail, to: connection) }
+        guard let connection = upstream.connection else { return }
+        // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
+        // (http-rules.md 9.7).
+        if push(data, tail, to: connection) != .sent { pumpResponse() }
     }
 
     /// Sends the kept body bytes from `offset` on, behind the contents of the out buffer.
     ///
     /// - Parameter ends: the body ends with these bytes.
-    func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) {
-        guard let buffer = intake.buffer, let connection = upstream.connection else { return }
+    func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) -> UpstreamSend {
+        guard let buffer = intake.buffer, let connection = upstream.connection else { return .failed }
         let (first, second) = replay.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
         if intake.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
         shard.out.write(first)
-        push(UnsafeRawBufferPointer(second), tail, to: connection, withHead: withHead)
+        return push(UnsafeRawBufferPointer(second), tail, to: connection, withHead: withHead)
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.
     private func push(
         _ data: UnsafeRawBufferPointer, _ tail: StaticString, to connection: UpstreamConnection, withHead: Bool = false
-    ) {
+    ) -> UpstreamSend {
         let start = connection.stream.taken
-        if connection.stream.send(shard.out.bytes, data, tail) != 0 {
-            if withHead, connection.stream.taken == start, exchange.canRetryUnsent {
-                return perform(exchange.retryUnsent())
-            }
-            // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
-            // (http-rules.md 9.7).
-            return pumpResponse()
+        guard connection.stream.send(shard.out.bytes, data, tail) == 0 else {
+            return withHead && connection.stream.taken == start && exchange.canRetryUnsent ? .untouched : .failed
         }
         if withHead { upstream.headSent(from: start, isQueued: !connection.stream.isFlushed) }
         updateSendTimeout(of: connection)
+        return .sent
     }
 
     func flushUpstream() {
@@ -222,7 +225,7 @@ extension ClientConnection {
         }
         let headIsGone = upstream.recordFlush()
         updateSendTimeout(of: connection)
-        if headIsGone, upstream.isContinueDue { setInbound(Self.continueTimeout) }
+        if headIsGone, upstream.isContinueDue { begin(.continue100, for: Self.continueTimeout) }
         if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }
@@ -231,17 +234,17 @@ extension ClientConnection {
     ///
     /// - Parameter connection: the request's.
     func updateSendTimeout(of connection: UpstreamConnection) {
-        guard phase == .exchange, replay.held == nil, let route = intake.route else { return }
+        guard replay.held == nil, let route = intake.route else { return }
         let timeouts = timeouts(route)
         if !connection.stream.isFlushed {
             connection.stream.restartProgress()
-            return setInbound(timeouts.write)
+            return begin(.upstreamWrite, for: timeouts.write)
         }
-        if !intake.body.isEnded { return setInbound(timeouts.requestIdle) }
-        clearInbound()
+        if !intake.body.isEnded { return begin(.body, for: timeouts.requestIdle) }
+        endInboundWait()
         if exchange.request == .sending { exchange.requestEnded() }
         guard exchange.response == .awaited else { return }
         upstream.recordEnd(at: shard.loop.now)
-        setOutbound(timeouts.responseHeader)
+        begin(.responseHead, for: timeouts.responseHeader)
     }
 }

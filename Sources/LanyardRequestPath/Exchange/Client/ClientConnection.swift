@@ -12,7 +12,9 @@ import LanyardSettings
 /// - `UpstreamLeg`: the token, the connection, and how far the request's head has come.
 /// - `ResponseRelay`: what was read of the response.
 /// - `RequestReplay`: what a second sending of the request needs.
-/// - `ClosingLimits`: limits of what is left to do behind a response.
+///
+/// Two parts are the connection's: `ClientWaits` has what each deadline is for, and `ShardMembership` what the shard's
+/// limits and lists know.
 ///
 /// This file has the phase, the stream, the deadlines and the events. The extensions let the parts work together:
 /// - `+Handshake` makes the TLS handshake.
@@ -44,40 +46,13 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     let shard: Shard
     /// What the current request began with.
-    private(set) var served: ShardRoutes
-    /// Of the connection's listener, as the current request began with them.
-    private(set) var rules: ListenerRules
-    /// Until the connection is closed.
-    private var slot: ConnectionSlot
+    private var view: ServedView
+    var membership: ShardMembership
     var stream: ByteStream
     var phase: Phase {
-        didSet { if waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
+        didSet { if membership.waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
     }
-    /// Links in the list of clients that may be closed for a new one.
-    var waitingLinks = WaitingClients.Links()
-    /// Reading from the client or the upstream is paused until memory is free.
-    var isPaused = false
-    /// The client's TLS handshake is in progress.
-    var handshakePermit: HandshakePermit?
-    /// The client waits for its turn in `Shard.handshakes`.
-    var isQueuedForHandshake = false
-    /// The client's certificate has one of the listener's `client_names`, or the listener has none.
-    var isNamedClient = true
-    /// The listener would not admit the client any more. Its exchange ends soon, and becomes no tunnel.
-    private(set) var isAdmissionEnding = false
-    /// Deadline for request heads, request bodies, idle connections and the lingering close.
-    private let inboundDeadline = Deadline()
-    /// Deadline for the token, the response, and the client's reading of it.
-    private let outboundDeadline = Deadline()
-    /// Deadline for the examination of a client that has ended its direction; nil: none has begun.
-    private var endDeadline: Deadline?
-    /// The client's end of its direction is known, and `endDeadline` is set if it needs one.
-    private var isEndWatched = false
-    /// When the silence of the upstream ends the response.
-    private var responseIdleAt = Instant.never
-    /// When the client must have acknowledged some of the response's bytes; `.never`: no byte was sent since the last
-    /// check.
-    private var stallCheckAt = Instant.never
+    var waits = ClientWaits()
 
     // The current exchange and its parts.
     var exchange = Exchange(RequestHead())
@@ -85,7 +60,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var upstream = UpstreamLeg()
     var relay: ResponseRelay
     var replay: RequestReplay
-    var closing = ClosingLimits()
     var tunnel: TunnelRelay?
 
     init(
@@ -93,43 +67,23 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     ) throws(SystemError) {
         stream = ByteStream(taking: socket, budget: shard.context.buffers)
         self.shard = shard
-        served = shard.served
-        rules = shard.served.configuration.rules[listener]
-        self.slot = slot
-        phase = rules.tlsIndex == nil ? .waiting : .handshake
+        view = ServedView(shard.served, listener: listener)
+        membership = ShardMembership(slot)
+        phase = view.rules.tlsIndex == nil ? .waiting : .handshake
         relay = ResponseRelay(budget: shard.context.buffers)
         replay = RequestReplay(budget: shard.context.buffers)
         super.init()
-        inboundDeadline.owner = self
-        outboundDeadline.owner = self
+        waits.setOwner(self)
         try stream.watch(on: shard.loop, by: self)
     }
 
-    /// The connection counts as a client's. Else it is refused.
-    var isAdmitted: Bool {
-        switch slot {
-        case .client: true
-        case .rejection: false
-        case .none: false
-        }
-    }
-
-    /// The connection is refused and closed at once.
-    var isOverRejectionLimit: Bool {
-        switch slot {
-        case .none: true
-        case .rejection: false
-        case .client: false
-        }
-    }
-
-    /// The shard does not count the connection any more. What still refers to it keeps no slot.
-    func releaseSlot() { slot = .none }
+    var served: ShardRoutes { view.routes }
+    var rules: ListenerRules { view.rules }
 
     /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
         beginWaiting()
-        setInbound(shard.limits.headerTimeout)
+        begin(phase == .handshake ? .handshake : .idle, for: shard.limits.headerTimeout)
     }
 
     /// No request is being processed.
@@ -153,7 +107,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         }
         if readiness.contains(.write), !stream.isFlushed { flush() }
         pump()
-        if stream.hasEnded, phase == .exchange, !isEndWatched { watchEnd() }
+        if stream.hasEnded, phase == .exchange, !waits.isEndKnown { watchEnd() }
     }
 
     package override func resume() {
@@ -163,9 +117,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     package override func due(_ deadline: Deadline) {
-        if deadline === inboundDeadline {
+        if waits.isInbound(deadline) {
             inboundDue()
-        } else if deadline === outboundDeadline {
+        } else if waits.isOutbound(deadline) {
             outboundDue()
         } else {
             endDue()
@@ -191,7 +145,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
             case .exchange:
                 guard wantsBody else { return }
                 share -= readBody()
-                if isPaused { return }
+                if membership.isPaused { return }
             case .lingering: share -= discardInput()
             case .flushing, .tunnel, .closed: return
             }
@@ -201,100 +155,109 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     // MARK: Deadlines
 
-    func setInbound(_ duration: Duration) { setInbound(at: shard.loop.now + duration) }
-    func setInbound(at instant: Instant) { shard.loop.set(inboundDeadline, at: instant) }
-    func clearInbound() { shard.loop.set(inboundDeadline, at: .never) }
-    func setOutbound(_ duration: Duration) { shard.loop.set(outboundDeadline, at: shard.loop.now + duration) }
-    func clearOutbound() { shard.loop.set(outboundDeadline, at: .never) }
+    func begin(_ wait: InboundWait, for duration: Duration) { begin(wait, until: shard.loop.now + duration) }
+    func begin(_ wait: InboundWait, until instant: Instant) { waits.begin(wait, until: instant, on: shard.loop) }
+    func endInboundWait() { waits.endInbound(on: shard.loop) }
+    func begin(_ wait: OutboundWait, for duration: Duration) {
+        waits.begin(wait, until: shard.loop.now + duration, on: shard.loop)
+    }
+    func endOutboundWait() { waits.endOutbound(on: shard.loop) }
 
     private func inboundDue() {
-        switch phase {
+        let wait = waits.takeInbound()
+        switch wait {
+        case .none: break
         case .handshake: handshakeFailed(.timedOut)
-        case .waiting: idleTimeoutExpired()
         case .head: refuse(.requestTimeout)
-        case .exchange: uploadTimedOut()
+        case .idle, .kernelFlush: idleTimeoutExpired()
+        case .body, .upstreamWrite, .continue100: uploadTimedOut(wait)
+        case .heldBody: relayHeld(.bodyLate)
         case .tunnel: tunnel?.due()
-        case .lingering: close()
-        case .flushing, .closed: break
+        case .linger: close()
         }
     }
 
     private func outboundDue() {
-        switch phase {
-        case .exchange where replay.held != nil: heldResponseTimedOut()
-        case .exchange where upstream.isParked: tokenWaitTimedOut()
-        case .exchange where !stream.isFlushed: clientWriteTimedOut()
-        case .exchange where isPaused: awaitUpstreamAnew()
-        case .exchange where exchange.response == .relaying && shard.loop.now < responseIdleAt: checkAcknowledgements()
-        case .exchange: perform(exchange.timedOut(.upstreamResponseTimeout))
-        case .flushing: clientWriteTimedOut()
-        // The end of a response is queued; its request is over.
-        case .waiting where !stream.isFlushed: clientWriteTimedOut()
-        case .handshake, .waiting, .head, .tunnel, .lingering, .closed: break
+        switch waits.takeOutbound() {
+        case .none: break
+        case .token: tokenWaitTimedOut()
+        case .otherToken: heldResponseTimedOut()
+        case .responseHead: responseHeadTimedOut()
+        case .responseBody(let idleAt): responseBodyDue(idleAt)
+        case .clientWrite: clientWriteTimedOut()
         }
+    }
+
+    private func responseHeadTimedOut() {
+        // The upstream is not read while interim responses are queued for the client.
+        if !stream.isFlushed { return clientWriteTimedOut() }
+        if membership.isPaused { return awaitUpstreamAnew() }
+        perform(exchange.timedOut(.upstreamResponseTimeout))
+    }
+
+    private func responseBodyDue(_ idleAt: Instant) {
+        if membership.isPaused { return awaitUpstreamAnew() }
+        if shard.loop.now < idleAt { return checkAcknowledgements(idleAt) }
+        perform(exchange.timedOut(.upstreamResponseTimeout))
     }
 
     /// The upstream's bytes may be unread, because memory is short or the client slow: its timeout begins again.
     func awaitUpstreamAnew() {
         guard let route = intake.route else { return }
         let timeouts = timeouts(route)
-        if exchange.response == .awaited { return setOutbound(timeouts.responseHeader) }
+        if exchange.response == .awaited { return begin(.responseHead, for: timeouts.responseHeader) }
         awaitResponseBytes(timeouts.responseIdle)
     }
 
     /// All bytes of the response so far are with the kernel: the upstream's next byte is due within `idle`, and the
     /// client's acknowledgement within the write timeout.
     func awaitResponseBytes(_ idle: Duration?) {
-        let now = shard.loop.now
-        responseIdleAt = idle.map { now + $0 } ?? .never
-        if stallCheckAt == .never { stallCheckAt = now + writeTimeout / 2 }
-        shard.loop.set(outboundDeadline, at: min(responseIdleAt, stallCheckAt))
+        let idleAt = idle.map { shard.loop.now + $0 } ?? .never
+        waits.beginResponseBody(idleAt: idleAt, stallInterval: writeTimeout / 2, on: shard.loop)
     }
 
     /// A client whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
     /// (http-rules.md 9.5). It has at least the whole write timeout, and half of it more at most.
-    private func checkAcknowledgements() {
+    private func checkAcknowledgements(_ idleAt: Instant) {
         if stream.hasStalled() { return abandon() }
-        stallCheckAt = stream.awaitsAcknowledgement ? shard.loop.now + writeTimeout / 2 : .never
-        shard.loop.set(outboundDeadline, at: min(responseIdleAt, stallCheckAt))
+        let stallAt = stream.awaitsAcknowledgement ? shard.loop.now + writeTimeout / 2 : Instant.never
+        waits.continueResponseBody(idleAt: idleAt, stallAt: stallAt, on: shard.loop)
     }
 
     // MARK: A client that has ended its direction
 
     /// The client still reads, or its process is gone: its kernel does not tell for a minute (http-rules.md 9.5).
     private func watchEnd() {
-        isEndWatched = true
-        guard let interval = shard.context.keepAlive.examinationInterval, stream.isTCP else { return }
+        guard let interval = shard.context.keepAlive.examinationInterval, stream.isTCP else {
+            return waits.noteEnd(examining: nil, at: .never, on: shard.loop)
+        }
         stream.probeOften(by: shard.context.keepAlive)
-        let deadline = Deadline(of: self)
-        endDeadline = deadline
-        shard.loop.set(deadline, at: shard.loop.now + interval.first)
+        waits.noteEnd(examining: self, at: shard.loop.now + interval.first, on: shard.loop)
     }
 
     private func endDue() {
-        guard let endDeadline, let interval = shard.context.keepAlive.examinationInterval else { return }
+        guard let interval = shard.context.keepAlive.examinationInterval else { return }
         if phase == .exchange, stream.isPeerOrphaned { return abandon() }
-        shard.loop.set(endDeadline, at: shard.loop.now + interval.next)
+        waits.examineAgain(at: shard.loop.now + interval.next, on: shard.loop)
     }
 
     /// Begins the write timeout: the client must take some bytes within it.
     func beginWriteTimeout() {
         stream.restartProgress()
-        setOutbound(writeTimeout)
+        begin(.clientWrite, for: writeTimeout)
     }
 
     /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
     private func clientWriteTimedOut() {
-        if stream.checkProgress().isProgress { setOutbound(writeTimeout) } else { abandon() }
+        if stream.checkProgress().isProgress { begin(.clientWrite, for: writeTimeout) } else { abandon() }
     }
 
     // MARK: Between requests
 
     /// The request that begins is served by the present configuration.
     func adoptServedConfiguration() {
-        guard served !== shard.served else { return }
-        served = shard.served
-        rules = served.configuration.rules[rules.index]
+        guard view.routes !== shard.served else { return }
+        view = ServedView(shard.served, listener: view.rules.index)
     }
 
     /// A client without a request does not keep the memory of a replaced configuration.
@@ -307,10 +270,10 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .handshake: if stream.isSecured { close() }
         case .waiting, .head: close()
         case .exchange:
-            isAdmissionEnding = true
+            membership.isAdmissionEnding = true
             exchange.closeClient()
         case .tunnel: endTunnel(.distrusted)
-        case .flushing: isAdmissionEnding = true
+        case .flushing: membership.isAdmissionEnding = true
         case .lingering, .closed: break
         }
     }
@@ -318,12 +281,12 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
         phase = .waiting
-        closing.setWriteTimeout(writeTimeout)
-        stallCheckAt = .never
+        waits.closing.setWriteTimeout(writeTimeout)
+        waits.endResponse()
         intake.endRequest(in: shard)
         upstream.endRequest()
         if stream.isFlushed { return beginIdleTimeout() }
-        clearInbound()
+        endInboundWait()
         beginWriteTimeout()
     }
 
@@ -333,8 +296,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     func beginIdleTimeout() {
         beginWaiting()
         stream.restartProgress()
-        clearOutbound()
-        setInbound(currentIdleTimeout)
+        endOutboundWait()
+        begin(.idle, for: currentIdleTimeout)
     }
 
     /// During a drain: the time that a request may have been on its way.
@@ -344,8 +307,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes after 500 ms without a request. A TLS handshake that has begun keeps its time, which its steps may need.
     func drain() {
-        let isSilent = phase == .handshake ? !hasBegunHandshake : phase == .waiting && stream.isFlushed
-        if isSilent { setInbound(currentIdleTimeout) }
+        if phase == .handshake, !hasBegunHandshake { begin(.handshake, for: currentIdleTimeout) }
+        if phase == .waiting, stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
     }
 
     private func idleTimeoutExpired() {
@@ -359,25 +322,24 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         // The client has not taken all before: the idle timeout begins now.
         case .emptied: beginIdleTimeout()
         case .shrunk:
-            closing.awaitKernelFlush(at: shard.loop.now)
+            waits.closing.awaitKernelFlush(at: shard.loop.now)
             awaitKernelFlush()
-        case .unchanged: if shard.loop.now >= closing.kernelFlushDeadline { abandon() } else { awaitKernelFlush() }
+        case .unchanged:
+            if shard.loop.now >= waits.closing.kernelFlushDeadline { abandon() } else { awaitKernelFlush() }
         }
     }
 
     /// The kernel still holds bytes of the last response. A close now would meet the client's next request with a
     /// reset, which discards them, and the end of the process may end its network. While the kernel's buffer shrinks,
     /// the connection stays open.
-    private func awaitKernelFlush() { setInbound(min(currentIdleTimeout, .milliseconds(500))) }
+    private func awaitKernelFlush() { begin(.kernelFlush, for: min(currentIdleTimeout, .milliseconds(500))) }
 
     /// Closes the connection. Later calls do nothing.
     func close() {
         guard phase != .closed else { return }
-        handshakePermit = nil
+        membership.handshakePermit = nil
         phase = .closed
-        shard.loop.drop(inboundDeadline)
-        shard.loop.drop(outboundDeadline)
-        if let endDeadline { shard.loop.drop(endDeadline) }
+        waits.drop(on: shard.loop)
         intake.releaseBuffer(to: shard)
         stream.close(on: shard.loop)
         shard.remove(self)

@@ -6,6 +6,12 @@ import LanyardSettings
 ///
 /// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. Belongs to the shard's queue.
 struct RequestIntake: ~Copyable {
+    /// What the upstream is asked for.
+    private struct Admission {
+        let target: RequestTarget
+        let upgrade: UpgradeRequest
+    }
+
     /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
     private(set) var buffer: RequestBuffer?
     private var reader = RequestReader()
@@ -16,14 +22,13 @@ struct RequestIntake: ~Copyable {
     /// Requests of the connection so far.
     private(set) var requests = 0
     private(set) var head = RequestHead()
-    private(set) var target = RequestTarget.root
+    /// The request counts for it; nil: none was found.
     private(set) var route: Route?
+    /// nil: the request is not forwarded.
+    private var admission: Admission?
     private(set) var body = RequestBody(.none)
-    private var upgradeRequest = UpgradeRequest.none
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
-    /// `target` is the current request's.
-    private var isAdmitted = false
     /// Method and path of a request whose head was released, for the access log.
     private var keptHead: KeptHead?
 
@@ -90,16 +95,18 @@ struct RequestIntake: ~Copyable {
 
     /// The request is forwarded.
     mutating func admit(_ target: RequestTarget, _ upgrade: UpgradeRequest) {
-        self.target = target
-        upgradeRequest = upgrade
-        isAdmitted = true
+        admission = Admission(target: target, upgrade: upgrade)
     }
 
+    var target: RequestTarget { admission?.target ?? .root }
+
     /// The protocol that the upstream is asked for, as the route spells it.
-    var upgrade: [UInt8]? { if case .forwarded(let name) = upgradeRequest { name } else { nil } }
+    var upgrade: [UInt8]? { if case .forwarded(let name)? = admission?.upgrade { name } else { nil } }
 
     /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
-    var upgradeObstacle: UpgradeObstacle? { if case .dropped(let obstacle) = upgradeRequest { obstacle } else { nil } }
+    var upgradeObstacle: UpgradeObstacle? {
+        if case .dropped(let obstacle)? = admission?.upgrade { obstacle } else { nil }
+    }
 
     /// The request's id, created on first use.
     mutating func requestID(from shard: Shard) -> RequestID {
@@ -143,8 +150,8 @@ struct RequestIntake: ~Copyable {
         var logged = LoggedHead()
         logged.method = bytes[run: head.method]
         if let route { logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes) }
-        if isAdmitted {
-            logged.path = raw[run: target.path]
+        if let admission {
+            logged.path = raw[run: admission.target.path]
         } else if let target = try? RequestTarget.parse(raw, method: head.kind) {
             logged.path = raw[run: target.path]
         }
@@ -194,10 +201,9 @@ struct RequestIntake: ~Copyable {
     mutating func endRequest(in shard: Shard) {
         reader = RequestReader()
         requestID = nil
-        isAdmitted = false
+        admission = nil
         keptHead = nil
         route = nil
-        upgradeRequest = .none
         guard let buffer else { return }
         if buffer.used < buffer.count { buffer.compact() } else { releaseBuffer(to: shard) }
     }

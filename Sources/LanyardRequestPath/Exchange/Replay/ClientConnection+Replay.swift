@@ -76,8 +76,8 @@ extension ClientConnection {
             shard.renewResponseTable()
         }
         upstream.expectContinue(false)
-        clearInbound()
-        clearOutbound()
+        endInboundWait()
+        endOutboundWait()
         switch outlook {
         case .renewed(let token): held.token = token
         case .underWay: held.sawRenewal = true
@@ -86,7 +86,7 @@ extension ClientConnection {
         guard held.decision.action == .wait else { return sendAgain() }
         if held.decision.token == .awaited, !awaitToken() { return }
         guard held.decision.body == .awaited else { return }
-        setInbound(HeldResponse.bodyWaitMax)
+        begin(.heldBody, for: HeldResponse.bodyWaitMax)
         pump()
     }
 
@@ -137,7 +137,7 @@ extension ClientConnection {
     /// The whole request body has arrived while the response is held.
     func heldBodyArrived() {
         guard let held = replay.held else { return }
-        clearInbound()
+        endInboundWait()
         held.decision.body = .ready
         decide(held)
     }
@@ -161,16 +161,16 @@ extension ClientConnection {
     @discardableResult
     func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
         guard let held = replay.held else { return false }
-        let number = intake.requests
         stopWaitingForToken()
-        clearInbound()
-        clearOutbound()
+        endInboundWait()
+        endOutboundWait()
         _ = recordObstacle(replayObstacle)
         if let sent = held.bodyBytesSent {
             // Body bytes that arrived meanwhile were kept and not sent. The upload continues behind the bytes that were
             // sent. A piece that was too large to keep follows separately.
             shard.out.clear()
-            pushKept(from: sent, ends: intake.body.isEnded && replayObstacle != .bodyTooLarge)
+            // The response goes to the client, whether the upstream takes the rest of the request or not.
+            _ = pushKept(from: sent, ends: intake.body.isEnded && replayObstacle != .bodyTooLarge)
         }
         replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
@@ -178,8 +178,8 @@ extension ClientConnection {
         if replayObstacle != .bodyTooLarge, let connection = upstream.connection { updateSendTimeout(of: connection) }
         let bytes = held.bytes.mutableBytes
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
-        relayFinal(held.head, view, held.table, UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...]))
-        guard phase == .exchange, intake.requests == number else { return false }
+        let behind = UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...])
+        guard relayFinal(held.head, view, held.table, behind) == .continues else { return false }
         // Not here: the bytes that are being processed may be in the shard's scratch buffer.
         shard.loop.resumeLater(self)
         return true
@@ -191,8 +191,8 @@ extension ClientConnection {
             let token = held.token ?? upstream.token, let connection = upstream.connection
         else { return }
         stopWaitingForToken()
-        clearInbound()
-        clearOutbound()
+        endInboundWait()
+        endOutboundWait()
         shard.counters.replay()
         shard.log.debug(
             "the upstream refused the token: sending the request once more",

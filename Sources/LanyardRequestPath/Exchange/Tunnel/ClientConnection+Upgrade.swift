@@ -54,7 +54,7 @@ extension ClientConnection {
         upstream.releaseToken()
         replay.discardBody()
         upstream.expectContinue(false)
-        clearOutbound()
+        endOutboundWait()
         self.tunnel = tunnel
         shard.tunnels[ObjectIdentifier(self)] = self
         intake.keepHead(for: shard.accessLog)
@@ -65,7 +65,7 @@ extension ClientConnection {
             intake.releaseBuffer(to: shard)
         }
         // An authority may have been removed, or the user logged out, while the upstream worked on the request.
-        if isAdmissionEnding { return endTunnel(.distrusted) }
+        if membership.isAdmissionEnding { return endTunnel(.distrusted) }
         if let end = shard.endOfTunnel(self) { return endTunnel(end) }
         if phase == .tunnel { tunnel.run() }
     }

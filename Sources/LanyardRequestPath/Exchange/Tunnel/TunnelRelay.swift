@@ -61,7 +61,7 @@ final class TunnelRelay {
         if left <= 0 { shard.loop.resumeLater(client) }
     }
 
-    private func armDeadline() { client.setInbound(at: min(machine.deadline, stallCheckAt)) }
+    private func armDeadline() { client.begin(.tunnel, until: min(machine.deadline, stallCheckAt)) }
 
     /// The deadline has passed.
     func due() {
@@ -81,7 +81,7 @@ final class TunnelRelay {
     }
 
     private func machineDue() {
-        if client.isPaused { machine.paused(until: shard.loop.now) }
+        if client.membership.isPaused { machine.paused(until: shard.loop.now) }
         for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
             machine.madeProgress(side, at: shard.loop.now)
         }

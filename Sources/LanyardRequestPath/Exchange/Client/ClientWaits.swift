@@ -1,0 +1,153 @@
+import LanyardFoundations
+
+/// What a connection waits for from its client, or from the upstream that takes the request. It is set with its deadline.
+enum InboundWait: Equatable {
+    case none
+    /// The client completes its TLS handshake.
+    case handshake
+    /// The rest of a request head comes.
+    case head
+    /// The first byte of a request comes.
+    case idle
+    /// The client takes the end of the last response, which the kernel still holds.
+    case kernelFlush
+    /// The next byte of the request's body comes.
+    case body
+    /// The upstream takes some of the request's queued bytes.
+    case upstreamWrite
+    /// The upstream responds to `Expect: 100-continue`. Otherwise Lanyard does.
+    case continue100
+    /// The rest of the request's body comes while a response is held.
+    case heldBody
+    /// What the tunnel waits for.
+    case tunnel
+    /// The client ends its direction in a lingering close.
+    case linger
+}
+
+/// What a connection waits for until its client has the response. It is set with its deadline.
+enum OutboundWait: Equatable {
+    case none
+    /// A token for the request comes.
+    case token
+    /// Another token comes while a response that refused the first one is held.
+    case otherToken
+    /// The upstream sends the head of the final response.
+    case responseHead
+    /// The upstream sends the next byte of the response until an instant, and the client acknowledges some bytes.
+    case responseBody(until: Instant)
+    /// The client takes some queued bytes.
+    case clientWrite
+}
+
+/// The deadlines of one client's connection, and what each is for. The connection acts when one is due.
+struct ClientWaits: ~Copyable {
+    /// What is known of the end of the client's direction.
+    private enum End {
+        case unknown
+        case known
+        /// The client is examined by then: its process may be gone.
+        case examined(Deadline)
+    }
+
+    /// For `inbound`.
+    private let inboundDeadline = Deadline()
+    /// For `outbound`.
+    private let outboundDeadline = Deadline()
+    private(set) var inbound = InboundWait.none
+    private(set) var outbound = OutboundWait.none
+    /// When the client must have acknowledged some of the response's bytes; `.never`: no byte was sent since the last
+    /// check.
+    private(set) var stallCheckAt = Instant.never
+    private var end = End.unknown
+    /// Limits of what is left to do behind a response.
+    var closing = ClosingLimits()
+
+    /// Before the first wait.
+    func setOwner(_ owner: Watcher) {
+        inboundDeadline.owner = owner
+        outboundDeadline.owner = owner
+    }
+
+    func isInbound(_ deadline: Deadline) -> Bool { deadline === inboundDeadline }
+    func isOutbound(_ deadline: Deadline) -> Bool { deadline === outboundDeadline }
+
+    mutating func begin(_ wait: InboundWait, until instant: Instant, on loop: EventLoop) {
+        inbound = wait
+        loop.set(inboundDeadline, at: instant)
+    }
+
+    /// The next wait has the deadline of the one before.
+    mutating func follow(with wait: InboundWait) { inbound = wait }
+
+    mutating func begin(_ wait: OutboundWait, until instant: Instant, on loop: EventLoop) {
+        outbound = wait
+        loop.set(outboundDeadline, at: instant)
+    }
+
+    mutating func endInbound(on loop: EventLoop) { begin(InboundWait.none, until: .never, on: loop) }
+    mutating func endOutbound(on loop: EventLoop) { begin(OutboundWait.none, until: .never, on: loop) }
+
+    /// The inbound deadline is due, and unset.
+    mutating func takeInbound() -> InboundWait {
+        defer { inbound = .none }
+        return inbound
+    }
+
+    /// The outbound deadline is due, and unset.
+    mutating func takeOutbound() -> OutboundWait {
+        defer { outbound = .none }
+        return outbound
+    }
+
+    // MARK: The response's body
+
+    /// All bytes of the response so far are with the kernel: the upstream's next byte is due until `idleAt`, and the
+    /// client's acknowledgement within `stallInterval`.
+    mutating func beginResponseBody(idleAt: Instant, stallInterval: Duration, on loop: EventLoop) {
+        if stallCheckAt == .never { stallCheckAt = loop.now + stallInterval }
+        begin(.responseBody(until: idleAt), until: min(idleAt, stallCheckAt), on: loop)
+    }
+
+    /// The client's acknowledgements were checked.
+    ///
+    /// - Parameter stallAt: of the next check; `.never`: none is needed.
+    mutating func continueResponseBody(idleAt: Instant, stallAt: Instant, on loop: EventLoop) {
+        stallCheckAt = stallAt
+        begin(.responseBody(until: idleAt), until: min(idleAt, stallAt), on: loop)
+    }
+
+    /// The next byte belongs to another response.
+    mutating func endResponse() { stallCheckAt = .never }
+
+    // MARK: The end of the client's direction
+
+    /// The client has ended its direction, and that is known.
+    var isEndKnown: Bool {
+        switch end {
+        case .unknown: false
+        case .known, .examined: true
+        }
+    }
+
+    /// - Parameters:
+    ///   - owner: is examined at `instant`; nil: is not.
+    mutating func noteEnd(examining owner: Watcher?, at instant: Instant, on loop: EventLoop) {
+        guard let owner else { return end = .known }
+        let deadline = Deadline(of: owner)
+        end = .examined(deadline)
+        loop.set(deadline, at: instant)
+    }
+
+    /// The client is examined again.
+    func examineAgain(at instant: Instant, on loop: EventLoop) {
+        if case .examined(let deadline) = end { loop.set(deadline, at: instant) }
+    }
+
+    /// Before the connection is released.
+    func drop(on loop: EventLoop) {
+        loop.drop(inboundDeadline)
+        loop.drop(outboundDeadline)
+        if case .examined(let deadline) = end { loop.drop(deadline) }
+    }
+}

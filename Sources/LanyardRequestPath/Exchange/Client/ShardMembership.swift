@@ -1,0 +1,73 @@
+/// What its listener, and the limits and lists of its shard, know of a client's connection.
+struct ShardMembership: ~Copyable {
+    /// Until the connection is closed.
+    var slot: ConnectionSlot
+    /// In the list of clients that may be closed for a new one.
+    var waitingLinks = WaitingClients.Links()
+    /// Among `Shard.handshakes` in progress.
+    var handshakePermit: HandshakePermit?
+    /// The client waits for its turn in `Shard.handshakes`.
+    var isQueuedForHandshake = false
+    /// The client's certificate has one of the listener's `client_names`, or the listener has none.
+    var isNamedClient = true
+    /// Reading from the client or the upstream is paused until memory is free.
+    var isPaused = false
+    /// The listener would not admit the client any more. Its exchange ends soon, and becomes no tunnel.
+    var isAdmissionEnding = false
+
+    init(_ slot: consuming ConnectionSlot) { self.slot = slot }
+
+    /// The connection counts as a client's. Else it is refused.
+    var isAdmitted: Bool {
+        switch slot {
+        case .client: true
+        case .rejection: false
+        case .none: false
+        }
+    }
+
+    /// The connection is refused and closed at once.
+    var isOverRejectionLimit: Bool {
+        switch slot {
+        case .none: true
+        case .rejection: false
+        case .client: false
+        }
+    }
+}
+
+/// What a connection's current request began with.
+struct ServedView {
+    let routes: ShardRoutes
+    /// Of the connection's listener.
+    let rules: ListenerRules
+
+    /// - Parameter listener: its index.
+    init(_ routes: ShardRoutes, listener: Int) {
+        self.routes = routes
+        rules = routes.configuration.rules[listener]
+    }
+}
+
+/// The result of sending bytes to the client.
+enum ClientSend {
+    case sent
+    /// The client is gone. The caller ends the exchange, or the connection.
+    case failed
+}
+
+/// The result of sending bytes to the upstream.
+enum UpstreamSend {
+    case sent
+    /// The upstream has taken no byte of the request's head, which may be sent on another connection.
+    case untouched
+    /// The connection is broken. What the upstream has sent before is read first (http-rules.md 9.7).
+    case failed
+}
+
+/// Whether the exchange continues on the connection that it had.
+enum ExchangeProgress {
+    case continues
+    /// It has ended, or begins again, or has become a tunnel. The bytes that were being read are not its any more.
+    case ended
+}

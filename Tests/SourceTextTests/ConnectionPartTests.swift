@@ -1,0 +1,96 @@
+import TestSupport
+import Testing
+
+/// A client's connection and its parts: a new wait, state or property is written where a reader finds it.
+@Suite struct ConnectionPartTests {
+    private static let storedMax = 12
+    private static let exchange = "Sources/LanyardRequestPath/Exchange"
+
+    /// The connection, its parts, and the state machine of its exchange.
+    private static func partTexts() throws -> [String: String] {
+        var texts = try SourceFiles.texts(below: "\(exchange)/Client")
+        for path in ["\(exchange)/Exchange.swift", "\(exchange)/Replay/RequestReplay.swift"] {
+            texts[path] = try SourceFiles.text(of: path)
+        }
+        return texts
+    }
+
+    /// Lines that end a switch for cases that nobody has thought of.
+    private static func defaults(in texts: [String: String]) -> [String] {
+        texts.sorted { $0.key < $1.key }.flatMap { path, text in
+            SourceFiles.codeLines(of: text).filter { $0.text.drop { $0 == " " }.hasPrefix("default:") }
+                .map { "\(path):\($0.number)" }
+        }
+    }
+
+    /// The stored properties of each type, by its name. A property's line begins four columns behind its type's.
+    private static func storedProperties(in text: String) -> [String: Int] {
+        let modifiers: Set<Substring> = [
+            "private", "set", "package", "public", "fileprivate", "unowned", "unsafe", "nonisolated", "weak", "lazy",
+        ]
+        var types: [(name: String, indent: Int)] = []
+        var counts: [String: Int] = [:]
+        let lines = SourceFiles.codeLines(of: text)
+        for (index, (_, line)) in lines.enumerated() where !line.isEmpty {
+            let indent = line.prefix { $0 == " " }.count
+            while let last = types.last, indent <= last.indent, line.drop(while: { $0 == " " }) != "}" {
+                types.removeLast()
+            }
+            let words = SourceFiles.words(of: line)
+            if let kind = words.firstIndex(where: { ["struct", "class", "enum"].contains($0) }), line.hasSuffix("{"),
+                kind + 1 < words.count, !words[..<kind].contains("func")
+            {
+                types.append((String(words[kind + 1]), indent))
+                continue
+            }
+            guard let type = types.last, indent == type.indent + 4,
+                let first = words.first(where: { !modifiers.contains($0) }),
+                first == "let" || first == "var", !words.contains("static")
+            else { continue }
+            let next = index + 1 < lines.count ? lines[index + 1].text.drop { $0 == " " } : ""
+            let isObserved = next.hasPrefix("didSet") || next.hasPrefix("willSet")
+            guard !line.contains("{") || isObserved else { continue }
+            counts[type.name, default: 0] += 1
+        }
+        return counts
+    }
+
+    @Test("no switch in the client's connection has a default: a new wait or state is decided about everywhere")
+    func exhaustiveSwitches() throws {
+        let texts = try SourceFiles.texts(below: "\(Self.exchange)/Client")
+        #expect(texts.count >= 10)
+        #expect(Self.defaults(in: texts) == [])
+    }
+
+    @Test("the connection and each of its parts have at most 12 stored properties")
+    func storedProperties() throws {
+        var counts: [String: Int] = [:]
+        for text in try Self.partTexts().values { counts.merge(Self.storedProperties(in: text)) { max($0, $1) } }
+        #expect(counts["ClientConnection"] ?? 0 > 8 && counts["ClientWaits"] ?? 0 > 4, "\(counts)")
+        #expect(counts.filter { $0.value > Self.storedMax } == [:])
+    }
+
+    @Test("a planted default is found, and each stored property of a planted type is counted")
+    func planted() {
+        let switching = "func due() {\n    switch wait {\n    case .idle: close()\n    default: break\n    }\n}"
+        #expect(Self.defaults(in: ["A.swift": switching]) == ["A.swift:4"])
+        let type = """
+            struct Part: ~Copyable {
+                let one = 1
+                private(set) var two: Int {
+                    didSet { note() }
+                }
+                var computed: Int { two }
+                static let shared = 3
+                private struct Inner {
+                    var three = 3
+                }
+                private var four: Inner?
+                func work() {
+                    let local = 5
+                }
+            }
+            """
+        #expect(Self.storedProperties(in: type) == ["Part": 3, "Inner": 1])
+    }
+}
