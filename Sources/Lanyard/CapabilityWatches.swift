@@ -98,14 +98,18 @@ final class CapabilityWatches: Sendable {
         return changed
     }
 
-    /// The capabilities as they are now, one for each listener. At the start, before the first thread: listeners must not refuse callers
-    /// only because a file has not been read yet.
-    static func read(_ listeners: [ListenerSettings]) -> [Secret?] {
-        listeners.map { listener in
-            guard let path = listener.capabilityFile else { return nil }
-            let outcome = Result { () throws(SecretFile.ReadError) in try SecretFile.read(path) }
-            return try? CapabilityWatch.check(outcome).get()
+    /// The capabilities of all listeners that ask for one. At the start, before the first thread: listeners must not refuse callers only
+    /// because a file has not been read yet.
+    static func readAtStart(_ listeners: [ListenerSettings]) -> [Int: ListenerCapability?] {
+        var found: [Int: ListenerCapability?] = [:]
+        for (index, listener) in listeners.enumerated() {
+            guard let file = listener.capabilityFile else { continue }
+            let content = Result { () throws(SecretFile.ReadError) in try SecretFile.read(file) }
+            let secret = try? CapabilityWatch.check(content).get()
+            let readAt = (try? content.get())?.readAt ?? .past
+            found.updateValue(ListenerCapability(secret: secret, readAt: readAt), forKey: index)
         }
+        return found
     }
 
     func start() { for watch in watches.withLock({ $0 }) { watch?.start(by: files, on: loop) } }

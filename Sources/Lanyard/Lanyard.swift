@@ -55,13 +55,9 @@ package enum Lanyard {
             return error.exitCode
         }
         store.announce(on: log)
-        let upstreamTLS: UpstreamTLS
-        let listenerTLS: ListenerTLS
-        let identityTLS: IdentityTLS
+        let files: ConfigurationFiles
         do throws(ConfiguredFileError) {
-            upstreamTLS = try UpstreamTLS(configuration)
-            listenerTLS = try ListenerTLS(configuration.listeners)
-            identityTLS = try IdentityTLS(configuration.identities)
+            files = try ConfigurationFiles(configuration, running: nil)
         } catch {
             log.critical(
                 "\(loaded.line(of: error))",
@@ -70,8 +66,7 @@ package enum Lanyard {
                 ])
             return 78
         }
-        for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
-        UpstreamTLSWatches.log(upstreamTLS.warnings, by: log)
+        files.requestPath.logWarnings(to: log)
         do throws(ConfigurationError) {
             try activation.check(configuration, addresses)
         } catch {
@@ -92,13 +87,10 @@ package enum Lanyard {
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(
-                configuration, store: store, upstreamTLS: upstreamTLS, listenerTLS: listenerTLS,
-                identityTLS: identityTLS, bindings: bindings,
-                signals: Signals.openDescriptor(), pipe: pipe,
-                verbosity: verbosity,
-                reloads: ReloadCoordinator(
-                    loaded, load: reload, activation: activation, log: log), manager: manager,
-                commit: commit, log: log)
+                configuration, files, store: store,
+                loading: Program.Loading(loaded: loaded, load: reload, activation: activation), bindings: bindings,
+                signals: Signals.openDescriptor(), pipe: pipe, verbosity: verbosity, manager: manager, commit: commit,
+                log: log)
             running.withLock { $0 = program }
             pipe.start()
             let status = program.serve()

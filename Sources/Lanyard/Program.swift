@@ -34,23 +34,31 @@ final class Program: Sendable {
     /// For the service manager; nil: there is none.
     private let reports: ServiceManagerReports?
     private let admin: AdminListener?
+    private let reloads: ReloadCoordinator
     private let log: Logger
     /// All bound addresses with their names in the log.
     private let listeners: [ProgramInfo.Listener]
 
+    /// Reads all sources of the configuration again, and what a reload compares them with.
+    struct Loading: Sendable {
+        let loaded: LoadedConfiguration
+        let load: @Sendable () -> LoadedConfiguration
+        /// Of the sockets that the service manager has passed.
+        let activation: ActivationRules
+    }
+
     /// Creates queues. No thread runs before `serve`.
     ///
     /// - Parameters:
+    ///   - files: of the configuration.
     ///   - store: the opened store; the sessions own it from here on.
     ///   - signals: a signalfd.
-    ///   - reloads: connected here to what it changes.
     ///   - manager: the service manager; nil: there is none.
     /// - Throws: descriptors cannot be created.
     init(
-        _ configuration: Configuration, store opened: OpenedStore, upstreamTLS: UpstreamTLS, listenerTLS: ListenerTLS,
-        identityTLS: IdentityTLS, bindings: consuming Bindings,
-        signals: consuming OwnedDescriptor, pipe: LogPipe,
-        verbosity: LogVerbosity, reloads: ReloadCoordinator, manager: ServiceManager?, commit: String, log: Logger
+        _ configuration: Configuration, _ files: ConfigurationFiles, store opened: OpenedStore, loading: Loading,
+        bindings: consuming Bindings, signals: consuming OwnedDescriptor, pipe: LogPipe, verbosity: LogVerbosity,
+        manager: ServiceManager?, commit: String, log: Logger
     ) throws(SystemError) {
         self.log = log
         listeners = bindings.listeners
@@ -60,24 +68,24 @@ final class Program: Sendable {
         let shardCount = configuration.shards ?? Machine.shardCount
         let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
-            RequestPath.Settings(configuration, upstreamTLS), sockets: bindings.data,
-            capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listenerTLS.contexts,
+            RequestPath.Settings(configuration, files.requestPath.upstreamTLS), sockets: bindings.data,
+            capabilities: files.requestPath.secrets(ofListeners: configuration.listeners.count),
+            listenerTLS: files.requestPath.listenerTLS.contexts,
             names: names, shardCount: shardCount, source: tokenSource,
             accessLines: accessLog.lines(configuration.log.logsAccess), log: log)
         fileLoop = try EventLoop(label: "lanyard.files")
         let publication = FilePublication()
         capabilities = CapabilityWatches(
             configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
-        self.upstreamTLS = UpstreamTLSWatches(
-            upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
-        self.listenerTLS = ListenerTLSWatches(
-            listenerTLS, configuration.listeners, for: path, by: publication, on: fileLoop, log: log)
+        upstreamTLS = UpstreamTLSWatches(
+            files.requestPath.upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
+        listenerTLS = ListenerTLSWatches(
+            files.requestPath.listenerTLS, configuration.listeners, for: path, by: publication, on: fileLoop, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: fileLoop)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
-        self.identityTLS = IdentityTLSWatches(by: publication, on: fileLoop, log: log)
-        let sources = SessionSources(by: files, on: fileLoop, warning, self.identityTLS)
-        self.sources = sources
-        let made = try sources.make(configuration, identityTLS)
+        identityTLS = IdentityTLSWatches(by: publication, on: fileLoop, log: log)
+        sources = SessionSources(by: self.files, on: fileLoop, warning, identityTLS)
+        let made = try sources.prepare(configuration, files.identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
         sessions = try SessionService(
@@ -89,14 +97,10 @@ final class Program: Sendable {
             configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
         sessions.onFailedStart = { stop.endFailedStart(status: $0) }
-        stop.onForce = { [sessions, store] in
-            sessions.endDrain()
-            store.endClose()
-        }
         let refused = AdminRefusalCounters()
+        let counts = ReloadCounts()
         let healthSources = Self.healthSources(
-            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused,
-            reloads: reloads, self.identityTLS)
+            sessions: sessions, store: store, path: path, stop: stop, pipe: pipe, refused: refused, counts, identityTLS)
         let operatorLoop = try EventLoop(label: "lanyard.operators")
         self.operatorLoop = operatorLoop
         let reports = manager.map {
@@ -104,11 +108,6 @@ final class Program: Sendable {
                 to: $0, on: operatorLoop, snapshot: healthSources.snapshot, controlPlane: healthSources.controlPlane)
         }
         self.reports = reports
-        stop.onBegin = { reports?.stopping() }
-        stop.onHangUp = { reloads.reload() }
-        reloads.reportDelays(on: operatorLoop)
-        reloads.onBegin = { reports?.reloading() }
-        reloads.onEnd = { reports?.reloaded() }
         let health = bindings.health.map { socket in
             let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)
             return HealthListener(
@@ -116,36 +115,19 @@ final class Program: Sendable {
                 log: log)
         }
         self.health = health
-        let unverified = Guarded(configuration.unverifiedRoutes)
+        let unverified = UnverifiedRoutes(configuration)
         let requests = RequestPathReload(
-            path, capabilities, self.upstreamTLS, self.listenerTLS, accessLog, by: publication, log: log)
-        reloads.apply = { [sessions] configuration, files, keys, turn in
-            let prepared = requests.prepare(configuration, files.requestPath)
-            let made: SessionSources.Made
-            do throws(SystemError) {
-                made = try sources.prepare(configuration, files.identityTLS)
-            } catch {
-                return turn.end(["\(error); raise the limit of open files (LimitNOFILE)"])
-            }
-            sessions.reload(sources.changes(to: made), begins: turn.begins) { active in
-                // Before the shards get their access log, which has the format of the pipe.
-                pipe.setFormat(configuration.log.format)
-                requests.serve(prepared, active: active)
-            } reply: { obstacles in
-                turn.end(obstacles) {
-                    sources.use(made)
-                    requests.finish(prepared)
-                    unverified.withLock { $0 = configuration.unverifiedRoutes }
-                    stop.apply(configuration.shutdown)
-                    health?.allow(configuration.health?.allowedHosts ?? [])
-                    // A level that was set at run time stays if the configured one is the same.
-                    if keys.contains("log.level") { verbosity.configure(configuration.log.level) }
-                }
-            }
-        }
+            path, capabilities, upstreamTLS, listenerTLS, accessLog, by: publication, log: log)
+        // The format of the log goes first: the shards get their access log in it.
+        let parts: [(any Reloadable)?] = [pipe, requests, unverified, stop, health, verbosity]
+        let reloads = ReloadCoordinator(
+            loading.loaded, load: loading.load, activation: loading.activation,
+            users: SessionReload(sessions, sources), parts: parts.compactMap(\.self), counts: counts,
+            reportingTo: reports, on: operatorLoop, log: log)
+        self.reloads = reloads
         let info = ProgramInfo(
             version: BuildVersion.number, startedAt: .now, listeners: listeners,
-            unverifiedRoutes: { unverified.withLock { $0 } },
+            unverifiedRoutes: { unverified.names },
             conditions: Self.conditions(
                 store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
                 self.listenerTLS, self.identityTLS))
@@ -187,8 +169,7 @@ final class Program: Sendable {
     /// The data of health and `/metrics`: snapshots and relaxed counters, so that they never wait.
     private static func healthSources(
         sessions: SessionService, store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, pipe: LogPipe,
-        refused: AdminRefusalCounters, reloads: ReloadCoordinator,
-        _ identityTLS: IdentityTLSWatches
+        refused: AdminRefusalCounters, _ reloads: ReloadCounts, _ identityTLS: IdentityTLSWatches
     ) -> HealthPages.Sources {
         HealthPages.Sources(
             snapshot: {
@@ -210,7 +191,13 @@ final class Program: Sendable {
 
     /// Serves until a signal ends it; returns the exit status.
     func serve() -> Int32 {
-        stop.start()
+        stop.start(
+            ShutdownCoordinator.Events(
+                begin: { [reports] in reports?.stopping() }, hangUp: { [reloads] in reloads.reload() },
+                force: { [sessions, store] in
+                    sessions.endDrain()
+                    store.endClose()
+                }))
         operatorLoop.start()
         health?.start()
         fileLoop.start()

@@ -18,12 +18,6 @@ import Logging
 final class ReloadCoordinator: Sendable {
     typealias Reply = @Sendable (ReloadOutcome) -> Void
 
-    /// What the files of a new configuration hold.
-    struct Files: Sendable {
-        let requestPath: RequestPathFiles
-        let identityTLS: IdentityTLS
-    }
-
     private struct State {
         /// The configuration that the program runs with.
         var running: LoadedConfiguration
@@ -63,25 +57,11 @@ final class ReloadCoordinator: Sendable {
         }
     }
 
-    /// The reload at the moment when it changes the running program.
-    struct Turn: Sendable {
-        /// Whether it may change anything now. After true it must, and is not given up any more. Once, from any thread.
-        let begins: @Sendable () -> Bool
-        fileprivate let result: @Sendable ([String]?, @escaping @Sendable () -> Void) -> Void
-
-        /// Ends the reload. Once, from any thread.
-        ///
-        /// - Parameters:
-        ///   - obstacles: why nothing has changed, each with the remedy; nil: `begins` was false.
-        ///   - finish: if all has changed, called on the queue before those who wait are told.
-        func end(_ obstacles: [String]?, finish: @escaping @Sendable () -> Void = {}) { result(obstacles, finish) }
-    }
-
     /// What a thread has read.
     private struct Reading: Sendable {
         let loaded: LoadedConfiguration
         /// nil: there are errors.
-        let files: Files?
+        let files: ConfigurationFiles?
         let errors: [String]
     }
 
@@ -91,58 +71,41 @@ final class ReloadCoordinator: Sendable {
     private let readingAgeMax: Duration
     private static let readingsMax = 3
 
-    /// What `/metrics` says of the reloads.
-    private struct Counts {
-        var successes = 0
-        var failures = 0
-        /// The load of the start counts.
-        var lastSuccessAt = WallTime.now
-        /// nil: no reload is in progress.
-        var startedAt: Instant?
-        /// The latest reload, if it failed.
-        var failed: ProgramConditions.FailedReload?
-    }
-
     private let queue = DispatchQueue(label: "lanyard.reload")
     private let state: Guarded<State>
-    /// Apart from `state`, so that a scrape never waits for a comparison of configurations.
-    private let counts = Guarded(Counts())
+    private let counts: ReloadCounts
     private let load: @Sendable () -> LoadedConfiguration
     private let activation: ActivationRules
     private let log: Logger
     /// Writes the outcome of a reload whatever the level of the log is, which the reload can change.
     private let auditLog: Logger
-    /// Applies a new configuration, of which these live keys differ: users and routes in one turn of the sessions' queue,
-    /// then the rest. Returns at once; the turn is told the outcome. On the queue. Set before the first request.
-    nonisolated(unsafe) var apply: @Sendable (Configuration, Files, _ keys: [String], Turn) -> Void = { $3.end([]) }
-    /// A reload begins. On the queue. Set before the first request.
-    nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
-    /// A reload has ended. On the queue. Set before the first request.
-    nonisolated(unsafe) var onEnd: @Sendable () -> Void = {}
-    private nonisolated(unsafe) var delay: ReloadDelay?
+    private let users: any ReloadableUsers
+    private let parts: [any Reloadable]
+    private let manager: ServiceManagerReports?
+    private let delay: ReloadDelay
 
     /// - Parameters:
     ///   - running: the configuration of the start.
     ///   - load: reads all sources as the start did.
     ///   - activation: of the sockets that the service manager has passed.
+    ///   - parts: in the order in which they commit.
+    ///   - manager: is told when a reload begins and ends; nil: there is none.
+    ///   - loop: has the deadlines of files that hang.
     ///   - readingAgeMax: how long ago files may have been read that are applied.
     init(
         _ running: LoadedConfiguration, load: @escaping @Sendable () -> LoadedConfiguration,
-        activation: ActivationRules, readingAgeMax: Duration = .seconds(1), log: Logger
+        activation: ActivationRules, users: any ReloadableUsers, parts: [any Reloadable],
+        counts: ReloadCounts = ReloadCounts(), reportingTo manager: ServiceManagerReports? = nil, on loop: EventLoop,
+        readingAgeMax: Duration = .seconds(1), log: Logger
     ) {
+        (self.users, self.parts, self.counts, self.manager) = (users, parts, counts, manager)
+        delay = ReloadDelay(on: loop)
         self.readingAgeMax = readingAgeMax
         state = Guarded(State(running: running))
         self.load = load
         self.activation = activation
         self.log = log
         auditLog = log.forAudit
-    }
-
-    /// Has reloads that hang logged. Call before the first request.
-    ///
-    /// - Parameter loop: has their deadlines.
-    func reportDelays(on loop: EventLoop) {
-        delay = ReloadDelay(on: loop) { [weak self] in self?.handleDelay(of: $0) }
     }
 
     /// Requests a reload that begins after this call. From any thread; it does not wait.
@@ -175,14 +138,14 @@ final class ReloadCoordinator: Sendable {
             end(abandoned, failed([Self.delayText(abandoned.progress) + "; a later reload takes its place"]))
         }
         guard let begun else { return }
-        counts.withLock { $0.startedAt = .now }
-        onBegin()
+        counts.recordBegin()
+        manager?.reloading()
         readFiles(begun)
     }
 
     /// On the queue.
     private func readFiles(_ reload: Current) {
-        delay?.begin(reload.number)
+        watchDelay(of: reload)
         let code = DetachedThread.start { [self] in
             let reading = reload.progress.noting { readAll() }
             queue.async { [self] in filesRead(reload, reading) }
@@ -202,7 +165,7 @@ final class ReloadCoordinator: Sendable {
             return true
         }
         guard isCurrent else { return endAbandoned() }
-        delay?.begin(reload.number)
+        watchDelay(of: reload)
         apply(reading, of: reload)
     }
 
@@ -232,14 +195,18 @@ final class ReloadCoordinator: Sendable {
     }
 
     private func end(_ reload: Current, _ outcome: ReloadOutcome) {
-        delay?.end(reload.number)
-        record(outcome)
-        onEnd()
+        delay.end(reload.number)
+        counts.recordEnd(outcome)
+        manager?.reloaded()
         for reply in reload.replies { reply(outcome) }
     }
 
     /// Reloads that were given up and whose thread or store still reads. From any thread.
     var abandonedCount: Int { state.withLock(\.abandonedCount) }
+
+    private func watchDelay(of reload: Current) {
+        delay.begin(reload.number) { [weak self] in self?.handleDelay(of: reload.number) }
+    }
 
     /// On the queue of the delays' loop.
     private func handleDelay(of number: Int) {
@@ -260,40 +227,11 @@ final class ReloadCoordinator: Sendable {
         SecretFile.ReadError.delayed.message(path: progress.path ?? "a file")
     }
 
-    private func record(_ outcome: ReloadOutcome) {
-        counts.withLock { counts in
-            counts.startedAt = nil
-            switch outcome {
-            case .applied: counts.failed = nil
-            case .restartNeeded(let keys):
-                counts.failed = .init(
-                    at: .now, errors: ["these can change only at a start: \(keys.joined(separator: ", "))"])
-            case .invalid(let errors): counts.failed = .init(at: .now, errors: errors)
-            }
-            guard counts.failed == nil else { return counts.failures += 1 }
-            counts.successes += 1
-            counts.lastSuccessAt = .now
-        }
-    }
-
     /// The latest reload, if it failed. From any thread.
-    var failedReload: ProgramConditions.FailedReload? { counts.withLock(\.failed) }
+    var failedReload: ProgramConditions.FailedReload? { counts.failed }
 
     /// For `/metrics`. From any thread.
-    var samples: [MetricSample] {
-        let counts = counts.withLock { $0 }
-        let results = [("success", counts.successes), ("failure", counts.failures)].map { result, count in
-            MetricSample(
-                "lanyard_config_reloads", suffix: "_total", labels: [.init("result", result)], value: Double(count))
-        }
-        let success = MetricSample(
-            "lanyard_config_last_reload_success_timestamp_seconds",
-            value: Double(counts.lastSuccessAt.nanoseconds) / 1e9)
-        let running = MetricSample(
-            "lanyard_config_reload_running_seconds",
-            value: counts.startedAt.map { Double((Instant.now - $0).nanoseconds) / 1e9 } ?? 0)
-        return results + [success, running]
-    }
+    var samples: [MetricSample] { counts.samples }
 
     /// Reads all files, and reads them anew until all were read within a short time. On the thread of a reload.
     private func readAll() -> Reading {
@@ -324,15 +262,39 @@ final class ReloadCoordinator: Sendable {
             return complete(reload, .restartNeeded(changes.restartOnly))
         }
         if case .file(let path, _) = configuration.store { reload.progress.note(path) }
-        let turn = Turn(
-            begins: { [self] in begins(reload.number) },
-            result: { [self] obstacles, finish in
-                queue.async { [self] in ended(reload, loaded, changes.live, obstacles, finish) }
-            })
-        apply(configuration, files, changes.live, turn)
+        let next = NextConfiguration(configuration: configuration, files: files, keys: changes.live)
+        do throws(ReloadError) {
+            try commit(next, loaded, of: reload, to: users)
+        } catch {
+            complete(reload, failed([error.message]))
+        }
     }
 
-    /// The sessions have taken the configuration, or not. On the queue.
+    /// All parts prepare. Then the users take the configuration in one turn of their queue, and the parts with them. Returns at once.
+    private func commit(
+        _ next: NextConfiguration, _ loaded: LoadedConfiguration, of reload: Current, to users: some ReloadableUsers
+    ) throws(ReloadError) {
+        var parts: [PreparedPart] = []
+        for part in self.parts { parts.append(try part.prepared(for: next)) }
+        let prepared = try users.prepare(next)
+        users.commit(
+            prepared, begins: { [self] in begins(reload.number) },
+            serve: { [parts] active in for part in parts { part.commit(active) } },
+            reply: { [self, parts] obstacles in
+                queue.async { [self] in
+                    ended(reload, loaded, next.keys, obstacles) {
+                        users.finish(prepared)
+                        for part in parts { part.finish() }
+                    }
+                }
+            })
+    }
+
+    /// The users have taken the configuration, or not. On the queue.
+    ///
+    /// - Parameters:
+    ///   - obstacles: why nothing has changed, each with the remedy; nil: the files were read too long ago.
+    ///   - finish: called if all has changed, before those who wait are told.
     private func ended(
         _ reload: Current, _ loaded: LoadedConfiguration, _ keys: [String], _ obstacles: [String]?,
         _ finish: () -> Void
@@ -369,7 +331,7 @@ final class ReloadCoordinator: Sendable {
     }
 
     /// The files of this configuration, or the errors that `lanyard check` would print for it.
-    private func read(_ loaded: LoadedConfiguration) -> (Files?, errors: [String]) {
+    private func read(_ loaded: LoadedConfiguration) -> (ConfigurationFiles?, errors: [String]) {
         guard let configuration = loaded.configuration else {
             return (nil, loaded.diagnostics.filter { $0.severity != .warning }.map { "\($0)" })
         }
@@ -379,12 +341,10 @@ final class ReloadCoordinator: Sendable {
             return (nil, ["\(error)"])
         }
         do throws(ConfiguredFileError) {
-            let files = try RequestPathFiles(
-                configuration, running: state.withLock { $0.running.configuration })
-            let identityTLS = try IdentityTLS(configuration.identities)
+            let files = try ConfigurationFiles(configuration, running: state.withLock { $0.running.configuration })
             switch OpenedStore.inspect(at: configuration.store) {
             case .forThisUser(let error), .forEveryUser(let error): return (nil, [error.message])
-            case nil: return (Files(requestPath: files, identityTLS: identityTLS), [])
+            case nil: return (files, [])
             }
         } catch {
             return (nil, [loaded.line(of: error)])

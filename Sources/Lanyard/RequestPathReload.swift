@@ -5,25 +5,8 @@ import LanyardSettings
 import LanyardTelemetry
 import Logging
 
-/// What the request path needs of a new configuration's files, read before anything is changed (architecture.md 7.9).
-struct RequestPathFiles: Sendable {
-    let upstreamTLS: UpstreamTLS
-    let listenerTLS: ListenerTLS
-    /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
-    let capabilities: [Int: ListenerCapability?]
-
-    /// Reads the files. Blocks as long as the disk does.
-    ///
-    /// - Parameter running: the configuration in use.
-    init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
-        upstreamTLS = try UpstreamTLS(configuration)
-        listenerTLS = try ListenerTLS(configuration.listeners)
-        capabilities = try CapabilityWatches.read(configuration.listeners, changedFrom: running?.listeners ?? [])
-    }
-}
-
 /// Applies a new configuration to the request path and to the watches of its files.
-final class RequestPathReload: Sendable {
+final class RequestPathReload: Reloadable {
     private let path: RequestPath
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
@@ -51,24 +34,21 @@ final class RequestPathReload: Sendable {
         fileprivate let files: RequestPathFiles
     }
 
-    /// On the queue of the reloads.
+    func prepare(_ next: NextConfiguration) -> Prepared { prepare(next.configuration, next.files.requestPath) }
+
     func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> Prepared {
         Prepared(configuration: configuration.fittedToDescriptorLimit(log), files: files)
     }
 
-    /// Hands the new routes to the shards, with the active user, and has the watches follow the new files. On the queue of the
-    /// sessions, in the turn in which the users change.
-    func serve(_ prepared: Prepared, active: UserIndex?) {
+    /// Hands the new routes to the shards, with the active user, and has the watches follow the new files.
+    func commit(_ prepared: Prepared, active: UserIndex?) {
         publication.turn { serve(prepared.configuration, prepared.files, active) }
     }
 
-    /// Waits for the shards and tells of warnings. On the queue of the reloads.
+    /// Waits for the shards and tells of warnings.
     func finish(_ prepared: Prepared) {
         path.waitForShards()
-        for warning in prepared.files.listenerTLS.warnings {
-            log.warning("\(warning)", metadata: ["event": "listener.tls.warning"])
-        }
-        UpstreamTLSWatches.log(prepared.files.upstreamTLS.warnings, by: log)
+        prepared.files.logWarnings(to: log)
     }
 
     /// In a turn of the publication. The files were read before it: what is in use and was found in the same file later is kept.
@@ -85,6 +65,14 @@ final class RequestPathReload: Sendable {
         capabilities.follow(listeners, capabilityContents)
         listenerTLS.follow(listenerContents, listeners, changedListeners)
         upstreamTLS.follow(upstreamContents, of: targets)
+    }
+}
+
+extension RequestPathFiles {
+    /// Certificates that clients or upstreams will refuse.
+    func logWarnings(to log: Logger) {
+        for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
+        UpstreamTLSWatches.log(upstreamTLS.warnings, by: log)
     }
 }
 

@@ -32,12 +32,18 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     /// True after a second signal: the process ends at once.
     let isForced = Atomic<Bool>(false)
     private let progress = Guarded<ProgramConditions.Stop?>(nil)
-    /// Called on the loop when the drain begins. Set before `start`.
-    nonisolated(unsafe) var onBegin: @Sendable () -> Void = {}
-    /// Called on the loop at SIGHUP. Set before `start`.
-    nonisolated(unsafe) var onHangUp: @Sendable () -> Void = {}
-    /// Called on the loop at a second signal, also after the drain. Set before `start`.
-    nonisolated(unsafe) var onForce: @Sendable () -> Void = {}
+    /// nil: `start` follows. What it calls is made after this, because a reload changes this, too.
+    private var events: Events?
+
+    /// What the rest of the program does at signals. Called on the loop.
+    struct Events: Sendable {
+        /// The drain begins.
+        let begin: @Sendable () -> Void
+        /// SIGHUP.
+        let hangUp: @Sendable () -> Void
+        /// A second signal, also after the drain.
+        let force: @Sendable () -> Void
+    }
 
     init(
         _ settings: ShutdownSettings, signals: consuming OwnedDescriptor, path: RequestPath, verbosity: LogVerbosity,
@@ -52,9 +58,12 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    func start() {
+    func start(_ events: Events) {
         loop.start()
-        loop.post { [self] in listen() }
+        loop.post { [self] in
+            self.events = events
+            listen()
+        }
     }
 
     private func listen() {
@@ -79,7 +88,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     private func handle(_ number: CInt) {
         switch number {
-        case SIGHUP: onHangUp()
+        case SIGHUP: events?.hangUp()
         case SIGUSR1:
             let level = verbosity.toggleDebug()
             // Whatever the level: the one from now on may not write notices.
@@ -97,7 +106,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         guard stage == .serving else {
             isForced.store(true, ordering: .relaxed)
             log.warning("a second signal: ending at once", metadata: ["event": "shutdown.forced"])
-            onForce()
+            events?.force()
             return finish()
         }
         status = number == SIGINT ? 130 : settings.exitZeroOnSIGTERM ? 0 : 143
@@ -122,7 +131,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         isDraining.store(true, ordering: .relaxed)
         let endsBy = loop.now + settings.drainMin + settings.drainMax
         progress.withLock { $0 = .init(areListenersClosed: false, endsBy: endsBy) }
-        onBegin()
+        events?.begin()
         log.notice("stopping", metadata: cause.merging(["event": "shutdown.started"]) { _, event in event })
         stage = .waiting
         if settings.drainMin > .zero { loop.set(deadline, at: loop.now + settings.drainMin) } else { drain() }

@@ -45,7 +45,8 @@ import Testing
             path = try RequestPath(
                 RequestPath.Settings(configuration, upstream),
                 sockets: try configuration.listeners.map { try ListeningSocket($0) },
-                capabilities: CapabilityWatches.read(configuration.listeners), listenerTLS: listener.contexts,
+                capabilities: try RequestPathFiles(configuration, running: nil).secrets(ofListeners: 2),
+                listenerTLS: listener.contexts,
                 names: UserNames(["alice"]), shardCount: 1, source: SessionTokenSource(), log: log)
             let loop = try EventLoop(label: "test.files")
             capabilities = CapabilityWatches(
@@ -117,7 +118,7 @@ import Testing
         /// What a reload does with files that were read before.
         func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
             let prepared = reload.prepare(configuration, files)
-            reload.serve(prepared, active: nil)
+            reload.commit(prepared, active: nil)
             reload.finish(prepared)
         }
 

@@ -56,6 +56,65 @@ import Testing
         }
     }
 
+    /// What the sessions do: they read a store, which may hang.
+    private final class HeldUsers: ReloadableUsers {
+        private let appliedNumbers = Guarded<[Int]>([])
+        private let stores = Guarded<[Int: Milestone]>([:])
+        private let waitingNumbers = Guarded<[Int]>([])
+
+        /// The number of each load that was applied, in order, above 100.
+        var applied: [Int] { appliedNumbers.withLock { $0 } }
+        /// Of the loads for which the store is read.
+        var waiting: [Int] { waitingNumbers.withLock { $0 } }
+
+        func hangStore(of number: Int) { stores.withLock { $0[number] = Milestone() } }
+        func releaseStore(of number: Int) { stores.withLock { $0[number] }?.set() }
+
+        func prepare(_ next: NextConfiguration) -> Int { next.configuration.limits.connectionsMax }
+
+        func commit(
+            _ number: Int, begins: @escaping @Sendable () -> Bool, serve: @escaping @Sendable (UserIndex?) -> Void,
+            reply: @escaping @Sendable ([String]?) -> Void
+        ) {
+            let take = { @Sendable [self] in
+                guard begins() else { return reply(nil) }
+                appliedNumbers.withLock { $0.append(number) }
+                serve(nil)
+                reply([])
+            }
+            guard let store = stores.withLock({ $0[number] }), !store.isSet else { return take() }
+            waitingNumbers.withLock { $0.append(number) }
+            Thread.detachNewThread {
+                store.wait(for: "the store")
+                take()
+            }
+        }
+
+        func finish(_ number: Int) {}
+    }
+
+    /// A part that notes what becomes of it.
+    private final class NotingPart: Reloadable {
+        private let noted = Guarded<[String]>([])
+
+        var notes: [String] { noted.withLock { $0 } }
+
+        func prepare(_ next: NextConfiguration) throws(ReloadError) -> Int {
+            let number = next.configuration.limits.connectionsMax
+            if number == Self.refused { throw ReloadError(message: "it has no room") }
+            note("prepare", number)
+            return number
+        }
+
+        func commit(_ number: Int, active: UserIndex?) { note("commit", number) }
+        func finish(_ number: Int) { note("finish", number) }
+
+        private func note(_ step: String, _ number: Int) { noted.withLock { $0.append("\(step) \(number)") } }
+
+        /// The number of a configuration that it cannot take.
+        static let refused = 105
+    }
+
     private final class Bench: Sendable {
         static let path = "/net/tls/clients.pem"
         static let storePath = "/nowhere/sessions"
@@ -66,9 +125,8 @@ import Testing
         let log = LogRecorder()
         let coordinator: ReloadCoordinator
         let loads: Loads
-        private let appliedNumbers = Guarded<[Int]>([])
-        private let stores = Guarded<[Int: Milestone]>([:])
-        private let waiting = Guarded<[Int]>([])
+        let users = HeldUsers()
+        let part = NotingPart()
 
         init(hanging numbers: [Int], readingAgeMax: Duration = .seconds(3600)) throws {
             loop = try EventLoop(label: "test.reload")
@@ -76,47 +134,24 @@ import Testing
             self.loads = loads
             coordinator = ReloadCoordinator(
                 Self.configuration(0), load: { loads.load() }, activation: ActivationRules(addresses: [:]),
-                readingAgeMax: readingAgeMax, log: log.logger)
-            coordinator.apply = { [weak self] configuration, _, _, turn in
-                guard let self else { return }
-                let number = configuration.limits.connectionsMax
-                guard let store = stores.withLock({ $0[number] }), !store.isSet else { return take(number, turn) }
-                waiting.withLock { $0.append(number) }
-                Thread.detachNewThread { [self] in
-                    store.wait(for: "the store")
-                    take(number, turn)
-                }
-            }
-            coordinator.reportDelays(on: loop)
+                users: users, parts: [part], on: loop, readingAgeMax: readingAgeMax, log: log.logger)
             loop.start()
             loop.freezeTime()
         }
 
         deinit { loop.stop() }
 
-        /// What the sessions do once they have read the store.
-        private func take(_ number: Int, _ turn: ReloadCoordinator.Turn) {
-            guard turn.begins() else { return turn.end(nil) }
-            appliedNumbers.withLock { $0.append(number) }
-            turn.end([])
-        }
-
         /// The store does not respond to the sessions for these loads.
-        func hangStore(of numbers: [Int]) {
-            stores.withLock { stores in for number in numbers { stores[100 + number] = Milestone() } }
-        }
+        func hangStore(of numbers: [Int]) { for number in numbers { users.hangStore(of: 100 + number) } }
 
-        func releaseStore(of number: Int) { stores.withLock { $0[100 + number] }?.set() }
+        func releaseStore(of number: Int) { users.releaseStore(of: 100 + number) }
 
         /// The sessions wait for the store on behalf of this load.
         func awaitStore(_ number: Int) throws {
-            try blockUntil("the sessions read the store for load \(number)") {
-                waiting.withLock { $0.contains(100 + number) }
-            }
+            try blockUntil("the sessions read the store for load \(number)") { users.waiting.contains(100 + number) }
         }
 
-        /// The number of each load that was applied, in order, above 100.
-        var applied: [Int] { appliedNumbers.withLock { $0 } }
+        var applied: [Int] { users.applied }
 
         static func configuration(_ number: Int) -> LoadedConfiguration {
             let text = """
@@ -146,6 +181,21 @@ import Testing
         var runningSeconds: Double {
             coordinator.samples.first { $0.name == "lanyard_config_reload_running_seconds" }?.value ?? -1
         }
+    }
+
+    @Test("each part prepares, commits with the users and finishes after them; if one cannot, nothing has changed")
+    func parts() throws {
+        let bench = try Bench(hanging: [])
+        for number in 1...5 {
+            let outcome = try bench.reload().awaited()
+            if 100 + number == NotingPart.refused {
+                #expect(outcome == .invalid(["it has no room"]))
+            } else {
+                #expect(outcome == .applied(["limits.connections_max"]))
+            }
+        }
+        #expect(bench.part.notes == (101...104).flatMap { ["prepare \($0)", "commit \($0)", "finish \($0)"] })
+        #expect(bench.applied == [101, 102, 103, 104])
     }
 
     @Test(

@@ -1,0 +1,42 @@
+import LanyardConfiguration
+import LanyardFoundations
+import LanyardRequestPath
+
+/// What the files of a configuration hold, for the start and for each reload (architecture.md 7.9).
+struct ConfigurationFiles: Sendable {
+    let requestPath: RequestPathFiles
+    let identityTLS: IdentityTLS
+
+    /// Reads the files. Blocks as long as the disk does.
+    ///
+    /// - Parameter running: the configuration in use; nil: none is, at the start.
+    init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
+        requestPath = try RequestPathFiles(configuration, running: running)
+        identityTLS = try IdentityTLS(configuration.identities)
+    }
+}
+
+/// What the request path needs of a configuration's files.
+struct RequestPathFiles: Sendable {
+    let upstreamTLS: UpstreamTLS
+    let listenerTLS: ListenerTLS
+    /// Of listeners that have another file than before, by listener; nil: it asks for none any more.
+    let capabilities: [Int: ListenerCapability?]
+
+    /// Reads the files. Blocks as long as the disk does.
+    ///
+    /// - Parameter running: the configuration in use; nil: none is, at the start. Then a capability that cannot be read is no error: its
+    ///   listener admits no caller until it can.
+    init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
+        upstreamTLS = try UpstreamTLS(configuration)
+        listenerTLS = try ListenerTLS(configuration.listeners)
+        if let running {
+            capabilities = try CapabilityWatches.read(configuration.listeners, changedFrom: running.listeners)
+        } else {
+            capabilities = CapabilityWatches.readAtStart(configuration.listeners)
+        }
+    }
+
+    /// What each of so many listeners begins with.
+    func secrets(ofListeners count: Int) -> [Secret?] { (0..<count).map { capabilities[$0]??.secret } }
+}
