@@ -104,10 +104,10 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             shard.idleConnections.onLimit = { [weak self] in self?.logShortage(closed: nil) }
         }
         // A weak reference to a shard would make each of its retains and releases dearer.
-        context.buffers.whenTight { [weak self] in
+        context.buffers.whenOptionalFreed { [weak self] in
             for shard in self?.shards ?? [] { shard.loop.post { shard.releaseSpareMemory() } }
         }
-        context.buffers.whenCrowded { [weak self] in
+        context.buffers.whenRequestsRefused { [weak self] in
             for shard in self?.shards ?? [] { shard.loop.post { shard.giveUpPartialHeads() } }
         }
         DescriptorShortage.shared.add(self)

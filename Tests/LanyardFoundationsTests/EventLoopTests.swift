@@ -156,8 +156,8 @@ import Testing
         try await onLoop {
             let watch = try loop.watch(other.ours, for: [.read, .edge], by: Closure { _ in })
             let watcher = Closure { _ in
-                known.add(loop.isSilent(watch, since: loop.waits - 1) ? 1 : 0)
-                emptiedNow.add(loop.isSilent(watch, since: loop.waits) ? 1 : 0)
+                known.add(!loop.mayHavePendingInput(watch, since: loop.waits - 1) ? 1 : 0)
+                emptiedNow.add(!loop.mayHavePendingInput(watch, since: loop.waits) ? 1 : 0)
             }
             _ = try loop.watch(told.ours, for: [.read, .edge], by: watcher)
         }
@@ -181,11 +181,11 @@ import Testing
                 let watcher = Closure { _ in
                     // For the one that is told first.
                     if waiting.numbers.isEmpty {
-                        waiting.add(loop.isSilent(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
+                        waiting.add(!loop.mayHavePendingInput(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
                     }
                     // A report is old after 1 ms of the machine's time, which no test passes.
                     usleep(1_100)
-                    late.add(loop.isSilent(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
+                    late.add(!loop.mayHavePendingInput(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
                 }
                 state.watches[index] = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
             }
@@ -204,7 +204,7 @@ import Testing
                 let watcher = Closure { _ in
                     // The batches after the first are not full.
                     guard full.numbers.isEmpty else { return }
-                    full.add(loop.isSilent(state.watches[0]!, since: loop.waits - 1) ? 1 : 0)
+                    full.add(!loop.mayHavePendingInput(state.watches[0]!, since: loop.waits - 1) ? 1 : 0)
                 }
                 _ = try loop.watch(counter, for: [.read, .edge], by: watcher)
             }

@@ -204,19 +204,18 @@ public final class EventLoop: Sendable {
         freeSlots.append(watch.slot)
     }
 
-    /// Nothing has happened to the descriptor: so says the latest wait, at most a millisecond ago, and no system call is needed to know.
-    ///
-    /// False also means that it is not known. Then the descriptor has to be asked.
+    /// Whether something may have happened to the descriptor. False: the latest wait, at most a millisecond ago, has reported nothing. That
+    /// saves the system call that asks the descriptor.
     ///
     /// - Parameters:
     ///   - watch: an edge-triggered registration for reading.
     ///   - emptied: `waits` when the descriptor was last read empty, or later.
-    package func isSilent(_ watch: Watch, since emptied: Int) -> Bool {
+    package func mayHavePendingInput(_ watch: Watch, since emptied: Int) -> Bool {
         assertIsCurrent()
         // A full report may lack descriptors.
-        guard emptied < waits, undelivered.upperBound < Self.batchCapacity else { return false }
-        for index in undelivered where lanyard_epoll_data(batch + index) == watch.data { return false }
-        return Self.machineTime - waited <= Self.reportLifeNanoseconds
+        guard emptied < waits, undelivered.upperBound < Self.batchCapacity else { return true }
+        for index in undelivered where lanyard_epoll_data(batch + index) == watch.data { return true }
+        return Self.machineTime - waited > Self.reportLifeNanoseconds
     }
 
     private func control(_ operation: CInt, _ descriptor: CInt, _ readiness: IOReadiness, _ data: UInt64)

@@ -68,13 +68,13 @@ package enum Socket {
     /// Ends this side's direction: the other side reads an end after all bytes that were sent.
     package static func endWriting(_ descriptor: CInt) { shutdown(descriptor, CInt(SHUT_WR)) }
 
-    /// Nothing to read and not ended: an idle connection that is still usable (http-rules.md 16.2).
-    package static func isQuiet(_ descriptor: CInt) -> Bool {
+    /// Bytes can be read, or an end or an error: an idle connection is not usable any more (http-rules.md 16.2).
+    package static func hasPendingInput(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0
         while true {
             let count = recv(descriptor, &byte, 1, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT))
             if count < 0, errno == EINTR { continue }
-            return count < 0 && errno == EAGAIN
+            return count >= 0 || errno != EAGAIN
         }
     }
 

@@ -1,6 +1,16 @@
 import LanyardFoundations
 import Synchronization
 
+/// How near the buffers are to their limit. Each level has the effects of those before it, too.
+package enum MemoryPressure: Sendable {
+    /// Beyond three quarters: optional memory is freed, and no more is allocated.
+    case optionalFreed
+    /// Beyond seven eighths: new requests are refused, and connections with an incomplete head are closed.
+    case requestsRefused
+    /// Nothing is left: reading pauses.
+    case readingPaused
+}
+
 /// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-rules.md 8).
 ///
 /// Counted when a buffer's memory is allocated or freed, never per byte. Effects by level:
@@ -29,8 +39,8 @@ package final class BufferBudget: Sendable {
     private let partialRecords = Atomic<Int>(0)
     /// A buffer of a partial TLS record did not count since they last took three quarters or less.
     private let isOverflowing = Atomic<Bool>(false)
-    private let tightHandlers = Guarded<[@Sendable () -> Void]>([])
-    private let crowdedHandlers = Guarded<[@Sendable () -> Void]>([])
+    private let optionalHandlers = Guarded<[@Sendable () -> Void]>([])
+    private let requestHandlers = Guarded<[@Sendable () -> Void]>([])
     private let freedHandlers = Guarded<[@Sendable () -> Void]>([])
 
     /// - Parameter bytesMax: in bytes. Data that was already read may exceed it, by one read of each shard.
@@ -41,8 +51,8 @@ package final class BufferBudget: Sendable {
     /// Sets another limit. Memory beyond a lower one is not taken away, but the effects of its level begin at once.
     package func setMax(_ bytesMax: Int) {
         guard bytesMax != limit.exchange(bytesMax, ordering: .relaxed) else { return }
-        if isTight { Self.call(tightHandlers) }
-        if isCrowded { Self.call(crowdedHandlers) }
+        if isUnder(.optionalFreed) { Self.call(optionalHandlers) }
+        if isUnder(.requestsRefused) { Self.call(requestHandlers) }
     }
 
     package var bytesMax: Int { limit.load(ordering: .relaxed) }
@@ -63,8 +73,8 @@ package final class BufferBudget: Sendable {
         let now = taken.add(bytes, ordering: .relaxed).newValue
         let (optionalBytesMax, requestBytesMax) = (optionalBytesMax, requestBytesMax)
         guard now > optionalBytesMax else { return }
-        if now - bytes <= optionalBytesMax { Self.call(tightHandlers) }
-        if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(crowdedHandlers) }
+        if now - bytes <= optionalBytesMax { Self.call(optionalHandlers) }
+        if now > requestBytesMax, now - bytes <= requestBytesMax { Self.call(requestHandlers) }
     }
 
     /// Counts the buffers of a TLS session that hold a part of a record. False: there are too many, and these do not count.
@@ -72,7 +82,7 @@ package final class BufferBudget: Sendable {
         guard partialRecords.add(bytes, ordering: .relaxed).newValue <= bytesMax / 16 * 13 else {
             partialRecords.subtract(bytes, ordering: .relaxed)
             // Once, because it looks at all clients.
-            if !isOverflowing.exchange(true, ordering: .relaxed) { Self.call(crowdedHandlers) }
+            if !isOverflowing.exchange(true, ordering: .relaxed) { Self.call(requestHandlers) }
             return false
         }
         add(bytes)
@@ -103,21 +113,27 @@ package final class BufferBudget: Sendable {
         return count < bytesMax ? min(whole, Self.readSizes.threeQuarters) : 0
     }
 
-    /// New requests are refused.
-    package var isCrowded: Bool { taken.load(ordering: .relaxed) > requestBytesMax }
-
-    /// Reading pauses.
-    package var isExhausted: Bool { taken.load(ordering: .relaxed) >= bytesMax }
-
-    /// Optional memory must be freed.
-    package var isTight: Bool { taken.load(ordering: .relaxed) > optionalBytesMax }
+    /// Whether the pressure is this or higher.
+    @inline(__always)
+    package func isUnder(_ pressure: MemoryPressure) -> Bool {
+        let taken = taken.load(ordering: .relaxed)
+        return switch pressure {
+        case .optionalFreed: taken > optionalBytesMax
+        case .requestsRefused: taken > requestBytesMax
+        case .readingPaused: taken >= bytesMax
+        }
+    }
 
     /// Has `work` called, on any thread, each time the level passes three quarters. It frees optional memory, soon and on another queue.
     /// Set up before the first buffer.
-    package func whenTight(_ work: @escaping @Sendable () -> Void) { tightHandlers.withLock { $0.append(work) } }
+    package func whenOptionalFreed(_ work: @escaping @Sendable () -> Void) {
+        optionalHandlers.withLock { $0.append(work) }
+    }
 
     /// The same for seven eighths: `work` closes connections that wait for the rest of a head.
-    package func whenCrowded(_ work: @escaping @Sendable () -> Void) { crowdedHandlers.withLock { $0.append(work) } }
+    package func whenRequestsRefused(_ work: @escaping @Sendable () -> Void) {
+        requestHandlers.withLock { $0.append(work) }
+    }
 
     /// Has `work` called, on any thread, when much memory that is not counted here has been freed: it may be returned to the kernel.
     package func whenUncountedFreed(_ work: @escaping @Sendable () -> Void) {

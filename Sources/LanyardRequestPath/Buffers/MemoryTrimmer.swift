@@ -13,7 +13,7 @@ package final class MemoryTrimmer: Watcher, @unchecked Sendable {
     private let budget: BufferBudget
     private lazy var deadline = Deadline(of: self)
 
-    /// Does nothing before the budget is tight, or many sessions have ended, for the first time.
+    /// Does nothing before optional memory is freed, or many sessions have ended, for the first time.
     package init(of budget: BufferBudget, on loop: EventLoop) {
         self.budget = budget
         self.loop = loop
@@ -22,7 +22,7 @@ package final class MemoryTrimmer: Watcher, @unchecked Sendable {
             guard let self else { return }
             self.loop.post { [weak self] in self?.begin() }
         }
-        budget.whenTight(begin)
+        budget.whenOptionalFreed(begin)
         budget.whenUncountedFreed(begin)
     }
 

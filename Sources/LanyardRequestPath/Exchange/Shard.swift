@@ -318,7 +318,7 @@ package final class Shard: @unchecked Sendable {
 
     func release(_ buffer: RequestBuffer) {
         guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
-            buffer.table.capacity == limits.headerFieldsMax, !context.buffers.isTight
+            buffer.table.capacity == limits.headerFieldsMax, !context.buffers.isUnder(.optionalFreed)
         else { return }
         buffer.used = buffer.count
         buffer.compact()
@@ -340,7 +340,7 @@ package final class Shard: @unchecked Sendable {
         return nil
     }
 
-    /// Memory is tight: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
+    /// Optional memory is freed: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
     func releaseSpareMemory() {
         loop.assertIsCurrent()
         spareBuffers.removeAll()
@@ -348,8 +348,8 @@ package final class Shard: @unchecked Sendable {
         for client in clients.values { client.releaseReplayCopy() }
     }
 
-    /// Memory is crowded: gives up incomplete heads and trailer sections, the largest first, until the memory is no
-    /// longer tight. Clients that send endless parts of them would otherwise block all others until a deadline.
+    /// Requests are refused for want of memory: gives up incomplete heads and trailer sections, the largest first, until optional
+    /// memory need not be freed. Clients that send endless parts of them would otherwise block all others until a deadline.
     func giveUpPartialHeads() {
         loop.assertIsCurrent()
         let largestPartialHeads = clients.values.filter { $0.partialBytes > 0 }.sorted {
@@ -358,7 +358,7 @@ package final class Shard: @unchecked Sendable {
         for client in largestPartialHeads {
             // What does not count is given up first of all: nothing else limits it.
             let isUncounted = client.stream.tlsSession?.partialRecord == .uncounted
-            guard isUncounted || context.buffers.isTight else { continue }
+            guard isUncounted || context.buffers.isUnder(.optionalFreed) else { continue }
             client.giveUpPartialHead()
         }
     }

@@ -70,7 +70,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         stream.record(readiness)
         if let owner {
             owner.upstreamReady(self)
-        } else if stream.canRead, !stream.staysIdle() {
+        } else if stream.canRead, stream.hasPendingInput() || stream.hasLargeSession {
             // Data that can be read on an idle connection are an end, a reset or a late byte (http-rules.md 16.2).
             pool.discard(self)
         }
@@ -100,10 +100,12 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// Closes it early. Only while it is idle.
     func evict() { pool.discard(self) }
 
-    /// Nothing can be read, and it has not ended. Called while it is idle, or between two requests of one exchange.
-    package func staysIdle() -> Bool {
+    /// Whether it can carry another request: nothing can be read, and it has not ended. Called while it is idle, or between
+    /// two requests of one exchange.
+    package func isUsable() -> Bool {
         loop.assertIsCurrent()
-        return isIdle && !isUnix && stream.isKnownIdle(on: loop, since: idleSince) || stream.staysIdle()
+        if isIdle, !isUnix, !stream.mayHavePendingInput(on: loop, since: idleSince) { return true }
+        return !stream.hasPendingInput() && !stream.hasLargeSession
     }
 
     /// Closes it. Later calls do nothing.

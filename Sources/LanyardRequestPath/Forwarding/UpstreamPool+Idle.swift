@@ -13,7 +13,7 @@ extension UpstreamPool {
         guard user.number < idleOfUsers.count else { return nil }
         while let connection = idleOfUsers[user.number].newest {
             let isUsable =
-                connection.account == account && connection.staysIdle() && isTrusted(connection)
+                connection.account == account && connection.isUsable() && isTrusted(connection)
                 && hasCurrentAddress(connection)
             removeIdle(connection)
             if isUsable { return connection }

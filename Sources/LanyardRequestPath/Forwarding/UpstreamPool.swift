@@ -307,7 +307,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         }
         while let first = resolving.first, first.deadlineAt <= loop.now {
             let old = target.staleAddresses(at: loop.now)
-            guard old.isEmpty else { return resolved(.success(old)) }
+            guard old.isEmpty else { return handleAddresses(.success(old)) }
             resolving.removeFirst()
             fail(first, .nameTimedOut)
         }
@@ -325,7 +325,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         idleOfShard.makeRoom()
         let lookup = target.addresses(at: loop.now) { [self] result in
             // The waiting requests may have been cancelled meanwhile.
-            loop.post { [self] in resolved(result) }
+            loop.post { [self] in handleAddresses(result) }
         }
         switch lookup {
         case .known(let addresses): connect(request, to: addresses)
@@ -342,7 +342,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// The lookup has ended: all requests that wait for it continue.
-    private func resolved(_ result: Result<[SocketAddress], UpstreamError>) {
+    private func handleAddresses(_ result: Result<[SocketAddress], UpstreamError>) {
         let waiting = resolving
         resolving = []
         armDeadline()

@@ -45,14 +45,14 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
     package func start() { loop.post { [self] in resolve() } }
 
     private func resolve() {
-        let lookup = target.addresses(at: loop.now) { [self] result in loop.post { [self] in resolved(result) } }
+        let lookup = target.addresses(at: loop.now) { [self] result in loop.post { [self] in handleAddresses(result) } }
         switch lookup {
         case .known(let addresses): connect(addresses)
         case .pending(let waitMax): loop.set(deadline, at: loop.now + waitMax)
         }
     }
 
-    private func resolved(_ result: Result<[SocketAddress], UpstreamError>) {
+    private func handleAddresses(_ result: Result<[SocketAddress], UpstreamError>) {
         // The lookup may have been given up.
         guard reply != nil, connector == nil else { return }
         loop.drop(deadline)

@@ -18,8 +18,8 @@ struct PathReader: Equatable, Sendable {
     let cutsParameters: Bool
     let mergesSlashes: Bool
 
-    /// All options are on: its view is the *hostile* one of http-rules.md 2.2.
-    static let hostile = PathReader(
+    /// All options are on: its view is the *normalised* one of http-rules.md 2.2.
+    static let normalized = PathReader(
         decoding: .twice, decodesSlashes: true, splitsAtBackslash: true, cutsParameters: true, mergesSlashes: true)
 
     /// Each combination of options.
@@ -69,7 +69,7 @@ struct PathReader: Equatable, Sendable {
 
     /// Whether some reader sees a dot segment. The reader that splits most sees each one.
     static func hasDotSegment(_ path: [UInt8]) -> Bool {
-        hostile.decode(path).split(whereSeparator: hostile.isSeparator).contains { segment in
+        normalized.decode(path).split(whereSeparator: normalized.isSeparator).contains { segment in
             let name = segment.prefix { $0 != UInt8(ascii: ";") }
             return name.elementsEqual(".".utf8) || name.elementsEqual("..".utf8)
         }

@@ -1,14 +1,14 @@
 /// A path as the most literal reader and as the most lenient reader understand it (http-rules.md 2.2).
 ///
 /// - *Plain*: escapes of unreserved characters are decoded.
-/// - *Hostile*: all escapes are decoded, twice. `\` is read as `/`. Slashes are merged, `;parameters` are cut, and dot
+/// - *Normalised*: all escapes are decoded, twice. `\` is read as `/`. Slashes are merged, `;parameters` are cut, and dot
 ///   segments are removed.
 ///
 /// The raw path can be forwarded if both views lead to the same route and decision, and dot segments lead no other
 /// reader elsewhere (`PathReader`).
 package struct PathViews: Equatable, Sendable {
     package let plain: [UInt8]
-    package let hostile: [UInt8]
+    package let normalized: [UInt8]
     /// Dot segments lead above the root.
     package let escapesRoot: Bool
 
@@ -30,7 +30,7 @@ package struct PathViews: Equatable, Sendable {
     package init?(_ path: Bytes) {
         guard let plain = Self.decode(Array(path), only: PathReader.isUnreserved) else { return nil }
         self.plain = plain
-        (hostile, escapesRoot) = PathReader.hostile.read(Array(path))
+        (normalized, escapesRoot) = PathReader.normalized.read(Array(path))
     }
 
     private static func decode(_ path: [UInt8], only admits: (UInt8) -> Bool) -> [UInt8]? {

@@ -88,27 +88,28 @@ package final class RouteTable: Sendable {
         guard let views = PathViews(path) else { return .malformed }
         if views.escapesRoot { return .ambiguous }
         return views.plain.withUnsafeBufferPointer { plain in
-            views.hostile.withUnsafeBufferPointer { hostile in decide(method, host, path, plain, hostile) }
+            views.normalized.withUnsafeBufferPointer { normalized in decide(method, host, path, plain, normalized) }
         }
     }
 
-    private func decide(_ method: Bytes, _ host: Bytes?, _ raw: Bytes, _ plain: Bytes, _ hostile: Bytes) -> Decision {
+    private func decide(_ method: Bytes, _ host: Bytes?, _ raw: Bytes, _ plain: Bytes, _ normalized: Bytes) -> Decision
+    {
         let route = find(method, host, plain)
-        guard route === find(method, host, hostile) else { return .ambiguous }
+        guard route === find(method, host, normalized) else { return .ambiguous }
         guard let route else { return refusal(host, plain) }
         let denied = route.denies(method: method, path: plain)
-        guard denied == route.denies(method: method, path: hostile) else { return .ambiguous }
+        guard denied == route.denies(method: method, path: normalized) else { return .ambiguous }
         if denied { return .denied(route) }
         if PathReader.hasDotSegment(Array(raw)), raw.count > Self.dottedMax || changesRoute(raw, route, method, host) {
             return .ambiguous
         }
-        if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(hostile) {
+        if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(normalized) {
             return .ambiguous
         }
         return .route(route)
     }
 
-    /// Whether dot segments lead some reader out of the route, to another one, or into a denied path. The hostile
+    /// Whether dot segments lead some reader out of the route, to another one, or into a denied path. The normalised
     /// reader uses all options and sees one path; a reader with fewer options may see another.
     private func changesRoute(_ raw: Bytes, _ route: Route, _ method: Bytes, _ host: Bytes?) -> Bool {
         let path = Array(raw)

@@ -191,29 +191,29 @@ package struct ByteStream: ~Copyable {
         }
     }
 
-    /// `staysIdle` of a stream that has been idle since a wait of the loop, if its latest one tells. False: ask the socket.
+    /// Whether a stream that has been idle since a wait of the loop may have input. False: the loop's latest wait has reported none. True:
+    /// ask `hasPendingInput`.
     ///
     /// Only for TCP: a read of a unix socket also stops, without a report, where passed descriptors begin.
     ///
     /// - Parameters:
     ///   - loop: the loop of `watch(on:by:)`.
     ///   - wait: its `waits` when the stream became idle.
-    package func isKnownIdle(on loop: EventLoop, since wait: Int) -> Bool {
-        guard let watch, !canRead, !hasEnded, !isBroken, !hasUrgentData else { return false }
-        return loop.isSilent(watch, since: wait)
+    package func mayHavePendingInput(on loop: EventLoop, since wait: Int) -> Bool {
+        guard let watch, !canRead, !hasEnded, !isBroken, !hasUrgentData else { return true }
+        return loop.mayHavePendingInput(watch, since: wait)
     }
 
-    /// Nothing has arrived, and no end: an idle connection that is still usable (http-rules.md 16.2). Messages of TLS
-    /// without data, such as session tickets, are read here and are nothing, unless they are too large.
-    package mutating func staysIdle() -> Bool {
-        guard let tls else { return !canRead && Socket.isQuiet(descriptor) }
-        guard !hasEnded, !isBroken else { return false }
+    /// Whether bytes, an end or an error have arrived on an idle connection, which then is not usable any more (http-rules.md 16.2).
+    /// Messages of TLS without data, such as session tickets, are read here and do not count.
+    package mutating func hasPendingInput() -> Bool {
+        guard let tls else { return canRead || Socket.hasPendingInput(descriptor) }
+        guard !hasEnded, !isBroken else { return true }
         tls.noteReadable(hasEnded: false)
         let before = tls.sentBytes
-        let isQuiet = tls.processIdleInput(queue: &outbound, canWrite: &canWrite) == .quiet
+        canRead = tls.processIdleInput(queue: &outbound, canWrite: &canWrite) != .quiet
         taken &+= tls.sentBytes &- before
-        canRead = !isQuiet
-        return isQuiet && !tls.hasLargeSession
+        return canRead
     }
 
     // MARK: Writing

@@ -114,29 +114,29 @@ final class TargetFuzz: FuzzTarget {
         let views = PathViews(endRoom.atEnd(path))
         if isSimple {
             try BrokenPromise.unless(
-                views.map { $0.plain.elementsEqual(path) && $0.hostile.elementsEqual(path) && !$0.escapesRoot }
+                views.map { $0.plain.elementsEqual(path) && $0.normalized.elementsEqual(path) && !$0.escapesRoot }
                     ?? false,
                 "a simple path has two views")
         }
-        if let views { try checkHostile(views.hostile) }
+        if let views { try checkNormalized(views.normalized) }
         try checkVerdict(path, views)
     }
 
-    /// Nothing is left in the hostile view that a reader could still take for a step.
-    private func checkHostile(_ hostile: [UInt8]) throws(BrokenPromise) {
-        try BrokenPromise.unless(hostile.first == UInt8(ascii: "/"), "a hostile view that is no path")
+    /// Nothing is left in the normalised view that a reader could still take for a step.
+    private func checkNormalized(_ normalized: [UInt8]) throws(BrokenPromise) {
+        try BrokenPromise.unless(normalized.first == UInt8(ascii: "/"), "a normalised view that is no path")
         var previous: UInt8 = 0
-        for (index, byte) in hostile.enumerated() {
+        for (index, byte) in normalized.enumerated() {
             try BrokenPromise.unless(
-                byte != UInt8(ascii: "\\") && byte != UInt8(ascii: ";"), "a hostile view with a separator in it")
+                byte != UInt8(ascii: "\\") && byte != UInt8(ascii: ";"), "a normalised view with a separator in it")
             guard previous == UInt8(ascii: "/") else {
                 previous = byte
                 continue
             }
-            let segment = hostile[index...].prefix { $0 != UInt8(ascii: "/") }
+            let segment = normalized[index...].prefix { $0 != UInt8(ascii: "/") }
             try BrokenPromise.unless(
                 byte != UInt8(ascii: "/") && !segment.elementsEqual(".".utf8) && !segment.elementsEqual("..".utf8),
-                "a hostile view with a step in it")
+                "a normalised view with a step in it")
             previous = byte
         }
     }
@@ -151,7 +151,7 @@ final class TargetFuzz: FuzzTarget {
             try BrokenPromise.unless(!views.escapesRoot, "a path that leaves the root was forwarded")
             let isBelow =
                 views.plain.withUnsafeBufferPointer(route.prefix.matches)
-                && views.hostile.withUnsafeBufferPointer(route.prefix.matches)
+                && views.normalized.withUnsafeBufferPointer(route.prefix.matches)
             try BrokenPromise.unless(isBelow, "a path was forwarded that leaves its route")
             let ordinary = OrdinaryPath(Array(path))
             guard route.settings.name == "api" else {
@@ -163,7 +163,7 @@ final class TargetFuzz: FuzzTarget {
             let denied = PathPrefix("/api/admin")
             try BrokenPromise.unless(
                 !denied.matches(path) && !views.plain.withUnsafeBufferPointer(denied.matches)
-                    && !views.hostile.withUnsafeBufferPointer(denied.matches), "a denied path was forwarded")
+                    && !views.normalized.withUnsafeBufferPointer(denied.matches), "a denied path was forwarded")
         case .malformed: try BrokenPromise.unless(views == nil, "a sound path is called malformed")
         case .none, .methodNotAllowed, .denied, .ambiguous:
             try BrokenPromise.unless(views != nil, "a malformed path is called something else")

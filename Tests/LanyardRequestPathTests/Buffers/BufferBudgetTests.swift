@@ -23,10 +23,11 @@ import Testing
     func partialRecords() {
         let budget = BufferBudget(1_600)
         let told = Guarded(0)
-        budget.whenCrowded { told.withLock { $0 += 1 } }
+        budget.whenRequestsRefused { told.withLock { $0 += 1 } }
         let counted = (0..<100).map { _ in budget.addPartialRecord(100) }
         #expect(counted.count { $0 } == 13 && budget.count == 1_300)
-        #expect(!budget.isCrowded && budget.readSize(upTo: 65_536) == 4_000 && told.withLock { $0 } == 1)
+        #expect(
+            !budget.isUnder(.requestsRefused) && budget.readSize(upTo: 65_536) == 4_000 && told.withLock { $0 } == 1)
         // At three quarters the next surplus is told of again.
         budget.releasePartialRecord(100)
         #expect(budget.addPartialRecord(100) && !budget.addPartialRecord(100))

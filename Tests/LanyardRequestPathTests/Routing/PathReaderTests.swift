@@ -26,16 +26,16 @@ import Testing
             ("/a/%252e%252e/b", "/a/%2e%2e/b", "/a/%252e%252e/b", "/b"), ("/a/.", "/a/", "/a/", "/a/"),
             ("/a//", "/a/", "/a//", "/a/"), ("/", "/", "/", "/"), ("", "/", "/", "/"), ("/a;b", "/a;b", "/a;b", "/a"),
         ])
-    func readings(_ path: String, _ nginx: String, _ rfc3986: String, _ hostile: String) {
+    func readings(_ path: String, _ nginx: String, _ rfc3986: String, _ normalized: String) {
         #expect(Self.read(path, Self.nginx) == nginx)
         #expect(Self.read(path, Self.rfc3986) == rfc3986)
-        #expect(Self.read(path, .hostile) == hostile)
+        #expect(Self.read(path, .normalized) == normalized)
     }
 
     @Test("every combination of liberties is there once, the known readers among them")
     func all() {
         #expect(PathReader.all.count == 48)
-        for reader in [Self.nginx, Self.rfc3986, .hostile] { #expect(PathReader.all.count { $0 == reader } == 1) }
+        for reader in [Self.nginx, Self.rfc3986, .normalized] { #expect(PathReader.all.count { $0 == reader } == 1) }
         for (index, reader) in PathReader.all.enumerated() { #expect(!PathReader.all[..<index].contains(reader)) }
     }
 

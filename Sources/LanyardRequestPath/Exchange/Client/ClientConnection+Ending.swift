@@ -20,26 +20,26 @@ extension ClientConnection {
     ///
     /// - Parameter bytes: of the response's body.
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
-        routeCounters.request(status: status, origin: origin, from: intake.beganAt, to: shard.loop.now)
+        routeCounters.request(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
         logAccess(status, origin, end, bytes: bytes)
     }
 
     /// Of the route that the request counts for.
     var routeCounters: RouteCounters {
-        if let route = intake.route { served.counters[route.index] } else { shard.counters.withoutRoute }
+        if let route = input.route { served.counters[route.index] } else { shard.counters.withoutRoute }
     }
 
     /// Writes the line of a request that was counted before.
     func logAccess(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
         guard let log = shard.accessLog else { return }
-        let id = intake.requestID(from: shard)
+        let id = input.requestID(from: shard)
         let isHeadRead = phase == .exchange || phase == .tunnel
-        intake.withLoggedHead(isHeadRead: isHeadRead) { head in
+        input.withLoggedHead(isHeadRead: isHeadRead) { head in
             let entry = AccessEntry(
-                id: id, clientID: head.clientID, method: head.method, path: head.path, route: intake.route,
+                id: id, clientID: head.clientID, method: head.method, path: head.path, route: input.route,
                 user: upstream.user, status: status, origin: origin, unusualEnd: end,
-                upgradeObstacle: intake.upgradeObstacle, bytes: bytes,
-                beganAt: intake.beganAt, endedAt: shard.loop.now,
+                upgradeObstacle: input.upgradeObstacle, bytes: bytes,
+                beganAt: input.beganAt, endedAt: shard.loop.now,
                 retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
                 generation: upstream.generation)
             log.write(entry, in: shard.context)
@@ -53,37 +53,37 @@ extension ClientConnection {
     func refuse(_ problem: Problem) {
         dropUpstream(keeps: false)
         let framed = phase == .exchange
-        let closes = problem.closes || !framed || !intake.body.isEnded || exchange.closesClient || shard.isDraining
+        let closes = problem.closes || !framed || !input.body.isEnded || exchange.closesClient || shard.isDraining
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
-        let id = intake.requestID(from: shard)
+        let id = input.requestID(from: shard)
         shard.log(problem) { refusedRequest(id) }
         shard.out.clear()
         // If the head cannot be read, its method may have been read all the same.
-        let method = framed ? intake.head.kind : intake.partialMethod
+        let method = framed ? input.head.kind : input.partialMethod
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, isResponseToHead: method == .head, closes: closes,
-            clientMinorVersion: framed ? intake.head.minorVersion : 1)
+            clientMinorVersion: framed ? input.head.minorVersion : 1)
         let bytes = writer.write(into: &shard.out)
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
         sendResponse(closes: closes)
     }
 
     private func refusedRequest(_ id: RequestID) -> RefusedRequest {
-        var request = intake.refusedRequest(id, isHeadRead: phase == .exchange)
+        var request = input.refusedRequest(id, isHeadRead: phase == .exchange)
         if let user = upstream.user { request.user = shard.context.userName(user) }
         return request
     }
 
     /// Responds to `OPTIONS *` (http-rules.md 1.8).
     func respondToOptions() {
-        let closes = !intake.body.isEnded || exchange.closesClient || shard.isDraining
+        let closes = !input.body.isEnded || exchange.closesClient || shard.isDraining
         record(200, .lanyard, nil, bytes: 0)
         shard.out.clear()
         shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
         shard.writeDate(&shard.out)
         shard.out.write("\r\n" as StaticString)
-        shard.out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: intake.head.minorVersion))
+        shard.out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: input.head.minorVersion))
         shard.out.write("\r\n" as StaticString)
         sendResponse(closes: closes)
     }
@@ -102,7 +102,7 @@ extension ClientConnection {
     private func beginNextRequest() {
         nextRequest()
         // The parse loop that called this goes on by itself. A read here could meet the client's end too early.
-        guard !intake.isParsing else { return }
+        guard !input.isParsing else { return }
         parse()
         pump()
     }
@@ -176,7 +176,7 @@ extension ClientConnection {
     private func reject(_ problem: Problem) {
         if phase == .handshake {
             if let reason = problem.rejection { shard.counters.rejected(reason) }
-            let id = intake.requestID(from: shard)
+            let id = input.requestID(from: shard)
             shard.log(problem) { refusedRequest(id) }
             return close()
         }
@@ -198,7 +198,7 @@ extension ClientConnection {
         phase = .lingering
         endOutboundWait()
         begin(.linger, until: waits.closing.beginLinger(at: shard.loop.now))
-        intake.releaseBuffer(to: shard)
+        input.releaseBuffer(to: shard)
         if stream.hasEnded { stream.expectInput() }
         pump()
     }

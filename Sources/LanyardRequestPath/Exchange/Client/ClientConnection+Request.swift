@@ -5,12 +5,12 @@ import LanyardSettings
 extension ClientConnection {
     /// Reads head bytes once. Returns their number.
     func readHead() -> Int {
-        switch stream.receive(into: intake.room(in: shard)) {
+        switch stream.receive(into: input.room(in: shard)) {
         case .bytes(let count):
-            intake.bytesArrived(count)
+            input.bytesArrived(count)
             parse()
             return count
-        case .wouldBlock: intake.releaseEmptyBuffer(to: shard)
+        case .wouldBlock: input.releaseEmptyBuffer(to: shard)
         case .end: if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
         case .failed: abandon()
         }
@@ -19,14 +19,14 @@ extension ClientConnection {
 
     /// Processes the requests that have arrived, in order, until one must wait.
     func parse() {
-        guard intake.beginParsing() else { return }
-        defer { intake.endParsing() }
-        while isWaitingForRequest, stream.isFlushed, intake.hasBytes {
+        guard input.beginParsing() else { return }
+        defer { input.endParsing() }
+        while isWaitingForRequest, stream.isFlushed, input.hasBytes {
             do throws(HeadError) {
-                guard try intake.readHead(shard.headLimits, at: shard.loop.now) else { return awaitRest() }
+                guard try input.readHead(shard.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
             } catch {
-                return refuse(intake.beginsWithTLS ? .unexpectedTLS : .malformed(error))
+                return refuse(input.beginsWithTLS ? .unexpectedTLS : .malformed(error))
             }
         }
     }
@@ -34,13 +34,13 @@ extension ClientConnection {
     /// Part of a head has arrived. The whole head is due within `header_timeout` of its first byte. The first head's
     /// deadline runs from the accept; a drain has shortened it, so it is then set anew.
     private func awaitRest() {
-        guard intake.hasPartialHead else { return }
+        guard input.hasPartialHead else { return }
         let isFirst = phase == .waiting
         phase = .head
         // A partial head would have to be buffered, and no memory is left.
-        if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
+        if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
         guard isFirst else { return }
-        if intake.requests > 0 || shard.isDraining {
+        if input.requests > 0 || shard.isDraining {
             begin(.head, for: shard.limits.headerTimeout)
         } else {
             waits.follow(with: .head)
@@ -51,49 +51,49 @@ extension ClientConnection {
         phase = .exchange
         adoptServedConfiguration()
         endInboundWait()
-        exchange = Exchange(intake.head)
+        exchange = Exchange(input.head)
         relay.beginExchange()
         waits.closing.setWriteTimeout(ClosingLimits.standardWriteTimeout)
-        if let requestsMax = shard.limits.requestsPerConnectionMax, intake.requests >= requestsMax {
+        if let requestsMax = shard.limits.requestsPerConnectionMax, input.requests >= requestsMax {
             exchange.closeClient()
         }
         if shard.isDraining { exchange.closeClient() }
-        if shard.context.buffers.isCrowded { return refuse(.buffersFull) }
-        guard let buffer = intake.buffer else { return refuse(.internalError) }
+        if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
+        guard let buffer = input.buffer else { return refuse(.internalError) }
         let admission = RequestAdmission(
-            intake.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
+            input.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
         switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
         case .forward(let route, let target):
-            intake.assign(route)
+            input.assign(route)
             admit(target, on: route)
-            replay.begin(intake.head.framing, bytesMax: route.settings.replayBodyMax)
+            replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
             acquireToken()
         case .respondToOptions: respondToOptions()
         case .refuse(let problem, let route):
             // The refusal counts for the route.
-            if let route { intake.assign(route) }
+            if let route { input.assign(route) }
             refuse(problem)
         }
     }
 
     private func admit(_ target: RequestTarget, on route: Route) {
         let upgrade = upgradeRequest(on: route)
-        intake.admit(target, upgrade)
+        input.admit(target, upgrade)
         if case .dropped(let obstacle) = upgrade {
-            shard.log(obstacle) { intake.refusedRequest(intake.requestID(from: shard), isHeadRead: true) }
+            shard.log(obstacle) { input.refusedRequest(input.requestID(from: shard), isHeadRead: true) }
         }
     }
 
     /// A request body is expected and the upstream can take it.
     var wantsBody: Bool {
-        guard !intake.body.isEnded else { return false }
+        guard !input.body.isEnded else { return false }
         if let held = replay.held { return held.decision.body == .awaited }
         return upstream.isFlushed && exchange.request == .sending
     }
 
     /// Reads body bytes once. Returns their number.
     func readBody() -> Int {
-        if intake.hasUnusedBytes {
+        if input.hasUnusedBytes {
             forwardBuffered()
             return 0
         }
@@ -111,24 +111,24 @@ extension ClientConnection {
 
     /// Forwards the bytes that arrived behind the head.
     func forwardBuffered() {
-        guard let buffer = intake.buffer, buffer.used < buffer.count else { return }
+        guard let buffer = input.buffer, buffer.used < buffer.count else { return }
         forwardBody(buffer.rest, at: buffer.used)
     }
 
     /// Forwards body bytes. Bytes of the next request are kept.
     ///
-    /// - Parameter place: the offset of `input` in the buffer; nil if it is elsewhere.
-    private func forwardBody(_ input: UnsafeMutableRawBufferPointer, at place: Int? = nil) {
+    /// - Parameter place: the offset of `arrived` in the buffer; nil if it is elsewhere.
+    private func forwardBody(_ arrived: UnsafeMutableRawBufferPointer, at place: Int? = nil) {
         upstream.expectContinue(false)
         do throws(HeadError) {
-            let (used, data) = try intake.consumeBody(input)
+            let (used, data) = try input.consumeBody(arrived)
             if replay.held != nil, !replay.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
-            replay.keep(data, at: place, in: intake.buffer)
-            intake.recordUsed(used, of: input, isBuffered: place != nil, in: shard)
-            if let bodyBytesMax = intake.route?.settings.bodyBytesMax, intake.body.total > bodyBytesMax {
+            replay.keep(data, at: place, in: input.buffer)
+            input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
+            if let bodyBytesMax = input.route?.settings.bodyBytesMax, input.body.total > bodyBytesMax {
                 return perform(exchange.requestFailed(.contentTooLarge))
             }
-            if replay.held == nil { sendBody(data) } else if intake.body.isEnded { heldBodyArrived() }
+            if replay.held == nil { sendBody(data) } else if input.body.isEnded { heldBodyArrived() }
         } catch {
             perform(exchange.requestFailed(.malformed(error)))
         }
@@ -139,7 +139,7 @@ extension ClientConnection {
     /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
     func uploadTimedOut(_ wait: InboundWait) {
-        guard exchange.response == .awaited, let route = intake.route else { return }
+        guard exchange.response == .awaited, let route = input.route else { return }
         // Neither side is read: the silence is not theirs.
         if membership.isPaused { return begin(wait, for: timeouts(route).requestIdle) }
         switch wait {

@@ -26,7 +26,7 @@ extension ClientConnection {
     private func upstreamEnded(clean: Bool) {
         if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
         let action = exchange.upstreamEnded(
-            clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: intake.body.isEnded && replay.holdsBody)
+            clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: input.body.isEnded && replay.holdsBody)
         let isRefused = if case .refuse = action { true } else { false }
         let session = upstream.connection?.stream.tlsSession
         // A server that may not renegotiate can also end the connection in order.
@@ -38,39 +38,39 @@ extension ClientConnection {
         perform(.refuse(.upstream(.tls(error))))
     }
 
-    private func receive(_ input: UnsafeMutableRawBufferPointer) {
-        if relay.isInBody { return relayBody(input) }
+    private func receive(_ arrived: UnsafeMutableRawBufferPointer) {
+        if relay.isInBody { return relayBody(arrived) }
         guard let table = relay.takeTable() else {
-            guard let start = readHeads(input, shard.responseTable), start < input.count else { return }
+            guard let start = readHeads(arrived, shard.responseTable), start < arrived.count else { return }
             // A partial head would have to be buffered, and no memory is left.
-            if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
+            if shard.context.buffers.isUnder(.requestsRefused) { return perform(exchange.outOfMemory()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
-            relay.keepHead(UnsafeRawBufferPointer(rebasing: input[start...]), shard.responseTable)
+            relay.keepHead(UnsafeRawBufferPointer(rebasing: arrived[start...]), shard.responseTable)
             shard.renewResponseTable()
             return
         }
         // Taken out of the relay: the end of this exchange may begin another one on this connection.
         var bytes = relay.takeBytes()
-        bytes.append(UnsafeRawBufferPointer(input))
+        bytes.append(UnsafeRawBufferPointer(arrived))
         guard let start = readHeads(bytes.mutableBytes, table) else { return }
         bytes.consume(start)
         guard !bytes.isEmpty else { return }
-        if shard.context.buffers.isCrowded { return perform(exchange.outOfMemory()) }
+        if shard.context.buffers.isUnder(.requestsRefused) { return perform(exchange.outOfMemory()) }
         relay.keepHead(&bytes, table)
     }
 
-    /// Reads the heads at the front of `input`: interim ones, then possibly the final one and its body.
+    /// Reads the heads at the front of `arrived`: interim ones, then possibly the final one and its body.
     ///
     /// - Returns: the offset of a head that is not complete yet, or nil if nothing is left to do.
-    private func readHeads(_ input: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
+    private func readHeads(_ arrived: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
         var start = 0
         while true {
-            let rest = UnsafeMutableRawBufferPointer(rebasing: input[start...])
+            let rest = UnsafeMutableRawBufferPointer(rebasing: arrived[start...])
             let view = UnsafeRawBufferPointer(rest).assumingMemoryBound(to: UInt8.self)
             do throws(HeadError) {
                 guard
                     let response = try relay.readHead(
-                        view, into: table, isResponseToHead: intake.head.kind == .head,
+                        view, into: table, isResponseToHead: input.head.kind == .head,
                         limits: served.configuration.responseLimits)
                 else {
                     return start
@@ -93,8 +93,8 @@ extension ClientConnection {
 
     func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            shard: shard, bytes: view, head: response, table: table, route: intake.route,
-            clientMinorVersion: intake.head.minorVersion, isResponseToHead: intake.head.kind == .head)
+            shard: shard, bytes: view, head: response, table: table, route: input.route,
+            clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
@@ -107,14 +107,14 @@ extension ClientConnection {
             return .ended
         }
         // The upstream says that it works on the request: the wait for the final head begins again (http-rules.md 11.6).
-        if upstream.sentAt != .never, let route = intake.route {
+        if upstream.sentAt != .never, let route = input.route {
             begin(.responseHead, for: timeouts(route).responseHeader)
         }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)
-            if let route = intake.route, !upstream.isHeadQueued { begin(.body, for: timeouts(route).requestIdle) }
+            if let route = input.route, !upstream.isHeadQueued { begin(.body, for: timeouts(route).requestIdle) }
         }
-        guard intake.head.minorVersion > 0 else { return .continues }
+        guard input.head.minorVersion > 0 else { return .continues }
         shard.out.clear()
         writer(response, view, table).writeInterim(into: &shard.out)
         guard push() == .sent else {
@@ -134,7 +134,7 @@ extension ClientConnection {
             return .ended
         }
         upstream.connection?.keepAliveSeconds = response.keepAliveSeconds
-        relay.beginBody(of: response, to: intake.head, trailers: served.configuration.responseLimits)
+        relay.beginBody(of: response, to: input.head, trailers: served.configuration.responseLimits)
         let used: Int
         let data: UnsafeRawBufferPointer
         do throws(HeadError) {
@@ -166,13 +166,13 @@ extension ClientConnection {
     }
 
     /// Relays body bytes.
-    private func relayBody(_ input: UnsafeMutableRawBufferPointer) {
+    private func relayBody(_ arrived: UnsafeMutableRawBufferPointer) {
         do throws(HeadError) {
-            let (used, data) = try relay.consume(input)
+            let (used, data) = try relay.consume(arrived)
             if cannotKeepTrailers { return perform(exchange.outOfMemory()) }
             shard.out.clear()
-            relay.keepTrailers(in: UnsafeRawBufferPointer(input))
-            _ = deliver(data, leftover: used < input.count)
+            relay.keepTrailers(in: UnsafeRawBufferPointer(arrived))
+            _ = deliver(data, leftover: used < arrived.count)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
             perform(exchange.upstreamFailed(error))
@@ -180,7 +180,7 @@ extension ClientConnection {
     }
 
     /// Part of a trailer section would have to be buffered, and no memory is left.
-    private var cannotKeepTrailers: Bool { relay.awaitsTrailers && shard.context.buffers.isCrowded }
+    private var cannotKeepTrailers: Bool { relay.awaitsTrailers && shard.context.buffers.isUnder(.requestsRefused) }
 
     /// Sends body bytes behind the contents of the out buffer.
     private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) -> ExchangeProgress {
@@ -196,7 +196,7 @@ extension ClientConnection {
         }
         updateRelayTimeout()
         // While a long response is relayed the request's head is not needed.
-        intake.releaseRequest(to: shard)
+        input.releaseRequest(to: shard)
         return .continues
     }
 
@@ -204,7 +204,7 @@ extension ClientConnection {
     /// follow.
     private func push(_ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
         guard relay.delivery == .chunked else { return push(data) }
-        guard ends, relay.hasTrailers, let route = intake.route else {
+        guard ends, relay.hasTrailers, let route = input.route else {
             return push(data, shard.out.writeChunkStart(of: data.count, ends: ends))
         }
         let sent = push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
@@ -259,12 +259,12 @@ extension ClientConnection {
 
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout() {
-        guard exchange.response == .relaying, let route = intake.route else { return }
+        guard exchange.response == .relaying, let route = input.route else { return }
         if !stream.isFlushed { return beginWriteTimeout() }
         awaitResponseBytes(timeouts(route).responseIdle)
     }
 
-    var writeTimeout: Duration { intake.route.map { timeouts($0).write } ?? waits.closing.writeTimeout }
+    var writeTimeout: Duration { input.route.map { timeouts($0).write } ?? waits.closing.writeTimeout }
 
     // MARK: Incomplete heads
 
@@ -272,13 +272,13 @@ extension ClientConnection {
     var partialBytes: Int {
         switch phase {
         case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
-        case .head: (intake.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
+        case .head: (input.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
         case .exchange: relay.partialBytes
         case .handshake, .tunnel, .flushing, .lingering, .closed: 0
         }
     }
 
-    /// Gives up the incomplete head or trailer section, because memory is crowded and `partialBytes` is not 0.
+    /// Gives up the incomplete head or trailer section, because requests are refused for want of memory, and `partialBytes` is not 0.
     func giveUpPartialHead() {
         switch phase {
         // Nothing of the request can be read yet.

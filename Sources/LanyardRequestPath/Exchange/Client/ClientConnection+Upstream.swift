@@ -8,7 +8,7 @@ extension ClientConnection {
     /// Acquires the token of the route's user, or parks the request. A second call, after a token that expired before
     /// it was sent, keeps the user.
     func acquireToken() {
-        guard let route = intake.route, let user = upstream.user ?? route.user ?? served.active else {
+        guard let route = input.route, let user = upstream.user ?? route.user ?? served.active else {
             return refuse(.noActiveUser)
         }
         upstream.assign(user)
@@ -86,7 +86,7 @@ extension ClientConnection {
 
     // MARK: Connection
 
-    var pool: UpstreamPool? { intake.route.map { served.pools[$0.index] } }
+    var pool: UpstreamPool? { input.route.map { served.pools[$0.index] } }
 
     func acquireUpstream(for user: UserIndex, _ token: AccessToken) {
         if !exchange.needsFreshConnection, let connection = pool?.takeIdle(for: user, token.account) {
@@ -128,21 +128,21 @@ extension ClientConnection {
     private static let continueTimeout = Duration.seconds(1)
 
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
-        guard let buffer = intake.buffer, let route = intake.route else { return }
+        guard let buffer = input.buffer, let route = input.route else { return }
         // A head must never be sent without the body bytes that were already taken from the client.
-        guard intake.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
-        let peer = route.settings.forwarded == .append ? intake.forwardedPeer(of: stream) : nil
+        guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
+        let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
         let writer = RequestHeadWriter(
-            shard: shard, route: route, bytes: buffer.bytes, head: intake.head, table: buffer.table,
-            target: intake.target, upgrade: intake.upgrade, peer: peer)
+            shard: shard, route: route, bytes: buffer.bytes, head: input.head, table: buffer.table,
+            target: input.target, upgrade: input.upgrade, peer: peer)
         shard.out.clear()
         let hasToken = writer.write(
             into: &shard.out, token: token, authority: served.configuration.authorities[route.index],
-            requestID: intake.requestID(from: shard))
+            requestID: input.requestID(from: shard))
         upstream.recordHead(hasToken: hasToken)
         // The body was sent before: it goes with the head in one write.
-        let hasEnded = intake.body.isEnded
-        let isRepeated = replay.bodyBytes > 0 || hasEnded && intake.body.framing == .chunked
+        let hasEnded = input.body.isEnded
+        let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing == .chunked
         exchange.sentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
             isRepeated
@@ -153,8 +153,8 @@ extension ClientConnection {
         case .failed: return pumpResponse()
         case .sent: break
         }
-        guard !intake.body.isEnded else { return }
-        upstream.expectContinue(intake.head.expectation == .continue100)
+        guard !input.body.isEnded else { return }
+        upstream.expectContinue(input.head.expectation == .continue100)
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
@@ -172,14 +172,14 @@ extension ClientConnection {
     }
 
     /// The client's own request id, for the log. Empty if there is none.
-    var clientRequestID: String { phase == .exchange ? intake.clientRequestID : "" }
+    var clientRequestID: String { phase == .exchange ? input.clientRequestID : "" }
 
     /// Sends body bytes in the request's framing.
     func sendBody(_ data: UnsafeRawBufferPointer) {
         shard.out.clear()
         var tail: StaticString = ""
-        if intake.body.framing == .chunked {
-            tail = shard.out.writeChunkStart(of: data.count, ends: intake.body.isEnded)
+        if input.body.framing == .chunked {
+            tail = shard.out.writeChunkStart(of: data.count, ends: input.body.isEnded)
         }
         guard let connection = upstream.connection else { return }
         // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
@@ -191,11 +191,11 @@ extension ClientConnection {
     ///
     /// - Parameter ends: the body ends with these bytes.
     func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) -> UpstreamSend {
-        guard let buffer = intake.buffer, let connection = upstream.connection else { return .failed }
+        guard let buffer = input.buffer, let connection = upstream.connection else { return .failed }
         let (first, second) = replay.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
-        if intake.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
+        if input.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
         shard.out.write(first)
         return push(UnsafeRawBufferPointer(second), tail, to: connection, withHead: withHead)
     }
@@ -234,13 +234,13 @@ extension ClientConnection {
     ///
     /// - Parameter connection: the request's.
     func updateSendTimeout(of connection: UpstreamConnection) {
-        guard replay.held == nil, let route = intake.route else { return }
+        guard replay.held == nil, let route = input.route else { return }
         let timeouts = timeouts(route)
         if !connection.stream.isFlushed {
             connection.stream.restartProgress()
             return begin(.upstreamWrite, for: timeouts.write)
         }
-        if !intake.body.isEnded { return begin(.body, for: timeouts.requestIdle) }
+        if !input.body.isEnded { return begin(.body, for: timeouts.requestIdle) }
         endInboundWait()
         if exchange.request == .sending { exchange.requestEnded() }
         guard exchange.response == .awaited else { return }

@@ -8,8 +8,8 @@ import LanyardSettings
 /// `RequestAdmission` decides what is forwarded.
 ///
 /// Its parts own the state of the current exchange. A part does no I/O and knows no other part:
-/// - `RequestIntake`: the request's bytes, and what was read of them.
-/// - `UpstreamLeg`: the token, the connection, and how far the request's head has come.
+/// - `RequestInput`: the request's bytes, and what was read of them.
+/// - `UpstreamAttempt`: the token, the connection, and how far the request's head has come.
 /// - `ResponseRelay`: what was read of the response.
 /// - `RequestReplay`: what a second sending of the request needs.
 ///
@@ -56,8 +56,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     // The current exchange and its parts.
     var exchange = Exchange(RequestHead())
-    var intake = RequestIntake()
-    var upstream = UpstreamLeg()
+    var input = RequestInput()
+    var upstream = UpstreamAttempt()
     var relay: ResponseRelay
     var replay: RequestReplay
     var tunnel: TunnelRelay?
@@ -203,7 +203,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// The upstream's bytes may be unread, because memory is short or the client slow: its timeout begins again.
     func awaitUpstreamAnew() {
-        guard let route = intake.route else { return }
+        guard let route = input.route else { return }
         let timeouts = timeouts(route)
         if exchange.response == .awaited { return begin(.responseHead, for: timeouts.responseHeader) }
         awaitResponseBytes(timeouts.responseIdle)
@@ -283,7 +283,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         phase = .waiting
         waits.closing.setWriteTimeout(writeTimeout)
         waits.endResponse()
-        intake.endRequest(in: shard)
+        input.endRequest(in: shard)
         upstream.endRequest()
         if stream.isFlushed { return beginIdleTimeout() }
         endInboundWait()
@@ -313,7 +313,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     private func idleTimeoutExpired() {
         // During a drain: a request that has arrived meanwhile is processed.
-        if shard.isDraining, !stream.staysIdle(), !stream.hasEnded {
+        if shard.isDraining, stream.hasPendingInput(), !stream.hasEnded {
             stream.expectInput()
             return pump()
         }
@@ -340,7 +340,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         membership.handshakePermit = nil
         phase = .closed
         waits.drop(on: shard.loop)
-        intake.releaseBuffer(to: shard)
+        input.releaseBuffer(to: shard)
         stream.close(on: shard.loop)
         shard.remove(self)
     }

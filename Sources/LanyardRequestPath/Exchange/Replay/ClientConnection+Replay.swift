@@ -5,14 +5,14 @@ import Logging
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
 /// (http-rules.md 17.1, 17.2, refresh.md 11).
 extension ClientConnection {
-    private var breaker: RouteBreaker? { intake.route.map { served.configuration.breakers[$0.index] } }
+    private var breaker: RouteBreaker? { input.route.map { served.configuration.breakers[$0.index] } }
 
     /// Decides whether a final response is held for a replay.
     ///
     /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
     ///   to report.
     func holdsForReplay(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
-        guard response.status >= 200, let route = intake.route, route.reauthenticates(on: response.status),
+        guard response.status >= 200, let route = input.route, route.reauthenticates(on: response.status),
             let user = upstream.user, let token = upstream.token, let breaker
         else { return false }
         served.counters[route.index].unauthorizedResponse()
@@ -42,7 +42,7 @@ extension ClientConnection {
         return true
     }
 
-    /// Releases the copy of a request body that is not needed at the moment, because memory is tight (http-rules.md 8).
+    /// Releases the copy of a request body that is not needed at the moment, because optional memory is freed (http-rules.md 8).
     ///
     /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
     /// acquired, because it is then the only copy.
@@ -60,9 +60,9 @@ extension ClientConnection {
     private var bodyPart: RefusedResponse.Part {
         // The response came instead of a 100 and before the body. All of the body is still to come, whatever its size
         // (http-rules.md 17.3).
-        if intake.head.expectation == .continue100, intake.body.total == 0, !intake.body.isEnded { return .ready }
+        if input.head.expectation == .continue100, input.body.total == 0, !input.body.isEnded { return .ready }
         guard replay.holdsBody else { return .lost(.bodyTooLarge) }
-        return intake.body.isEnded ? .ready : .awaited
+        return input.body.isEnded ? .ready : .awaited
     }
 
     // MARK: Waiting
@@ -170,7 +170,7 @@ extension ClientConnection {
             // sent. A piece that was too large to keep follows separately.
             shard.out.clear()
             // The response goes to the client, whether the upstream takes the rest of the request or not.
-            _ = pushKept(from: sent, ends: intake.body.isEnded && replayObstacle != .bodyTooLarge)
+            _ = pushKept(from: sent, ends: input.body.isEnded && replayObstacle != .bodyTooLarge)
         }
         replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
@@ -187,7 +187,7 @@ extension ClientConnection {
 
     /// Sends the request once more. Only the token differs (http-rules.md 17.4).
     private func sendAgain() {
-        guard let held = replay.held, let route = intake.route, let user = upstream.user,
+        guard let held = replay.held, let route = input.route, let user = upstream.user,
             let token = held.token ?? upstream.token, let connection = upstream.connection
         else { return }
         stopWaitingForToken()
@@ -198,7 +198,7 @@ extension ClientConnection {
             "the upstream refused the token: sending the request once more",
             metadata: [
                 "event": "request.replayed", "status": .stringConvertible(held.head.status),
-                "request_id": "\(intake.requestID(from: shard))", "route": "\(route.settings.name)",
+                "request_id": "\(input.requestID(from: shard))", "route": "\(route.settings.name)",
                 "client_request_id": "\(clientRequestID)",
             ])
         upstream.renew(token)
@@ -211,7 +211,7 @@ extension ClientConnection {
         let used = try? rejected.consume(behind).used
         let pool = served.pools[route.index]
         if isInStep, used == behind.count, !connection.stream.hasEnded, pool.isTrusted(connection) {
-            if rejected.isEnded, connection.staysIdle() {
+            if rejected.isEnded, connection.isUsable() {
                 connection.reuse()
                 return attach(connection)
             }

@@ -6,8 +6,8 @@ import Logging
 extension ClientConnection {
     /// What becomes of the request's `Upgrade`. One that is dropped is logged.
     func upgradeRequest(on route: Route) -> UpgradeRequest {
-        guard let buffer = intake.buffer else { return .none }
-        return UpgradeRequest(of: intake.head, buffer.table, in: buffer.bytes, on: route)
+        guard let buffer = input.buffer else { return .none }
+        return UpgradeRequest(of: input.head, buffer.table, in: buffer.bytes, on: route)
     }
 
     /// The only member of all `Upgrade` lines; nil if there are none or several.
@@ -33,7 +33,7 @@ extension ClientConnection {
         guard exchange.request == .sent else {
             return perform(exchange.upstreamFailed(.malformed("a 101 before the end of the request's body")))
         }
-        guard let upgrade = intake.upgrade, let connection = upstream.connection, let token = upstream.token,
+        guard let upgrade = input.upgrade, let connection = upstream.connection, let token = upstream.token,
             response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
@@ -48,7 +48,7 @@ extension ClientConnection {
     ) {
         phase = .tunnel
         relay.beginRelay(101)
-        routeCounters.request(status: relay.status, origin: .upstream, from: intake.beganAt, to: shard.loop.now)
+        routeCounters.request(status: relay.status, origin: .upstream, from: input.beganAt, to: shard.loop.now)
         shard.counters.upgraded.add()
         let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits)
         upstream.releaseToken()
@@ -57,12 +57,12 @@ extension ClientConnection {
         endOutboundWait()
         self.tunnel = tunnel
         shard.tunnels[ObjectIdentifier(self)] = self
-        intake.keepHead(for: shard.accessLog)
+        input.keepHead(for: shard.accessLog)
         tunnel.begin(after)
-        if let buffer = intake.buffer {
+        if let buffer = input.buffer {
             // Bytes behind the request were held until now (http-rules.md 15.4).
             if phase == .tunnel { tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream) }
-            intake.releaseBuffer(to: shard)
+            input.releaseBuffer(to: shard)
         }
         // An authority may have been removed, or the user logged out, while the upstream worked on the request.
         if membership.isAdmissionEnding { return endTunnel(.distrusted) }
@@ -72,7 +72,7 @@ extension ClientConnection {
 
     private var tunnelLimits: Tunnel.Limits {
         var limits = Tunnel.Limits()
-        guard let route = intake.route else { return limits }
+        guard let route = input.route else { return limits }
         limits.idleTimeout = timeouts(route).upgradedIdle
         limits.halfClosedTimeout = timeouts(route).upgradedHalfClosed
         limits.writeTimeout = timeouts(route).write
@@ -91,8 +91,8 @@ extension ClientConnection {
         shard.log.debug(
             "a tunnel has ended",
             metadata: [
-                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(intake.route?.settings.name ?? "")",
-                "request_id": "\(intake.requestID(from: shard))",
+                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(input.route?.settings.name ?? "")",
+                "request_id": "\(input.requestID(from: shard))",
             ])
         if tunnel.resets(.client, by: end) { stream.resetOnClose() }
         if tunnel.resets(.upstream, by: end) { upstream.connection?.stream.resetOnClose() }
@@ -131,7 +131,7 @@ extension Shard {
     /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
     /// another account.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
-        guard let user = client.upstream.user, let route = client.intake.route, let tunnel = client.tunnel else {
+        guard let user = client.upstream.user, let route = client.input.route, let tunnel = client.tunnel else {
             return nil
         }
         let isAnother = tunnel.account != tokens.account(of: user)

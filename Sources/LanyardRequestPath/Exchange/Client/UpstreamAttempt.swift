@@ -1,10 +1,10 @@
 import LanyardFoundations
 
-/// The way of one request to its upstream: whose token it carries, the wait for a token or a connection, the
+/// The attempt to send one request to its upstream: whose token it carries, the wait for a token or a connection, the
 /// connection, and how far its head has come.
 ///
 /// It does no I/O: `ClientConnection` parks, connects and sends. Belongs to the shard's queue.
-struct UpstreamLeg: ~Copyable {
+struct UpstreamAttempt: ~Copyable {
     /// The user and the token that the request was admitted with.
     private(set) var user: UserIndex?
     private(set) var token: AccessToken?
@@ -63,7 +63,7 @@ struct UpstreamLeg: ~Copyable {
 
     mutating func beginAcquisition(_ acquisition: UpstreamPool.Acquisition) { self.acquisition = acquisition }
 
-    /// - Returns: the acquisition that was under way.
+    /// - Returns: the acquisition that was in progress.
     mutating func endAcquisition() -> UpstreamPool.Acquisition? {
         defer { acquisition = nil }
         return acquisition
@@ -85,7 +85,7 @@ struct UpstreamLeg: ~Copyable {
         return connection.stream.isFlushed && !connection.stream.isBroken
     }
 
-    /// The request is over.
+    /// The request has ended.
     mutating func endRequest() {
         token = nil
         user = nil

@@ -1,11 +1,11 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Takes in the requests of one client's connection, one at a time: the buffer of their bytes, the readers of head and
-/// body, and what they have found.
+/// What has come of the requests of one client's connection, one at a time: the buffer of their bytes, the readers of head
+/// and body, and what they have found.
 ///
 /// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. Belongs to the shard's queue.
-struct RequestIntake: ~Copyable {
+struct RequestInput: ~Copyable {
     /// What the upstream is asked for.
     private struct Admission {
         let target: RequestTarget
