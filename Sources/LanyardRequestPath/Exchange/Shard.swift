@@ -303,7 +303,7 @@ package final class Shard: @unchecked Sendable {
         let formerTLS = listenerTLS[index]
         listenerTLS[index] = tls
         guard let formerTLS, !tls.admitsClients(of: formerTLS) else { return }
-        let former = Array(clients.values).filter { $0.rules.tlsIndex == index }
+        let former = Array(clients.values).filter { $0.view.rules.tlsIndex == index }
         for client in former { client.endAdmission() }
         admissionEnds.add(
             former.filter { $0.membership.isAdmissionEnding }, until: loop.now + served.configuration.drainMax)

@@ -18,7 +18,7 @@ extension ClientConnection {
     /// The session is made here and not at the accept: a client that sends nothing costs no memory for it.
     func continueHandshake() {
         if !stream.isSecured {
-            guard let index = rules.tlsIndex, let context = shard.listenerTLS[index] else { return close() }
+            guard let index = view.rules.tlsIndex, let context = shard.listenerTLS[index] else { return close() }
             do throws(TLSError) {
                 try stream.secure(as: context, workspace: shard.tls)
             } catch {

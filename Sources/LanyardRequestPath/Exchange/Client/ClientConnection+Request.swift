@@ -62,7 +62,7 @@ extension ClientConnection {
         guard let buffer = input.buffer else { return refuse(.internalError) }
         let admission = RequestAdmission(
             input.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
-        switch admission.decide(rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
+        switch admission.decide(view.rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
         case .forward(let route, let target):
             input.assign(route)
             admit(target, on: route)

@@ -46,7 +46,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     let shard: Shard
     /// What the current request began with.
-    private var view: ServedView
+    private(set) var view: ServedView
     var membership: ShardMembership
     var stream: ByteStream
     var phase: Phase {
@@ -78,7 +78,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     var served: ShardRoutes { view.routes }
-    var rules: ListenerRules { view.rules }
 
     /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
