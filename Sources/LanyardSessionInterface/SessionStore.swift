@@ -19,6 +19,10 @@ package protocol SessionStore: AnyObject, Sendable {
     /// Tries once to take a user's lock, which is held from before a call until its result is stored (refresh.md 6).
     func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void)
 
+    /// Begins a call: tries once to take the user's lock, reads what the store holds of the user, and makes the change,
+    /// which is a `StoreChange.storeIntent`. While another process has the lock, nothing else is done.
+    func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void)
+
     /// Gives the lock back. It has no effect without the lock.
     func unlock(_ user: String)
 
@@ -57,6 +61,36 @@ package struct StoreFailure: Equatable, Sendable {
         self.path = path
         self.since = since
         self.message = message
+    }
+}
+
+/// The result of beginning a call.
+package enum StoreBeginning: Sendable {
+    /// Another process has the user's lock.
+    case busy
+    /// The lock could be taken, or cannot be had at all; see `StoreLock.failed`.
+    ///
+    /// - lockError: why the lock cannot be taken; nil: it is taken.
+    /// - read: the user before the change; nil: unknown to the store.
+    /// - verdict: the result of the change.
+    case looked(
+        lockError: String?, read: Result<StoredUser?, StoreError>, verdict: Result<StoreChange.Verdict, StoreError>)
+}
+
+extension SessionStore {
+    /// For a store whose calls are carried out at once, in their order.
+    package func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
+        lock(user) { [self] lock in
+            let lockError: String?
+            switch lock {
+            case .busy: return reply(.busy)
+            case .taken: lockError = nil
+            case .failed(let message): lockError = message
+            }
+            read(user) { [self] read in
+                commit(intent) { reply(.looked(lockError: lockError, read: read, verdict: $0)) }
+            }
+        }
     }
 }
 

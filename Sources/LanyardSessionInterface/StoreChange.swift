@@ -4,7 +4,11 @@ import LanyardFoundations
 /// users by two processes are both kept. If two processes change one user, the later one learns of the earlier change.
 package enum StoreChange: Sendable {
     /// A call is about to be made for a session at `base`.
-    case storeIntent(user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion)
+    ///
+    /// - isFirstLook: nothing was read before, so the change also checks that nothing stands in the way of the call: the
+    ///   user is not logged out, has what the call sends, and no earlier call is open. Else the verdict is `overtaken`.
+    case storeIntent(
+        user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion, isFirstLook: Bool = false)
     /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more. A user
     /// of which the store knows nothing else is removed.
     case clearIntent(user: String)

@@ -43,7 +43,8 @@ extension StoreContents {
     /// - Parameter now: the time from which a new account is known.
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
         switch change {
-        case .storeIntent(let name, let identity, let intent, let base):
+        case .storeIntent(let name, let identity, let intent, let base, let isFirstLook):
+            if isFirstLook, let user = self[name], !user.allows(intent, at: identity) { return .overtaken(by: user) }
             return edit(name, identity, base: base, now: now) { $0.intent = intent }
         case .clearIntent(let name):
             guard let place = users.firstIndex(where: { $0.name == name }) else { return .stored(nil) }
@@ -178,6 +179,17 @@ extension StoreContents {
 }
 
 extension StoredUser {
+    /// Whether a call may be made without a further look at the user.
+    fileprivate func allows(_ intent: StoredIntent, at identity: StoredIdentity) -> Bool {
+        guard belongs(to: identity), (self.intent?.tries ?? 0) == 0 else { return false }
+        return switch (status, intent.kind) {
+        case (.active(let session), .refresh): session.refresh != nil
+        case (.none, .refresh), (.refused, .refresh): false
+        case (.active, .login), (.none, .login), (.refused, .login): true
+        case (.loggedOut, _), (.deleting, _): false
+        }
+    }
+
     /// Nothing has come of any call for the user: a store without it says the same.
     fileprivate var isBlank: Bool {
         var blank = StoredUser(name: name, identity: identity)

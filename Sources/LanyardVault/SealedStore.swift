@@ -16,6 +16,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         case readAll(@Sendable ([StoredUser]?) -> Void)
         case commit(StoreChange, since: Instant, @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)
         case lock(String, @Sendable (StoreLock) -> Void)
+        /// A call begins: in one turn with the lock, the read and the commit that follow it in the queue.
+        case begin(String, StoreChange, @Sendable (StoreBeginning) -> Void)
         case unlock(String)
         case close(@Sendable () -> Void)
     }
@@ -81,6 +83,10 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     package func lock(_ user: String, reply: @escaping @Sendable (StoreLock) -> Void) { enqueue(.lock(user, reply)) }
 
+    package func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
+        enqueue(.begin(user, intent, reply))
+    }
+
     package func unlock(_ user: String) { enqueue(.unlock(user)) }
 
     package func close(within limit: Duration) {
@@ -132,6 +138,9 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             case .lock(let user, let reply):
                 requests.removeFirst()
                 reply(isClosed ? .failed("the store is closed") : tryLock(user))
+            case .begin(let user, let intent, let reply):
+                requests.removeFirst()
+                begin(user, intent, reply)
             case .unlock(let user):
                 requests.removeFirst()
                 unlockUser(user)
@@ -231,6 +240,19 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         isWaiting = true
         loop.set(deadline, at: loop.now + StoreLockRetry.delay)
         return true
+    }
+
+    /// The change goes to the head of the queue, as one of its own: it may have to wait for another process's write.
+    private func begin(_ user: String, _ intent: StoreChange, _ reply: @escaping @Sendable (StoreBeginning) -> Void) {
+        let lockError: String?
+        switch isClosed ? StoreLock.failed("the store is closed") : tryLock(user) {
+        case .busy: return reply(.busy)
+        case .taken: lockError = nil
+        case .failed(let message): lockError = message
+        }
+        let read = isClosed ? .failure(.closed) : read(user)
+        requests.insert(
+            .commit(intent, since: .now) { reply(.looked(lockError: lockError, read: read, verdict: $0)) }, at: 0)
     }
 
     private func tryLock(_ user: String) -> StoreLock {

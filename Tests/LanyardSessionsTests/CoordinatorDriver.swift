@@ -104,7 +104,7 @@ final class CoordinatorDriver {
         case .unlock:
             trail.append("unlock")
             if disk.holder === self { disk.holder = nil }
-        case .read, .commit:
+        case .begin, .read, .commit:
             if holdsStore { held.append(action) } else { reply(action) }
         case .login(let credential, let refused, let call):
             trail.append("login")
@@ -139,6 +139,7 @@ final class CoordinatorDriver {
 
     private func reply(_ action: SessionCoordinator.Action) {
         switch action {
+        case .begin(let change, let operation): handle(.begun(begin(change), operation: operation))
         case .read(let operation):
             trail.append("read")
             if failsReads, let storeError { return handle(.read(.failure(storeError), operation: operation)) }
@@ -152,6 +153,21 @@ final class CoordinatorDriver {
             handle(.committed(.success(disk.contents.apply(change, now: wall))))
         default: break
         }
+    }
+
+    private func begin(_ change: StoreChange) -> StoreBeginning {
+        trail.append("begin")
+        let isFree = disk.holder == nil || disk.holder === self
+        guard isFree, lockReply != .busy else { return .busy }
+        var lockError: String?
+        if case .failed(let message) = lockReply { lockError = message } else { disk.holder = self }
+        let read: Result<StoredUser?, StoreError> =
+            if failsReads, let storeError { .failure(storeError) } else { .success(stored) }
+        if let storeError {
+            if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
+            return .looked(lockError: lockError, read: read, verdict: .failure(storeError))
+        }
+        return .looked(lockError: lockError, read: read, verdict: .success(disk.contents.apply(change, now: wall)))
     }
 
     static func word(_ change: StoreChange) -> String {

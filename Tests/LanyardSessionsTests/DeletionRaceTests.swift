@@ -74,19 +74,48 @@ struct DeletionRaceTests {
         #expect(other.state == .valid && other.storedRefresh == "two" && other.stored?.isLoggedOut == false)
     }
 
-    @Test("another process that has read the store before the mark makes no call after it")
-    func markAfterRead() throws {
+    @Test("another process that begins a call after the mark makes none, and leaves no intent")
+    func markBeforeBegin() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
         other.holdsStore = true
         other.toDue()
+        driver.handle(.beginDeletion(ticket: 7))
+        other.release()
+        #expect(other.trail == ["begin", "unlock"] && other.calls.isEmpty && other.state == .loggedOut)
+        #expect(driver.stored?.intent == nil && driver.disk.holder == nil)
+    }
+
+    @Test("another process that has read the store before the mark makes no call after it")
+    func markAfterRead() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        // With a call open, the store is read before the intent is stored.
+        other.toDue()
+        try other.fail(.unknownOutcome)
+        other.holdsStore = true
+        other.toDue()
         other.release(holdingOn: true)
         driver.handle(.beginDeletion(ticket: 7))
         other.release()
-        #expect(other.calls.isEmpty && other.state == .loggedOut)
-        #expect(driver.stored?.intent == nil && driver.disk.holder == nil)
-        // It finds the session again if the account was not deleted.
+        #expect(other.calls.count == 1 && other.state == .loggedOut)
+        // The first call stays open.
+        #expect(driver.stored?.intent?.tries == 1 && driver.disk.holder == nil)
+    }
+
+    @Test("a session whose deletion was cancelled is found again")
+    func cancelledAfterMark() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        other.holdsStore = true
+        other.toDue()
+        driver.handle(.beginDeletion(ticket: 7))
+        other.release()
+        #expect(other.state == .loggedOut)
+        // The account was not deleted.
         driver.handle(.endDeletion(isDeleted: false))
         other.handle(.storeSnapshot(other.stored))
         #expect(other.state == .valid)

@@ -17,7 +17,7 @@ struct ExternalChangeTests {
         two.pass((one.now - two.now).inSeconds + 100)
         two.handle(.due)
         #expect(two.calls.isEmpty && two.token?.generation == 2 && two.refresh == "two" && two.noted(.adopted))
-        #expect(two.trail == ["lock", "read", "publish 2", "unlock"])
+        #expect(two.trail == ["begin", "publish 2", "unlock"])
         two.toCall()
         #expect(two.sent == ["two"])
     }

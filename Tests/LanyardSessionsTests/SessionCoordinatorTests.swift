@@ -12,7 +12,7 @@ struct SessionCoordinatorTests {
     func order() throws {
         let driver = CoordinatorDriver()
         driver.begin()
-        #expect(driver.trail == ["lock", "read", "intend", "login"])
+        #expect(driver.trail == ["begin", "login"])
         #expect(driver.stored?.intent == StoredIntent(kind: .login, at: driver.wall, tries: 0))
         driver.holdsStore = true
         try driver.grant(refresh: "one", account: "a")
@@ -75,12 +75,91 @@ struct SessionCoordinatorTests {
         #expect(next.storedRefresh == "four" && next.stored?.session?.tokens.others.isEmpty == true)
     }
 
+    @Test(
+        "a request that finds an expired token costs 8 hops between queues: two calls of the store, one of the service")
+    func hops() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn(.seconds(60))
+        driver.toDue()
+        try driver.fail(.transient(retryAfter: nil))
+        driver.pass(120)
+        driver.forget()
+        driver.handle(.session(.tokenNeeded))
+        driver.toCall()
+        try driver.grant(refresh: "two")
+        #expect(driver.trail == ["begin", "refresh", "hold", "publish 2", "unlock"])
+        let storeCalls = driver.trail.count { ["begin", "lock", "read", "intend", "hold"].contains($0) }
+        let serviceCalls = driver.trail.count { $0 == "refresh" }
+        // From the shard to the session and back, and two for each call.
+        #expect(2 + 2 * (storeCalls + serviceCalls) == 8)
+    }
+
+    @Test("a call that was cut off before it began is made step by step: the store says first what is open")
+    func openCall() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toDue()
+        let next = driver.restart(after: 5)
+        next.begin()
+        next.toCall()
+        #expect(next.trail.suffix(4) == ["lock", "read", "intend", "refresh"])
+        #expect(next.stored?.intent?.tries == 2)
+    }
+
+    @Test("a call does not begin over one that another process has left open: that one counts as a try")
+    func beginOverOpenCall() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        other.toDue()
+        // It dies during its call.
+        driver.disk.holder = nil
+        (driver.now, driver.wall) = (other.now + .seconds(5), other.wall + .seconds(5))
+        driver.toDue()
+        #expect(driver.trail.suffix(3) == ["begin", "intend", "refresh"])
+        #expect(driver.stored?.intent?.tries == 2)
+    }
+
+    @Test("an intent that the store cannot take does not keep the call from being made, and what was read counts")
+    func beginOnFullDisk() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.storeError = CoordinatorDriver.full
+        driver.toDue()
+        #expect(driver.trail.first == "begin" && driver.sent == ["one"] && driver.noted(.storeFailing))
+        // Another process has renewed the session, and the disk is full for the intent: no call is made.
+        let other = CoordinatorDriver()
+        try other.logIn()
+        let theirs = other.another()
+        theirs.toDue()
+        try theirs.grant(refresh: "theirs")
+        (other.now, other.wall) = (theirs.now, theirs.wall)
+        other.storeError = CoordinatorDriver.full
+        other.toDue()
+        #expect(other.sent == [])
+        #expect(other.refresh == "theirs")
+        #expect(other.trail == ["begin", "publish 2", "unlock"])
+    }
+
+    @Test("a process that is about to end waits for a call that begins, and makes none after a busy lock")
+    func drainWhileBeginning() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.holdsStore = true
+        driver.toDue()
+        driver.handle(.drain)
+        #expect(!driver.coordinator.isDrained)
+        driver.lockReply = .busy
+        driver.release()
+        #expect(driver.coordinator.isDrained && driver.sent.isEmpty && driver.stored?.intent == nil)
+    }
+
     @Test("Rule 8: a refreshed token is stored before it is used")
     func persistBeforePublish() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
         driver.toDue()
-        #expect(driver.trail == ["lock", "read", "intend", "refresh"] && driver.sent == ["one"])
+        #expect(driver.trail == ["begin", "refresh"] && driver.sent == ["one"])
         driver.holdsStore = true
         try driver.grant(refresh: "two")
         #expect(driver.token?.generation == 1 && driver.state == .refreshing)
@@ -183,7 +262,7 @@ struct SessionCoordinatorTests {
         #expect(
             driver.trail.suffix(2) == ["settle", "unlock"] && driver.stored?.intent == nil && driver.state == .stale)
         driver.toDue()
-        #expect(driver.trail.suffix(4) == ["lock", "read", "intend", "refresh"] && driver.sent == ["one", "one"])
+        #expect(driver.trail.suffix(2) == ["begin", "refresh"] && driver.sent == ["one", "one"])
     }
 
     @Test("a dead refresh token is erased from the store; the access token serves on during the new login")
@@ -195,7 +274,7 @@ struct SessionCoordinatorTests {
         #expect(driver.call?.kind == .login && driver.stored?.session?.refresh == nil)
         #expect(driver.stored?.session != nil && driver.token?.generation == 1)
         #expect(
-            driver.trail == ["lock", "read", "intend", "refresh", "spend", "unlock", "lock", "read", "intend", "login"])
+            driver.trail == ["begin", "refresh", "spend", "unlock", "begin", "login"])
         try driver.grant(refresh: "two", account: "a")
         #expect(driver.state == .valid && driver.storedRefresh == "two" && driver.revoked.isEmpty)
     }

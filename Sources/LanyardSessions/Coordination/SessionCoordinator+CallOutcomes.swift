@@ -93,7 +93,7 @@ extension SessionCoordinator {
     mutating func failed(_ error: IdentityError, operatorReply: SessionReply? = nil) {
         guard let operation else { return }
         // While another process has the lock, an intent in the store belongs to that process.
-        let isSent = if case .locking = operation.stage { false } else { true }
+        let isSent = !operation.isAwaitingLock
         if case .requested(let ticket) = operation.purpose {
             logEvent(.requestedLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let token = operation.obtained?.grant.refreshToken { revoke(token) }

@@ -30,20 +30,68 @@ extension SessionCoordinator {
         switch lock {
         case .held: read()
         case .requested: break
-        case .free:
-            lock = .requested
-            emit(.tryLock)
+        case .free: requestLock()
+        }
+    }
+
+    /// Asks for the lock. An operation in whose way nothing stands, as far as it is known here, reads the user and stores
+    /// its intent with the same call.
+    private mutating func requestLock() {
+        lock = .requested
+        guard let operation, let intent = intentWithoutLook(of: operation) else {
+            self.operation?.stage = .locking
+            return emit(.tryLock)
+        }
+        self.operation?.stage = .beginning(intent)
+        let change = StoreChange.storeIntent(
+            user: setup.user, identity: identity, intent, base: view.base, isFirstLook: true)
+        emit(.begin(change, operation: operation.number))
+    }
+
+    /// The intent of an operation that begins with it; nil: more is to be decided once the user is read.
+    private func intentWithoutLook(of operation: TokenOperation) -> StoredIntent? {
+        guard operation.purpose == .own, writes.isIdle, refreshToken.triesWithoutResponse == 0,
+            !refreshToken.isIntentUnsaved, view.foreign == nil, !view.isProvisional, deletion == nil
+        else { return nil }
+        switch operation.credentials {
+        case .refreshToken: return StoredIntent(kind: .refresh, at: eventContext.wall, tries: 1)
+        case .login: return StoredIntent(kind: .login, at: eventContext.wall, tries: 0)
+        case .obtained, .none: return nil
+        }
+    }
+
+    /// The store has been asked for all at once.
+    mutating func begun(_ result: StoreBeginning, _ number: UInt64) {
+        guard case .looked(let lockError, let read, let verdict) = result else { return locked(.busy) }
+        guard let operation, operation.number == number, case .beginning(let intent) = operation.stage else {
+            // Another operation may wait for the lock by now.
+            return locked(lockError.map { .failed($0) } ?? .taken)
+        }
+        lock = lockError == nil ? .held : .free
+        if let lockError { logEvent(.lockFailed, .warning, reason: "failed", details: ["error": lockError]) }
+        switch (read, verdict) {
+        case (.success(let user), .success(.stored(let stored))):
+            learn(user)
+            intentStored(intent, stored)
+        case (_, .success(.overtaken(let user))): reconcile(with: user)
+        // The change was not made: the operation continues with what was read, step by step.
+        case (.success(let user), .success(.inUse)), (.success(let user), .failure): reconcile(with: user)
+        case (.failure(let error), .success), (.failure, .failure(let error)):
+            recordStoreFailure(error)
+            prepareCall()
         }
     }
 
     mutating func locked(_ result: StoreLock) {
         lock = result == .taken ? .held : .free
-        guard let operation, case .locking = operation.stage else { return releaseLock() }
+        guard let operation, operation.isAwaitingLock else { return releaseLock() }
         switch result {
         case .taken: return read()
         case .failed(let message):
             logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
+        // The process is about to end, and the call has not begun.
+        case .busy where isDraining: return finish()
         // The holder of the lock makes a call of its own.
         case .busy where operation.purpose == .closingIntent: return finish()
         case .busy: break
@@ -70,12 +118,9 @@ extension SessionCoordinator {
     /// A deadline of the operation has come.
     mutating func continueAfterDelay() {
         switch operation?.stage {
-        case .queueing:
-            operation?.stage = .locking
-            lock = .requested
-            emit(.tryLock)
+        case .queueing: requestLock()
         case .pausing: storeIntent()
-        case nil, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: break
+        case nil, .beginning, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: break
         }
     }
 

@@ -33,7 +33,7 @@ extension SessionCoordinator.Event {
     var isOperatorCall: Bool {
         switch self {
         case .login, .obtained, .refresh, .terminate, .beginDeletion: true
-        case .begin, .due, .reconfigured, .session, .endDeletion, .drain, .retryUnsavedEnd, .locked, .read,
+        case .begin, .due, .reconfigured, .session, .endDeletion, .drain, .retryUnsavedEnd, .locked, .begun, .read,
             .storeSnapshot, .committed, .callCompleted, .claimed:
             false
         }

@@ -93,6 +93,13 @@ extension SessionCoordinator {
         }
     }
 
+    /// The operation has begun with its intent.
+    mutating func intentStored(_ intent: StoredIntent, _ user: StoredUser?) {
+        stored(.storeIntent(intent), user)
+        if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
+        call()
+    }
+
     /// The stored session of this process is over because of this change.
     private func hasEnded(_ user: StoredUser?, _ endedVersion: SessionVersion?) -> Bool {
         guard let user, view.base == endedVersion else { return false }

@@ -7,7 +7,7 @@ import LanyardSettings
 /// same, with a simulated disk and identity service.
 ///
 /// `handle` takes each event and returns the actions to perform, in this order. `due` says when to send `.due` next.
-/// One event reports each result: `locked` for `tryLock`, `read` for `read`, `committed` for `commit` (at most one is
+/// One event reports each result: `begun` for `begin`, `locked` for `tryLock`, `read` for `read`, `committed` for `commit` (at most one is
 /// open), `callCompleted` for `login` and `refresh`, `claimed` for `claim`. `unlock`, `revoke`, `publish`, `logEvent`
 /// and `reply` have no result.
 ///
@@ -47,6 +47,7 @@ package struct SessionCoordinator: Sendable {
         /// first.
         case retryUnsavedEnd
         case locked(StoreLock)
+        case begun(StoreBeginning, operation: UInt64)
         case read(Result<StoredUser?, StoreError>, operation: UInt64)
         /// What the store holds of this user, from a read of all users. No change of this user was under way.
         case storeSnapshot(StoredUser?)
@@ -58,6 +59,8 @@ package struct SessionCoordinator: Sendable {
     /// What to do.
     package enum Action: Sendable {
         case tryLock, unlock
+        /// Takes the lock, reads the user and stores the intent, in one call of the store.
+        case begin(StoreChange, operation: UInt64)
         case read(operation: UInt64)
         case commit(StoreChange)
         /// - refused: the fingerprint of the refused credential. A credential with this fingerprint is not sent.
@@ -243,7 +246,7 @@ package struct SessionCoordinator: Sendable {
     /// Between a call's intent and the write of its result, or during another write.
     var isCallOrWriteUnderWay: Bool {
         switch operation?.stage {
-        case .intending, .calling, .claiming, .saving, .closing: true
+        case .beginning, .intending, .calling, .claiming, .saving, .closing: true
         case nil, .locking, .queueing, .reading, .pausing: writes.isWriting
         }
     }
@@ -268,6 +271,7 @@ package struct SessionCoordinator: Sendable {
         case .drain: drain()
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): locked(result)
+        case .begun(let result, let number): begun(result, number)
         case .read(let result, let number): read(result, number)
         case .storeSnapshot(let user): applySnapshot(user)
         case .committed(let result): committed(result)

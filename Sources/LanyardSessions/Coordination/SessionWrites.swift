@@ -50,6 +50,9 @@ struct SessionWrites: Sendable {
         writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
     }
 
+    /// Nothing is on its way into the store, and nothing is unsaved.
+    var isIdle: Bool { writesInFlight.isEmpty && !isWriting && unsavedChanges.isEmpty }
+
     /// The login or refresh that is not stored yet.
     var unsaved: StoreChange.StoredLogin? {
         for case .saveSession(let login) in unsavedChanges { return login }

@@ -28,6 +28,8 @@ package struct TokenOperation: Sendable {
 
     /// The step under way.
     package enum Stage: Sendable {
+        /// The store was asked for the lock, for the user, and to store the intent, all in one.
+        case beginning(StoredIntent)
         /// The lock was requested.
         case locking
         /// Another process has the lock; it is requested again at this instant.
@@ -92,6 +94,14 @@ package struct TokenOperation: Sendable {
 
     var number: UInt64 { call.number }
 
+    /// The lock was requested, alone or with what follows it.
+    var isAwaitingLock: Bool {
+        switch stage {
+        case .beginning, .locking: true
+        case .queueing, .reading, .pausing, .intending, .calling, .claiming, .saving, .closing: false
+        }
+    }
+
     /// The refresh token that a refresh sends.
     var refresh: Secret? { if case .refreshToken(let token) = credentials { token } else { nil } }
     /// The credential that a login sends.
@@ -106,7 +116,7 @@ package struct TokenOperation: Sendable {
     /// session.
     var hasBegun: Bool {
         switch stage {
-        case .intending, .calling, .claiming, .saving, .closing: true
+        case .beginning, .intending, .calling, .claiming, .saving, .closing: true
         case .locking, .queueing, .reading, .pausing: obtained != nil
         }
     }
@@ -118,7 +128,7 @@ package struct TokenOperation: Sendable {
     var due: Instant {
         switch stage {
         case .queueing(let until), .pausing(let until): until
-        case .locking, .reading, .intending, .calling, .claiming, .saving, .closing: .never
+        case .beginning, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: .never
         }
     }
 
@@ -127,7 +137,7 @@ package struct TokenOperation: Sendable {
         switch stage {
         case .claiming(let grant), .saving(let grant): grant.refreshToken
         case .closing: nil
-        case .locking, .queueing, .reading, .pausing, .intending, .calling: obtained?.grant.refreshToken
+        case .beginning, .locking, .queueing, .reading, .pausing, .intending, .calling: obtained?.grant.refreshToken
         }
     }
 }

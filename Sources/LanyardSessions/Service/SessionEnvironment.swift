@@ -26,6 +26,8 @@ protocol RunnerEnvironment: SessionEnvironment {
     /// The store's key for `CredentialFingerprint`.
     var fingerprintKey: Secret { get }
 
+    /// Begins a call; the change is counted as by `commit`.
+    func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void)
     /// A session is about to be stored. Other users' unsaved ends are tried first, because the store may still hold the
     /// account for one of them.
     func retryUnsavedEnds(for runner: SessionRunner)

@@ -274,6 +274,9 @@ package final class SessionRunner: @unchecked Sendable {
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: environment.store.unlock(name)
+        case .begin(let change, let operation):
+            commitCount += 1
+            environment.begin(name, change) { [weak self] in self?.send(.begun($0, operation: operation)) }
         case .read(let operation):
             environment.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):

@@ -305,15 +305,26 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
         store.commit(change) { [self] result in
-            let outcome =
-                switch result {
-                case .success(.stored): "stored"
-                case .success(.overtaken), .success(.inUse): "overtaken"
-                case .failure: "failed"
-                }
-            count("lanyard_store_writes", [.init("result", outcome)])
+            countWrite(result)
             reply(result)
         }
+    }
+
+    func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
+        store.begin(user, intent) { [self] result in
+            if case .looked(_, _, let verdict) = result { countWrite(verdict) }
+            reply(result)
+        }
+    }
+
+    private func countWrite(_ result: Result<StoreChange.Verdict, StoreError>) {
+        let outcome =
+            switch result {
+            case .success(.stored): "stored"
+            case .success(.overtaken), .success(.inUse): "overtaken"
+            case .failure: "failed"
+            }
+        count("lanyard_store_writes", [.init("result", outcome)])
     }
 
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {

@@ -14,6 +14,8 @@ final class FleetProcess {
             case look
             case commit(StoreChange)
             case lock
+            /// The lock, a read and a commit, one after another.
+            case begin(StoreChange, UInt64)
             case unlock
             /// No session waits for it.
             case background(StoreChange)

@@ -144,6 +144,7 @@ extension FleetWorld {
     private func perform(_ action: SessionCoordinator.Action, _ process: FleetProcess, _ user: Int) {
         switch action {
         case .tryLock: enqueue(process, user, .lock)
+        case .begin(let change, let operation): enqueue(process, user, .begin(change, operation))
         case .unlock: enqueue(process, user, .unlock)
         case .read(let operation): enqueue(process, user, .read(operation))
         case .commit(let change): enqueue(process, user, .commit(change))

@@ -68,19 +68,8 @@ extension FleetWorld {
             session.isLockless = false
             return Outcome()
         case .read(let operation):
-            if plan.bug == .noReadAfterLock {
-                return Outcome(event: .read(.success(session.known), operation: operation))
-            }
-            process.gate.work = .read
-            do throws(StoreError) {
-                let user = try process.file.read()[members[task.user].name]
-                session.known = user
-                return Outcome(event: .read(.success(user), operation: operation))
-            } catch {
-                // What another process has made of the token cannot be known.
-                excuse(task.user)
-                return Outcome(event: .read(.failure(error), operation: operation))
-            }
+            return Outcome(event: .read(read(process, task.user), operation: operation))
+        case .begin(let intended, let operation): return begin(intended, operation, task, process)
         case .look:
             process.gate.work = .read
             return Outcome(contents: try? process.file.read())
@@ -89,25 +78,70 @@ extension FleetWorld {
             _ = try? process.file.commit([change], now: clocks.wall)
             return Outcome()
         case .commit(let intended):
-            let change = planted(intended)
-            recordCredential(change, process, task.user, isStored: false)
-            process.gate.work = CrashPoint.Work(change)
-            if let planted = plantedCommit(change, process, task.user) { return Outcome(event: .committed(planted)) }
-            do throws(StoreError) {
-                let verdict = try process.file.commit([change], now: clocks.wall)[0]
-                // It may have died at the very end, when the lock goes back.
-                guard process.gate.died == nil else { return Outcome() }
-                stored(change, verdict, process, task.user)
-                return Outcome(event: .committed(.success(verdict)))
-            } catch {
-                if error.kind == .busy, clocks.now - (task.triedSince ?? clocks.now) < .seconds(10) { return nil }
-                if process.gate.died == nil { diskTroubleAt = clocks.now }
-                if case .saveSession = change { session.failedSave = true }
-                // Its call is made all the same: no other process can know of it.
-                if case .storeIntent = change { excuse(task.user) }
-                return Outcome(event: .committed(.failure(error)))
-            }
+            guard let result = commit(intended, task, process) else { return nil }
+            return process.gate.died == nil ? Outcome(event: .committed(result)) : Outcome()
         }
+    }
+
+    private func read(_ process: FleetProcess, _ user: Int) -> Result<StoredUser?, StoreError> {
+        let session = process.sessions[user]
+        if plan.bug == .noReadAfterLock { return .success(session.known) }
+        process.gate.work = .read
+        do throws(StoreError) {
+            let stored = try process.file.read()[members[user].name]
+            session.known = stored
+            return .success(stored)
+        } catch {
+            // What another process has made of the token cannot be known.
+            excuse(user)
+            return .failure(error)
+        }
+    }
+
+    /// nil: to be tried again.
+    private func commit(
+        _ intended: StoreChange, _ task: FleetProcess.Task, _ process: FleetProcess
+    ) -> Result<StoreChange.Verdict, StoreError>? {
+        let change = planted(intended)
+        recordCredential(change, process, task.user, isStored: false)
+        process.gate.work = CrashPoint.Work(change)
+        if let planted = plantedCommit(change, process, task.user) { return planted }
+        do throws(StoreError) {
+            let verdict = try process.file.commit([change], now: clocks.wall)[0]
+            // It may have died at the very end, when the lock goes back.
+            if process.gate.died == nil { stored(change, verdict, process, task.user) }
+            return .success(verdict)
+        } catch {
+            if error.kind == .busy, clocks.now - (task.triedSince ?? clocks.now) < .seconds(10) { return nil }
+            if process.gate.died == nil { diskTroubleAt = clocks.now }
+            if case .saveSession = change { process.sessions[task.user].failedSave = true }
+            // Its call is made all the same: no other process can know of it.
+            if case .storeIntent = change { excuse(task.user) }
+            return .failure(error)
+        }
+    }
+
+    /// nil: the commit is to be tried again.
+    private func begin(
+        _ intended: StoreChange, _ operation: UInt64, _ task: FleetProcess.Task, _ process: FleetProcess
+    ) -> Outcome? {
+        let session = process.sessions[task.user]
+        var lockError = session.isLockless ? "no lock" : nil
+        // It is held while the commit waits for the store's lock.
+        if task.triedSince == nil {
+            switch lock(process, task.user) {
+            case .busy: return Outcome(event: process.gate.died == nil ? .begun(.busy, operation: operation) : nil)
+            case .taken: lockError = nil
+            case .failed(let message): lockError = message
+            }
+            guard process.gate.died == nil else { return Outcome() }
+        }
+        let read = read(process, task.user)
+        guard process.gate.died == nil else { return Outcome() }
+        guard let verdict = commit(intended, task, process) else { return nil }
+        guard process.gate.died == nil else { return Outcome() }
+        return Outcome(
+            event: .begun(.looked(lockError: lockError, read: read, verdict: verdict), operation: operation))
     }
 
     private func lock(_ process: FleetProcess, _ user: Int) -> StoreLock {
