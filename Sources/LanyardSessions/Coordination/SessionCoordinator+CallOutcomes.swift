@@ -4,7 +4,7 @@ import LanyardSettings
 
 /// How the outcome of a call is handled: it is stored first, then the session learns of it (refresh.md 8).
 extension SessionCoordinator {
-    mutating func callCompleted(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
+    mutating func handleCallCompleted(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
         guard let operation, operation.number == call.number, case .calling = operation.stage else {
             return discard(result, call)
         }
@@ -61,8 +61,8 @@ extension SessionCoordinator {
         refreshToken.orphan = nil
     }
 
-    mutating func claimed(_ ownership: AccountOwnership, _ number: UInt64) {
-        guard !adopted(ownership, number), let operation, operation.number == number,
+    mutating func handleClaimed(_ ownership: AccountOwnership, _ number: UInt64) {
+        guard !handleAdoptionClaim(ownership, number), let operation, operation.number == number,
             case .claiming(let grant) = operation.stage
         else { return }
         switch (ownership, operation.purpose) {
@@ -216,7 +216,7 @@ extension SessionCoordinator {
     /// The new tokens serve from now on, whether or not the store has taken them.
     ///
     /// - Parameter generation: of the tokens in the store; nil: the store holds another identity's user in their place.
-    mutating func saved(_ grant: Grant, generation: Generation?) {
+    mutating func handleSaved(_ grant: Grant, generation: Generation?) {
         guard let operation else { return }
         if let generation { context.expect(generation: generation) }
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
@@ -249,7 +249,7 @@ extension SessionCoordinator {
 
     /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
     /// but an operator's logout.
-    mutating func overtaken(_ grant: Grant, by user: StoredUser?) {
+    mutating func handleOvertaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }
         let moment: StoredRelation.Moment =
             switch operation.call.kind {

@@ -24,7 +24,7 @@ extension SessionCoordinator {
         write(.beginDeletion(session: sessionID), for: .deletion(ticket: ticket))
     }
 
-    mutating func deletionMarked(_ session: UInt64, _ ticket: UInt64?, _ verdict: StoreChange.Verdict) {
+    mutating func handleDeletionMarked(_ session: UInt64, _ ticket: UInt64?, _ verdict: StoreChange.Verdict) {
         switch verdict {
         case .stored: break
         case .overtaken(let user?) where user.session?.id == session: return reply(ticket, .loginInProgress)
@@ -49,7 +49,7 @@ extension SessionCoordinator {
     }
 
     /// The session continues as before, at the version that other processes notice.
-    mutating func deletionCancelled(_ session: UInt64, _ user: StoredUser?) {
+    mutating func handleDeletionCancelled(_ session: UInt64, _ user: StoredUser?) {
         // Another process may have renewed the session: its tokens are not at hand here.
         guard let user, user.session == view.user?.session, view.base.session == session,
             user.generation == view.base.generation.next

@@ -127,7 +127,7 @@ extension SessionCoordinator {
     }
 
     /// Returns whether an adoption was waiting for this check.
-    mutating func adopted(_ ownership: AccountOwnership, _ number: UInt64) -> Bool {
+    mutating func handleAdoptionClaim(_ ownership: AccountOwnership, _ number: UInt64) -> Bool {
         guard case .adopting(let user, let finishing, let operation) = operationState, number == operation?.number ?? 0
         else { return false }
         operationState = operation.map { .running($0) } ?? .none
@@ -239,11 +239,11 @@ extension SessionCoordinator {
     mutating func skipWrite(_ write: SessionWrites.Write) {
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
         switch (write.origin, write.pendingChange, operation?.stage) {
-        case (.termination(let ticket), _, _): terminated(write.pendingChange, ticket, isStored: false)
+        case (.termination(let ticket), _, _): handleTerminated(write.pendingChange, ticket, isStored: false)
         case (.deletion(let ticket), _, _): reply(ticket, .storeFailing)
         case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
-            saved(grant, generation: nil)
+            handleSaved(grant, generation: nil)
         case (.operation(let number), _, _): if number == operation?.number { finish() }
         case (.unsavedChanges, _, _): break
         }

@@ -61,18 +61,18 @@ extension SessionCoordinator {
     }
 
     /// The store has been asked for all at once.
-    mutating func begun(_ result: StoreBeginning, _ number: UInt64) {
-        guard case .looked(let lockError, let read, let verdict) = result else { return locked(.busy) }
+    mutating func handleBegun(_ result: StoreBeginning, _ number: UInt64) {
+        guard case .looked(let lockError, let read, let verdict) = result else { return handleLocked(.busy) }
         guard let operation, operation.number == number, case .beginning(let intent) = operation.stage else {
             // Another operation may wait for the lock by now.
-            return locked(lockError.map { .failed($0) } ?? .taken)
+            return handleLocked(lockError.map { .failed($0) } ?? .taken)
         }
         lock = lockError == nil ? .held : .free
         if let lockError { logEvent(.lockFailed, .warning, reason: "failed", details: ["error": lockError]) }
         switch (read, verdict) {
         case (.success(let user), .success(.stored(let stored))):
             learn(user)
-            intentStored(intent, stored)
+            handleIntentStored(intent, stored)
         case (_, .success(.overtaken(let user))): reconcile(with: user)
         // The change was not made: the operation continues with what was read, step by step.
         case (.success(let user), .success(.inUse)), (.success(let user), .failure): reconcile(with: user)
@@ -82,7 +82,7 @@ extension SessionCoordinator {
         }
     }
 
-    mutating func locked(_ result: StoreLock) {
+    mutating func handleLocked(_ result: StoreLock) {
         lock = result == .taken ? .held : .free
         guard let operation, operation.isAwaitingLock else { return releaseLock() }
         switch result {

@@ -42,7 +42,7 @@ extension SessionCoordinator {
         }
     }
 
-    mutating func committed(_ result: Result<StoreChange.Verdict, StoreError>) {
+    mutating func handleCommitted(_ result: Result<StoreChange.Verdict, StoreError>) {
         guard writes.isWriting, !writes.writesInFlight.isEmpty else { return }
         writes.isWriting = false
         let write = writes.writesInFlight.removeFirst()
@@ -54,12 +54,12 @@ extension SessionCoordinator {
     }
 
     private mutating func writeSucceeded(_ write: SessionWrites.Write, _ verdict: StoreChange.Verdict) {
-        if case .stored(let user) = verdict { stored(write.pendingChange, user) }
+        if case .stored(let user) = verdict { handleStored(write.pendingChange, user) }
         switch write.origin {
-        case .unsavedChanges: retried(write.pendingChange, verdict)
-        case .termination(let ticket): terminated(write.pendingChange, ticket, isStored: true)
+        case .unsavedChanges: handleRetried(write.pendingChange, verdict)
+        case .termination(let ticket): handleTerminated(write.pendingChange, ticket, isStored: true)
         case .deletion(let ticket):
-            if case .beginDeletion(let session) = write.pendingChange { deletionMarked(session, ticket, verdict) }
+            if case .beginDeletion(let session) = write.pendingChange { handleDeletionMarked(session, ticket, verdict) }
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
         case .operation: break
         }
@@ -68,11 +68,11 @@ extension SessionCoordinator {
     }
 
     /// What the store holds now is the base of the next change.
-    private mutating func stored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
+    private mutating func handleStored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
         switch pendingChange {
         // These changes apply to any version. The base stays, so that an external change is not overlooked.
         case .clearIntent, .beginDeletion: return
-        case .cancelDeletion(let session): return deletionCancelled(session, user)
+        case .cancelDeletion(let session): return handleDeletionCancelled(session, user)
         case .recordRefusal(let fingerprint, let endedVersion):
             if view.foreign != nil || hasEnded(user, endedVersion) { view.rebase(on: user) }
             revokeEvicted(pendingChange)
@@ -94,8 +94,8 @@ extension SessionCoordinator {
     }
 
     /// The operation has begun with its intent.
-    mutating func intentStored(_ intent: StoredIntent, _ user: StoredUser?) {
-        stored(.storeIntent(intent), user)
+    mutating func handleIntentStored(_ intent: StoredIntent, _ user: StoredUser?) {
+        handleStored(.storeIntent(intent), user)
         if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
         call()
     }
@@ -121,8 +121,9 @@ extension SessionCoordinator {
         case (.storeIntent, .stored, _): call()
         // While changes are unsaved, the call is made: its result is checked against the external change later.
         case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
-        case (.saveSession, .stored(let user), .saving(let grant)): saved(grant, generation: user?.generation ?? .zero)
-        case (.saveSession, .overtaken(let user), .saving(let grant)): overtaken(grant, by: user)
+        case (.saveSession, .stored(let user), .saving(let grant)):
+            handleSaved(grant, generation: user?.generation ?? .zero)
+        case (.saveSession, .overtaken(let user), .saving(let grant)): handleOvertaken(grant, by: user)
         case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
         case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
             closeAgain(with: pendingChange, after: user)
@@ -150,7 +151,7 @@ extension SessionCoordinator {
         }
     }
 
-    mutating func terminated(_ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool) {
+    mutating func handleTerminated(_ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool) {
         guard case .terminate(_, let revocation) = pendingChange else { return }
         emit(.completeTermination(revocation, isStored: isStored, ticket: ticket))
         for token in writes.revokedAfterTermination { revoke(token) }
@@ -169,12 +170,12 @@ extension SessionCoordinator {
         case (.deletion(let ticket), _): reply(ticket, .storeFailing)
         case (.termination(let ticket), _):
             logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
-            terminated(write.pendingChange, ticket, isStored: false)
+            handleTerminated(write.pendingChange, ticket, isStored: false)
         case (.operation(let number), .storeIntent) where number == operation?.number: call()
         case (.operation(let number), .saveSession(let login)) where number == operation?.number:
             // The session serves from memory. Going back to the old refresh token must never happen.
             view.current = login.generationMin
-            if case .saving(let grant) = operation?.stage { saved(grant, generation: view.current) }
+            if case .saving(let grant) = operation?.stage { handleSaved(grant, generation: view.current) }
         case (.operation(let number), _): if number == operation?.number { finish() }
         }
         releaseLock()
@@ -209,7 +210,7 @@ extension SessionCoordinator {
         write(first, for: .unsavedChanges)
     }
 
-    private mutating func retried(_ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict) {
+    private mutating func handleRetried(_ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict) {
         switch verdict {
         case .stored: writes.dropFirst()
         case .overtaken(let user):

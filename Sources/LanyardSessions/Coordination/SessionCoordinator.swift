@@ -270,13 +270,13 @@ package struct SessionCoordinator: Sendable {
         case .endDeletion(let isDeleted): endDeletion(isDeleted: isDeleted)
         case .drain: drain()
         case .retryUnsavedEnd: retryUnsavedEnd()
-        case .locked(let result): locked(result)
-        case .begun(let result, let number): begun(result, number)
+        case .locked(let result): handleLocked(result)
+        case .begun(let result, let number): handleBegun(result, number)
         case .read(let result, let number): read(result, number)
         case .storeSnapshot(let user): applySnapshot(user)
-        case .committed(let result): committed(result)
-        case .callCompleted(let result, let call): callCompleted(result, call)
-        case .claimed(let ownership, let number): claimed(ownership, number)
+        case .committed(let result): handleCommitted(result)
+        case .callCompleted(let result, let call): handleCallCompleted(result, call)
+        case .claimed(let ownership, let number): handleClaimed(ownership, number)
         }
     }
 

@@ -9,7 +9,7 @@ import Logging
 /// The service and the runner hold each other until the runner is stopped, because results come from other queues at
 /// any time. The runner sees of the service what `RunnerEnvironment` has.
 package final class SessionRunner: @unchecked Sendable {
-    /// Takes the result of an operator's request.
+    /// Takes the result of an operator's call.
     package typealias Reply = @Sendable (SessionReply) -> Void
 
     /// The user with its token source and settings.
@@ -180,21 +180,21 @@ package final class SessionRunner: @unchecked Sendable {
         replies = [:]
     }
 
-    // MARK: Operator requests. On the service's queue; each gets exactly one reply, on the same queue.
+    // MARK: Operators' calls. On the service's queue; each gets exactly one reply, on the same queue.
 
     /// Logs in, whatever was refused before. The session at hand serves until the login has succeeded.
     package func login(_ credential: Credential, _ reply: @escaping Reply) {
-        request(reply) { .login(credential, ticket: $0) }
+        call(reply) { .login(credential, ticket: $0) }
     }
 
     /// Takes over a session that was obtained for this user, or the access token of a link.
     package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
-        request(reply) { .obtained(obtained, ticket: $0) }
+        call(reply) { .obtained(obtained, ticket: $0) }
     }
 
     /// Marks the account as being deleted. After the reply `deletionBegun`, `endDeletion` must follow.
     func beginDeletion(_ reply: @escaping Reply) {
-        request(reply) { .beginDeletion(ticket: $0) }
+        call(reply) { .beginDeletion(ticket: $0) }
     }
 
     /// The service has deleted the account, or it has not.
@@ -202,21 +202,21 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {
-        request(reply) { .refresh(ticket: $0) }
+        call(reply) { .refresh(ticket: $0) }
     }
 
     /// Erases the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
         wasLoggedOutHere = true
-        request(reply) { .terminate(.logOut, ticket: $0) }
+        call(reply) { .terminate(.logOut, ticket: $0) }
     }
 
     /// Like a logout, but the store forgets the user, too. The caller removes the runner.
     package func remove(_ reply: @escaping Reply) {
-        request(reply) { .terminate(.remove, ticket: $0) }
+        call(reply) { .terminate(.remove, ticket: $0) }
     }
 
-    private func request(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
+    private func call(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
         guard case .service = managedUser.source else { return reply(.notSupported) }
         guard !isStopped, !environment.isStopped else { return reply(.overtaken) }
         tickets += 1
