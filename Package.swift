@@ -270,7 +270,7 @@ let package = Package(
             name: "SystemTestSupport", dependencies: ["CLinux", "LanyardFoundations", "TestSupport"],
             path: "Tests/SystemTestSupport", swiftSettings: strict),
         .tests("SystemHTTPTests", system),
-        .tests("SystemSessionTests", system, exclude: ["AppServices/Peer"]),
+        .tests("SystemSessionTests", system, exclude: ["AppServices/Peer", "OAuth/Peer"]),
         .tests("SystemTLSTests", system),
         .tests("SystemProcessTests", system),
     ],

@@ -62,7 +62,7 @@ private struct IdentityTLSFiles {
 
     /// nil: the identity has no such file, or calls no service.
     init?(_ settings: IdentitySettings) {
-        guard case .appServices = settings.kind else { return nil }
+        if case .fixed = settings.kind { return nil }
         (caFile, certificateFile, keyFile) = (settings.caFile, settings.certificateFile, settings.keyFile)
         if paths.isEmpty { return nil }
     }
@@ -123,7 +123,7 @@ final class IdentityTLSWatches: Sendable {
     }
 
     /// Follows these identities' files from here on. A service whose files hold something else than before gets it.
-    func follow(_ tls: IdentityTLS, of services: [String: AppServicesIdentity]) {
+    func follow(_ tls: IdentityTLS, of services: [String: any IdentityClient]) {
         publication.turn {
             let (former, tls) = (state.withLock { $0 }, renewed(tls))
             var watches: [String: IdentityTLSWatch] = [:]
@@ -171,13 +171,13 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     private let name: String
     /// As the files were read when this began.
     private let entry: IdentityTLS.Entry
-    private let service: AppServicesIdentity
+    private let service: any IdentityClient
     private let log: Logger
     /// When the client's chain in use ends; nil: there is none.
     private let certificateEnd: Guarded<WallTime?>
 
     init(
-        _ name: String, _ entry: IdentityTLS.Entry, of service: AppServicesIdentity, by publication: FilePublication,
+        _ name: String, _ entry: IdentityTLS.Entry, of service: any IdentityClient, by publication: FilePublication,
         on loop: EventLoop, log: Logger
     ) {
         self.name = name
@@ -189,7 +189,7 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     }
 
     /// Whether the same service uses what was read now. From any thread.
-    func isCurrent(_ entry: IdentityTLS.Entry, _ service: AppServicesIdentity) -> Bool {
+    func isCurrent(_ entry: IdentityTLS.Entry, _ service: any IdentityClient) -> Bool {
         self.service === service && contentsInUse.byPath == entry.read.byPath
     }
 

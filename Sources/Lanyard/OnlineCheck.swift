@@ -63,11 +63,20 @@ package struct OnlineCheck: Sendable {
 
     private func identityAttempts(on loop: EventLoop) -> [Attempt] {
         configuration.identities.compactMap { identity -> Attempt? in
-            guard case .appServices(let app) = identity.kind else { return nil }
-            let service = AppServicesIdentity(
-                identity, app: app, tls: identityTLS.contents(of: identity), version: BuildVersion.number, on: loop,
-                logger: log)
-            let place = "identity \(identity.name) \(app.baseURL)"
+            let (service, url): (any IdentityClient, String)
+            switch identity.kind {
+            case .fixed: return nil
+            case .appServices(let app):
+                service = AppServicesIdentity(
+                    identity, app: app, tls: identityTLS.contents(of: identity), version: BuildVersion.number, on: loop,
+                    logger: log)
+                url = app.baseURL
+            case .oauth(let client):
+                service = OAuthIdentity(
+                    identity, oauth: client, tls: identityTLS.contents(of: identity), on: loop, logger: log)
+                url = client.issuer ?? client.endpoints.token ?? ""
+            }
+            let place = "identity \(identity.name) \(url)"
             return { reply in
                 service.connect { connection in
                     guard case .success = connection else {

@@ -20,10 +20,10 @@ final class SessionSources: Sendable {
         }
 
         /// By the name of the identity.
-        fileprivate var services: [String: AppServicesIdentity] {
+        fileprivate var services: [String: any IdentityClient] {
             Dictionary(
                 uniqueKeysWithValues: identities.compactMap { settings, made in
-                    guard case .service(let service as AppServicesIdentity, _) = made.kind else { return nil }
+                    guard case .service(let service as any IdentityClient, _) = made.kind else { return nil }
                     return (settings.name, service)
                 })
         }
@@ -136,6 +136,11 @@ final class SessionSources: Sendable {
                 settings, app: app, tls: tls.contents(of: settings), version: BuildVersion.number, by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
             return ConfiguredIdentity(settings.name, .service(service, app.rotation))
+        case .oauth(let client):
+            let service = OAuthIdentity(
+                settings, oauth: client, tls: tls.contents(of: settings), by: files,
+                on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
+            return ConfiguredIdentity(settings.name, .service(service, client.rotation))
         }
     }
 
@@ -146,13 +151,13 @@ final class SessionSources: Sendable {
         switch (made.kind, identity.kind) {
         case (.service(let service, let rotation), _):
             return ManagedUser(
-                settings, source: .service(service), credential: CredentialFileWatch(by: files, on: loop),
-                rotation: rotation)
+                settings, source: .service(service),
+                credential: CredentialFileWatch(besides: identity.clientFiles, by: files, on: loop), rotation: rotation)
         case (.fixed, .fixed(let file)):
             let feed = StaticIdentity(name: identity.name, tokenFile: file, by: files, on: loop, warning: warning)
             return ManagedUser(settings, source: .feed(feed))
-        case (.fixed, .appServices):
-            preconditionFailure("an App Services identity was made as a static one")
+        case (.fixed, .appServices), (.fixed, .oauth):
+            preconditionFailure("an identity service was made as a static identity")
         }
     }
 }

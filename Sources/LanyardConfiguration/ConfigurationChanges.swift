@@ -66,7 +66,8 @@ package struct ConfigurationChanges: Equatable, Sendable {
         _ old: ConfigurationNode?, _ new: ConfigurationNode?, _ key: ConfigurationKey, _ shown: String
     ) {
         switch key.kind {
-        case .value, .values, .fields: if Self.text(old, key) != Self.text(new, key) { record(key, shown) }
+        case .value, .values, .fields, .secretFields, .parameters:
+            if Self.text(old, key) != Self.text(new, key) { record(key, shown) }
         case .section: compareSections(old, new, key, shown)
         case .sections:
             for index in 0..<max(old?.elements.count ?? 0, new?.elements.count ?? 0) {
@@ -106,7 +107,8 @@ package struct ConfigurationChanges: Equatable, Sendable {
         switch node?.content {
         case .scalar(let text): text
         case .sequence(let elements): "[\(elements.compactMap(\.text).joined(separator: ", "))]"
-        case .mapping(let entries): entries.map { "\($0.key): \($0.value.text ?? "")" }.joined(separator: "\n")
+        case .mapping(let entries):
+            entries.map { "\($0.key): \(ConfigurationPrinter.flow($0.value))" }.joined(separator: "\n")
         case .invalid, nil: key.defaultValue
         }
     }

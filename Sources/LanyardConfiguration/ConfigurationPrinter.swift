@@ -32,9 +32,9 @@ struct ConfigurationPrinter {
             lines.append("\(indent)\(key.name):")
             switch key.kind {
             case .section: keys(in: key.below, of: node, indent: indent + "  ")
-            case .fields:
+            case .fields, .secretFields, .parameters:
                 for entry in entries {
-                    lines.append("\(indent)  \(Self.scalar(entry.key)): \(Self.scalar(entry.value.text ?? ""))")
+                    lines.append("\(indent)  \(Self.scalar(entry.key)): \(Self.flow(entry.value))")
                 }
             default:
                 for entry in entries {
@@ -80,6 +80,17 @@ struct ConfigurationPrinter {
         else { return }
         lines.append("\(indent)\(key.name):")
         keys(in: key.below, of: nil, indent: indent + "  ")
+    }
+
+    /// A value on one line.
+    static func flow(_ node: ConfigurationNode) -> String {
+        switch node.content {
+        case .scalar(let text): scalar(text)
+        case .sequence(let elements): "[\(elements.map(flow).joined(separator: ", "))]"
+        case .mapping(let entries):
+            "{\(entries.map { "\(scalar($0.key)): \(flow($0.value))" }.joined(separator: ", "))}"
+        case .invalid: scalar("")
+        }
     }
 
     /// A plain scalar if every YAML reader takes it as this text, else one in double quotes.

@@ -3,35 +3,38 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// Watches the secret file of one configured login.
+/// Watches the secret files of one configured login: its own, and those of the identity's client.
 package final class CredentialFileWatch: CredentialWatch {
+    private let clientFiles: [String]
     private let files: FileReader
     private let loop: EventLoop
     /// Belongs to the loop's queue.
-    private nonisolated(unsafe) var watch: FileWatch?
+    private nonisolated(unsafe) var watches: [FileWatch] = []
 
     /// Does nothing yet.
-    package init(by files: FileReader = .ofCredentials(), on loop: EventLoop) {
+    ///
+    /// - Parameter clientFiles: secret files of the client, which each login reads as well.
+    package init(besides clientFiles: [String] = [], by files: FileReader = .ofCredentials(), on loop: EventLoop) {
+        self.clientFiles = clientFiles
         self.files = files
         self.loop = loop
     }
 
     package func start(_ login: UserSettings.Login, _ onChange: @escaping @Sendable () -> Void) {
-        guard let path = login.secretFile else { return }
+        let paths = [login.secretFile].compactMap(\.self) + clientFiles
         loop.post { [self] in
-            guard watch == nil else { return }
+            guard watches.isEmpty else { return }
             // The first read finds the state that the user's first login uses.
-            let watch = FileWatch(path, by: files, on: loop, reportsInitialContent: false) { _ in onChange() }
-            self.watch = watch
-            watch.start()
+            watches = paths.map { FileWatch($0, by: files, on: loop, reportsInitialContent: false) { _ in onChange() } }
+            for watch in watches { watch.start() }
         }
     }
 
     package func stop() {
-        loop.post { [self] in watch?.stop() }
+        loop.post { [self] in for watch in watches { watch.stop() } }
     }
 
-    deinit { watch?.stop() }
+    deinit { for watch in watches { watch.stop() } }
 }
 
 /// Warnings about secret files: once for each file and finding, whatever the number of reads.

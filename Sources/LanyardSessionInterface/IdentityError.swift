@@ -29,6 +29,9 @@ package struct IdentityError: Error, Equatable, Sendable {
         /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). The
         /// service did not say so.
         case accountInUse
+        /// The client, or what it asks for, was refused, and not the session: an operator corrects the configuration, the
+        /// client at the service, or one of its files.
+        case clientRefused
         /// The service refused a call about an account. That says nothing about the session.
         case callRefused
     }
@@ -74,7 +77,7 @@ extension IdentityError {
     /// Whether another call might succeed.
     package var isRetryable: Bool {
         switch verdict {
-        case .transient, .unknownOutcome, .gone, .credentialDelayed: true
+        case .transient, .unknownOutcome, .gone, .credentialDelayed, .clientRefused: true
         case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse,
             .callRefused:
             false
@@ -100,7 +103,7 @@ extension IdentityError.Verdict {
     ].map(\.label)
     /// The labels of the errors that refreshes can have.
     package static let refreshResultLabels = [
-        Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp,
+        Self.transient(retryAfter: nil), .unknownOutcome, .sessionDead, .gone, .unknownApp, .clientRefused,
     ].map(\.label)
 
     /// The label in metrics and log.
@@ -116,6 +119,7 @@ extension IdentityError.Verdict {
         case .credentialUnavailable: "credential_unavailable"
         case .credentialDelayed: "credential_delayed"
         case .accountInUse: "account_in_use"
+        case .clientRefused: "client_refused"
         case .callRefused: "call_refused"
         }
     }

@@ -3,6 +3,8 @@ package struct IdentitySettings: Equatable, Sendable {
     /// What the identity is.
     package enum Kind: Equatable, Sendable {
         case appServices(AppServices)
+        /// An OAuth 2.0 authorization server.
+        case oauth(OAuth)
         /// The file's content is the token; read again when it changes.
         case fixed(tokenFile: String)
     }
@@ -38,6 +40,15 @@ package struct IdentitySettings: Equatable, Sendable {
     package init(name: String, kind: Kind) {
         self.name = name
         self.kind = kind
+    }
+
+    /// Secret files of the client itself, whose change may make a refused login succeed.
+    package var clientFiles: [String] {
+        guard case .oauth(let client) = kind else { return [] }
+        let fields = client.tokenFields.compactMap {
+            if case .file(let path) = $0.value { path } else { nil as String? }
+        }
+        return [client.authentication.file].compactMap(\.self) + fields
     }
 }
 

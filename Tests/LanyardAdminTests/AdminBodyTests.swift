@@ -37,7 +37,7 @@ import Testing
             #"{"name":"bob","identity":"demo","credential":{"email_password":{"email":"b@x","password":"p\u00e4\"ss"}}}"#
         )
         #expect((one.name, one.identity) == ("bob", "demo"))
-        #expect((one.credential.kind, one.credential.email) == (.emailPassword, "b@x"))
+        #expect((one.credential.kind, one.credential.account) == (.emailPassword, "b@x"))
         #expect(one.credential.secret.map(Self.text) == "pä\"ss")
         let two = try Self.newUser(
             #" { "credential" : { "api_key" : { "key" : "k" } } , "identity" : "demo" , "name" : "A.b_c-9" } "#)
@@ -72,7 +72,7 @@ import Testing
         #expect(Self.words { try Self.login(text) }.hasPrefix(words))
     }
 
-    private static let knownKinds = "anonymous, email_password, api_key, function, jwt, facebook, google, apple"
+    private static let knownKinds = LoginKind.providers.joined(separator: ", ")
 
     @Test(
         "JSON that is not what the call takes is told by its member",

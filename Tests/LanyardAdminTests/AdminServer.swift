@@ -217,7 +217,7 @@ final class PlayedUsers: UserOperations {
         if let secret = credential.secret { secrets.withLock { $0.append(secret) } }
         return switch credential.kind {
         case .anonymous: "nothing"
-        case .emailPassword: "password of \(credential.email ?? "-")"
+        case .emailPassword: "password of \(credential.account ?? "-")"
         case .apiKey: "key"
         default: credential.provider
         }

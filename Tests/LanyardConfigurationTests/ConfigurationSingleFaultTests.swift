@@ -25,6 +25,24 @@ import Testing
             tls: {ca_file: ca.pem, certificate_file: cert.pem, key_file: key.pem}
             proxy: environment
           fixed: {static: {token_file: token}}
+          corp:
+            oauth2:
+              issuer: https://127.0.0.1:7491/i
+              client_id: lanyard
+              client_authentication: post
+              client_secret_file: key
+              scopes: [orders]
+              params: {audience: a, resource: ["https://a", "https://b"]}
+              token_headers: {X-Plain: one, X-Key: {file: key}}
+              rotation: grace
+              token_lifetime: 10m
+              profile: keycloak
+          signer:
+            oauth2:
+              endpoints: {token: "https://127.0.0.1:7491/t", revocation: "https://127.0.0.1:7491/r"}
+              client_id: signer
+              client_key: {file: key, id: k1, algorithm: PS256, audience: token_endpoint}
+          pod: {oauth2: {issuer: "https://127.0.0.1:7491", client_id: pod, client_assertion_file: token, client_assertion_type: "urn:x"}}
         users:
           zoe:
             identity: demo
@@ -38,6 +56,11 @@ import Testing
           gwen: {identity: demo, login: {google: {auth_code_file: key}}}
           amy: {identity: demo, login: {apple: {id_token_file: key}}}
           robot: {identity: fixed}
+          cara: {identity: corp, login: {client_credentials: {}}}
+          paul: {identity: corp, login: {password: {username: paul, password_file: password}}}
+          rita: {identity: signer, login: {refresh_token: {token_file: key}}}
+          jack: {identity: signer, login: {jwt_bearer: {assertion_file: key}}}
+          tess: {identity: pod, login: {token_exchange: {subject_token_file: key}}}
         active_user: alice
         on_active_logout: next
         routes:
@@ -166,6 +189,9 @@ import Testing
         return node
     }
 
+    /// Mappings whose names are chosen and that hold keys.
+    private static let named: Set<String> = ["identities", "users", "identities.*.oauth2.token_headers"]
+
     /// `routes[].match.path` of a place; names are `*`.
     private func path(_ place: [Step]) -> String {
         var (node, path) = (tree, "")
@@ -173,7 +199,7 @@ import Testing
             switch step {
             case .key(let index):
                 let entry = node.entries[index]
-                path += (path.isEmpty ? "" : ".") + (["identities", "users"].contains(path) ? "*" : entry.key)
+                path += (path.isEmpty ? "" : ".") + (Self.named.contains(path) ? "*" : entry.key)
                 node = entry.value
             case .element(let index):
                 path += "[]"
@@ -242,9 +268,9 @@ import Testing
     /// An entry of a list or a mapping belongs to the key of the whole.
     private static func isLive(_ path: String) -> Bool {
         let whole = path.hasSuffix("[]") || path.hasSuffix(".*") ? String(path.dropLast(2)) : path
-        let parent = path.split(separator: ".").dropLast().joined(separator: ".")
         return [path, whole].contains(where: ConfigurationChanges.livePaths.contains)
-            || parent.hasSuffix("set_headers") && ConfigurationChanges.livePaths.contains(parent)
+            || [".set_headers", ".params", ".token_headers"].contains { path.contains($0) }
+                && ConfigurationChanges.livePaths.contains { path.hasPrefix($0 + ".") }
     }
 
     @Test("another spelling of the same value is no change")

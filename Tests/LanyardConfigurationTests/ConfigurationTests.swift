@@ -118,7 +118,7 @@ import Testing
         #expect(configuration.users.map(\.name) == ["zoe", "alice", "kiosk", "robot"])
         #expect(configuration.users.map(\.identity) == ["demo", "demo", "demo", "fixed"])
         let login = try #require(configuration.users[0].login)
-        #expect((login.kind, login.email) == (.emailPassword, "zoe@example.com"))
+        #expect((login.kind, login.account) == (.emailPassword, "zoe@example.com"))
         let file = try #require(login.secretFile)
         #expect(file.hasPrefix("/tmp/") && file.hasSuffix("/password"))
         #expect(configuration.users[2].login == .anonymous)

@@ -235,7 +235,7 @@ enum FaultCases {
         (
             "identities: {demo: {}}\nusers: {alice: {identity: demo}}\n" + upstream,
             [
-                "lanyard.yaml:1:20: identities.demo has no kind; add one of app_services, static"
+                "lanyard.yaml:1:20: identities.demo has no kind; add one of app_services, static, oauth2"
             ]
         ),
         (
@@ -635,8 +635,8 @@ enum FaultCases {
             app + "users: {alice: {identity: app, login: {device: {}}}}\n" + upstream,
             [
                 """
-                lanyard.yaml:4:40: users.alice.login.device is not in this version; use anonymous, email_password, \
-                api_key, function, jwt, facebook, google or apple
+                lanyard.yaml:4:40: users.alice.login.device is not in this version; use another kind of login, such as \
+                refresh_token
                 """
             ]
         ),

@@ -289,7 +289,7 @@ struct AppServicesLoginKindTests {
         let guarded = LoginGuard(key: Self.key, refused: nil)
         let error = try #require(await bench.login(.configured(kind.login(file)), guarded: guarded).failure)
         #expect(error.verdict == .credentialRefused && error.code == "AuthError")
-        let shown = AppServicesLoginKind(of: kind.given(Tokens.secret("")).kind)
+        let shown = try #require(AppServicesLoginKind(of: kind.given(Tokens.secret("")).kind))
         #expect(error.message.hasSuffix("(\(shown.key ?? "") \(file); \(shown.refusalHint ?? ""))"))
         #expect(!error.message.contains(kind.secret) && !"\(error)".contains(kind.secret))
         let fingerprint = try #require(error.credential)

@@ -7,6 +7,8 @@ import Testing
     private static let methods: [UserSettings.Login] = [
         .anonymous, .emailPassword(email: "a", password: "s"), .apiKey("s"), .function(payload: "s"), .jwt("s"),
         .facebook(accessToken: "s"), .googleIDToken("s"), .googleAuthCode("s"), .apple(idToken: "s"),
+        .clientCredentials, .password(username: "a", "s"), .refreshToken("s"), .jwtBearer(assertion: "s"),
+        .tokenExchange(subjectToken: "s"),
     ]
 
     @Test("each kind has the parts that it needs and no other")
@@ -15,8 +17,8 @@ import Testing
         for method in Self.methods {
             let kind = method.kind
             for (email, secret) in [(nil, nil), (nil, "s"), ("a", nil), ("a", "s")] as [(String?, String?)] {
-                let isWhole = (email, secret) == (method.email, method.secret)
-                #expect(UserSettings.Login(kind, email: email, secret: secret) == (isWhole ? method : nil), "\(kind)")
+                let isWhole = (email, secret) == (method.account, method.secret)
+                #expect(UserSettings.Login(kind, account: email, secret: secret) == (isWhole ? method : nil), "\(kind)")
             }
             #expect(method.map(\.count).secret == method.secret?.count && method.map(\.count).kind == kind)
         }

@@ -27,7 +27,7 @@ final class ReloadWalk {
 
         var words: String {
             let users = users.map {
-                "\($0.name) at \($0.identity) as \($0.login?.email ?? "-") \($0.login?.secret ?? "")"
+                "\($0.name) at \($0.identity) as \($0.login?.account ?? "-") \($0.login?.secret ?? "")"
             }
             let identities = identities.sorted { $0.key < $1.key }.map { "\($0.key).\($0.value)" }
             return "\(identities) \(users) active \(active ?? "-")"
@@ -358,8 +358,8 @@ final class ScriptedService: IdentityService {
     ) {
         let (account, isRight): (String, Bool) =
             switch credential {
-            case .configured(let login): (login.email ?? "", login.secretFile == "/right")
-            case .given(let login): (login.email ?? "", Tokens.text(login.secret) == "right")
+            case .configured(let login): (login.account ?? "", login.secretFile == "/right")
+            case .given(let login): (login.account ?? "", Tokens.text(login.secret) == "right")
             }
         services.reply { [self] in
             guard !isRight else { return reply(.success(grant(account, refresh: true))) }

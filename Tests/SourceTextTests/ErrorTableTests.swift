@@ -125,6 +125,7 @@ import Testing
         case .credentialUnavailable: "credentialUnavailable"
         case .credentialDelayed: "credentialDelayed"
         case .accountInUse: "accountInUse"
+        case .clientRefused: "clientRefused"
         case .callRefused: "callRefused"
         }
     }
@@ -134,7 +135,7 @@ import Testing
         let verdicts: [IdentityError.Verdict] = [
             .transient(retryAfter: nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .gone,
             .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
-            .callRefused,
+            .clientRefused, .callRefused,
         ]
         // A status that no response of Lanyard's own has.
         let service = 499

@@ -241,7 +241,7 @@ class Stages:
         os.makedirs(reports, exist_ok=True)
         os.chmod(reports, 0o1777)
         environment = {
-            "TSAN_OPTIONS": f"suppressions={ROOT}/deploy/tsan.supp log_path={reports}/{sanitizer}",
+            "TSAN_OPTIONS": f"suppressions={ROOT}/deploy/tsan.supp log_path={reports}/{sanitizer}:atexit_sleep_ms=0",
             "ASAN_OPTIONS": f"detect_leaks=0:log_path={reports}/{sanitizer}",
         }
         self.tests(name, folder, *arguments, environment=environment, reports=f"{reports}/{sanitizer}.*", **options)

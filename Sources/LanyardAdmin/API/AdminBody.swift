@@ -216,11 +216,12 @@ enum AdminBody {
 
         private mutating func credential(of provider: String) throws(ReadError) -> LoginMethod<Secret> {
             let kinds = LoginKind.allCases.filter { $0.provider == provider }
-            var (email, secret, kind): (String?, Secret?, LoginKind?)
+            var (account, secret, kind): (String?, Secret?, LoginKind?)
+            let accountName = kinds.first?.accountName
             let shown = "credential.\(provider)"
             try members { key, body throws(ReadError) in
-                if kinds == [.emailPassword], key == "email" {
-                    return email = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
+                if key == accountName {
+                    return account = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
                 }
                 guard let named = kinds.first(where: { $0.secretName == key }) else {
                     throw .unknown("\(shown).\(key)")
@@ -229,9 +230,9 @@ enum AdminBody {
                 kind = named
                 secret = try body.secret("\(shown).\(key)", of: named)
             }
-            if kinds == [.emailPassword] { _ = try needed(email, "\(shown).email") }
+            if let accountName { _ = try needed(account, "\(shown).\(accountName)") }
             kind = kind ?? kinds.first
-            guard let kind, let credential = LoginMethod<Secret>(kind, email: email, secret: secret) else {
+            guard let kind, let credential = LoginMethod<Secret>(kind, account: account, secret: secret) else {
                 let names = kinds.compactMap(\.secretName).joined(separator: " or ")
                 throw .invalid("\(shown).\(names) is missing")
             }
@@ -241,8 +242,10 @@ enum AdminBody {
         private mutating func secret(_ key: String, of kind: LoginKind) throws(ReadError) -> Secret {
             switch kind {
             case .function: try object(key)
-            case .jwt, .googleIDToken, .googleAuthCode, .apple: try secret(key, bytesMax: tokenBytesMax)
-            case .anonymous, .emailPassword, .apiKey, .facebook: try secret(key, bytesMax: SecretFile.bytesMax)
+            case .jwt, .googleIDToken, .googleAuthCode, .apple, .jwtBearer, .tokenExchange:
+                try secret(key, bytesMax: tokenBytesMax)
+            case .anonymous, .emailPassword, .apiKey, .facebook, .clientCredentials, .password, .refreshToken:
+                try secret(key, bytesMax: SecretFile.bytesMax)
             }
         }
     }

@@ -251,7 +251,7 @@ extension OperatorResponse {
             return unreachable(detail, user, error, retryAfter: retryAfter)
         case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, error, retryAfter: nil)
         case .accountInUse: return problem(.accountInUse, "Account in use", detail, user: user)
-        case .sessionDead, .credentialDoubted, .gone, .unknownApp, .callRefused: break
+        case .sessionDead, .credentialDoubted, .gone, .unknownApp, .clientRefused, .callRefused: break
         }
         // A 5xx here would look like a failure of Lanyard.
         let status = error.status.flatMap { 400..<500 ~= $0 ? $0 : nil } ?? 502

@@ -20,7 +20,20 @@ enum AdminSchemas {
         "Credential":{"description":"One key, the kind of login, with its values inline.","oneOf":[
         {"type":"object","additionalProperties":false,"required":["anonymous"],
         "properties":{"anonymous":{"type":"object","additionalProperties":false}}},
-        {"$ref":"#/components/schemas/AccountCredential"}]},
+        {"$ref":"#/components/schemas/AccountCredential"},{"$ref":"#/components/schemas/OAuthCredential"}]},
+        "OAuthCredential":{"description":"A grant at an oauth2 identity.","oneOf":[
+        {"type":"object","additionalProperties":false,"required":["client_credentials"],
+        "properties":{"client_credentials":{"type":"object","additionalProperties":false}}},
+        {"type":"object","additionalProperties":false,"required":["password"],"properties":{"password":{"type":"object",
+        "additionalProperties":false,"required":["username","password"],"properties":{
+        "username":{"$ref":"#/components/schemas/Email"},"password":{"$ref":"#/components/schemas/Secret"}}}}},
+        {"type":"object","additionalProperties":false,"required":["refresh_token"],"properties":{"refresh_token":{"type":"object",
+        "additionalProperties":false,"required":["token"],"properties":{"token":{"$ref":"#/components/schemas/Secret"}}}}},
+        {"type":"object","additionalProperties":false,"required":["jwt_bearer"],"properties":{"jwt_bearer":{"type":"object",
+        "additionalProperties":false,"required":["assertion"],"properties":{"assertion":{"$ref":"#/components/schemas/LongToken"}}}}},
+        {"type":"object","additionalProperties":false,"required":["token_exchange"],"properties":{"token_exchange":{"type":"object",
+        "additionalProperties":false,"required":["subject_token"],"properties":{
+        "subject_token":{"$ref":"#/components/schemas/LongToken"}}}}}]},
         "AccountCredential":{"description":"A credential of an account that can be found again.","oneOf":[
         {"type":"object","additionalProperties":false,"required":["email_password"],
         "properties":{"email_password":{"$ref":"#/components/schemas/Registration"}}},

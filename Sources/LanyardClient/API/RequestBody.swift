@@ -65,7 +65,7 @@ extension LoginMethod<Secret> {
     package func write(into body: inout RequestBody) {
         body.add("credential") { body in
             body.add(provider) { body in
-                if let email { body.add("email", email) }
+                if let account, let name = kind.accountName { body.add(name, account) }
                 guard let secret, let name = kind.secretName else { return }
                 if kind == .function { body.add(name, json: secret) } else { body.add(name, secret) }
             }

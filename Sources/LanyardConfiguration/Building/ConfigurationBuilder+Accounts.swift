@@ -42,12 +42,17 @@ extension ConfigurationBuilder {
             guard let appID = inner.text("app_id"), let base = inner.text("base_url").flatMap({ try? URLText.base($0) })
             else { return nil }
             var settings = IdentitySettings.AppServices(appID: appID, baseURL: base)
-            checkReach(inner, shown: shown)
+            checkReach(inner, "base_url", shown: "\(shown).app_services")
             inner.fill(&settings.rotation, "rotation")
             identity = IdentitySettings(name: name, kind: .appServices(settings))
         case "static":
             guard let file = secret(inner, "token_file", shown: "\(shown).static") else { return nil }
             identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
+        case "oauth2":
+            guard let settings = oauth(inner, hasCertificate: certificateFile != nil, shown: "\(shown).oauth2") else {
+                return nil
+            }
+            identity = IdentitySettings(name: name, kind: .oauth(settings))
         default: return nil
         }
         (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
@@ -61,20 +66,20 @@ extension ConfigurationBuilder {
     }
 
     /// Refuses metadata services, and warns of plain http to other machines: inside one pod or compose network it may be intended.
-    private mutating func checkReach(_ section: ConfigurationSection, shown: String) {
-        guard let text = section.text("base_url"), let parts = try? URLText.parts(text, schemes: ["http", "https"])
+    mutating func checkReach(_ section: ConfigurationSection, _ key: String, shown: String) {
+        guard let text = section.text(key), let parts = try? URLText.parts(text, schemes: ["http", "https"])
         else { return }
         let reach = AddressText.reach(parts.host)
         guard reach != .linkLocal else {
             return reportError(
-                section.place("base_url"),
-                "\(shown).app_services.base_url: \(parts.host) is an address of metadata services, such as link-local ones",
+                section.place(key),
+                "\(shown).\(key): \(parts.host) is an address of metadata services, such as link-local ones",
                 remedy: "name the identity service; no identity call goes there")
         }
         guard parts.scheme == "http", reach != .loopback else { return }
         reportWarning(
-            section.place("base_url"),
-            "\(shown).app_services.base_url: plain http shows passwords and tokens on the network path to \(parts.host)",
+            section.place(key),
+            "\(shown).\(key): plain http shows passwords and tokens on the network path to \(parts.host)",
             remedy: "use https unless that way is safe")
     }
 
@@ -92,12 +97,20 @@ extension ConfigurationBuilder {
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
                 remedy: "use https, or remove tls")
+        case .oauth(let client) where (client.endpoints.token ?? client.issuer ?? "").hasPrefix("http://"):
+            reportWarning(
+                section.place("tls"), "\(shown).tls is ignored: the server is at plain http",
+                remedy: "use https, or remove tls")
         default: break
         }
     }
 
     /// The one key of `kinds` that is given. nil: an error was reported, or the value is invalid.
-    private mutating func singleKind(_ section: ConfigurationSection, of kinds: [String], shown: String) -> String? {
+    ///
+    /// - Parameter fitting: the kinds that fit here; nil: all.
+    private mutating func singleKind(
+        _ section: ConfigurationSection, of kinds: [String], suggesting fitting: [String]? = nil, shown: String
+    ) -> String? {
         guard case .mapping(let entries) = section.node.content else { return nil }
         let given = entries.filter { kinds.contains($0.key) }
         if given.count > 1 {
@@ -106,7 +119,7 @@ extension ConfigurationBuilder {
             return nil
         }
         if given.isEmpty, !section.node.hasUnread {
-            let known = kinds.filter { kind in
+            let known = (fitting ?? kinds).filter { kind in
                 !UnsupportedSetting.all.contains {
                     $0.path.hasSuffix(".*.\(kind)") || $0.path.hasSuffix(".login.\(kind)")
                 }
@@ -142,38 +155,58 @@ extension ConfigurationBuilder {
                 section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
         }
         var user = UserSettings(name: name, identity: identity)
-        if section.has("login") { user.login = login(section, shown: shown) }
+        if section.has("login") { user.login = login(section, at: identityKinds[identity], shown: shown) }
         switch identityKinds[identity] {
         case "static" where section.has("login"):
             reportError(
                 section.place("login"), "\(shown).login: a static identity has no login",
                 remedy: "remove the login")
-        case "app_services" where !section.has("login") && !section.node.hasUnread:
-            reportWarning(
-                section.node.place,
-                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
-                remedy: "add login, or log it in by the admin API")
+        case "app_services", "oauth2":
+            checkLoginKind(user, section, identityKinds[identity] ?? "", shown: shown)
         default: break
         }
         configuration.users.append(user)
     }
 
-    private mutating func login(_ user: ConfigurationSection, shown: String) -> UserSettings.Login? {
+    /// A login of another kind of identity service, or none.
+    private mutating func checkLoginKind(
+        _ user: UserSettings, _ section: ConfigurationSection, _ identityKind: String, shown: String
+    ) {
+        guard let login = user.login else {
+            guard !section.has("login"), !section.node.hasUnread else { return }
+            return reportWarning(
+                section.node.place,
+                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
+                remedy: "add login, or log it in by the admin API")
+        }
+        let service: LoginKind.Service = identityKind == "oauth2" ? .oauth : .appServices
+        guard login.kind.service != service else { return }
+        reportError(
+            section.place("login"), "\(shown).login.\(login.provider): an \(identityKind) identity has no such login",
+            remedy: "use one of \(LoginKind.providers(of: service).joined(separator: ", "))")
+    }
+
+    private mutating func login(
+        _ user: ConfigurationSection, at identityKind: String?, shown: String
+    ) -> UserSettings.Login? {
         let section = user.section("login")
         let kinds = ConfigurationKeys.keys(in: "users.*.login").map(\.name)
-        guard let provider = singleKind(section, of: kinds, shown: "\(shown).login") else { return nil }
+        let fitting = identityKind.map { LoginKind.providers(of: $0 == "oauth2" ? .oauth : .appServices) }
+        guard let provider = singleKind(section, of: kinds, suggesting: fitting, shown: "\(shown).login") else {
+            return nil
+        }
         let inner = section.section(provider)
         let shownKind = "\(shown).login.\(provider)"
         guard let kind = loginKind(of: provider, inner, shown: shownKind) else { return nil }
         var file: String?
         let form: SecretText.Form =
             switch kind {
-            case .emailPassword: .any
+            case .emailPassword, .password: .any
             case .function: .document
             default: .token
             }
         if let name = kind.secretName { file = secret(inner, name + "_file", shown: shownKind, form: form) }
-        return UserSettings.Login(kind, email: kind == .emailPassword ? inner.text("email") : nil, secret: file)
+        return UserSettings.Login(kind, account: kind.accountName.flatMap { inner.text($0) }, secret: file)
     }
 
     /// The kind with this provider; of several, the one whose secret is given. A Google login has an ID token or an authorization code.

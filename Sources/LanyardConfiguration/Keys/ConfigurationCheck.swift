@@ -72,6 +72,8 @@ struct ConfigurationCheck {
             return ConfigurationNode(
                 .mapping(named(entries, keys: key.below, shown: shown)), at: node.place)
         case (.fields, .mapping): return fields(node, shown: shown)
+        case (.secretFields, .mapping): return fields(node, shown: shown, below: key.below)
+        case (.parameters, .mapping): return parameters(node, shown: shown)
         case (.value(let wanted), .scalar(let text)):
             return scalar(text, node, as: wanted, keywords: key.keywords, shown: shown)
         case (.values(let wanted), .sequence(let elements)):
@@ -83,7 +85,7 @@ struct ConfigurationCheck {
                         }
                         return scalar(text, element, as: wanted, keywords: [], shown: shown)
                     }), at: node.place)
-        case (.section, _), (.named, _), (.fields, _):
+        case (.section, _), (.named, _), (.fields, _), (.secretFields, _), (.parameters, _):
             return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown)
         case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
         case (.value, _):
@@ -130,7 +132,10 @@ struct ConfigurationCheck {
         return entries
     }
 
-    private mutating func fields(_ node: ConfigurationNode, shown: String) -> ConfigurationNode {
+    /// - Parameter below: the section of mappings that stand in place of a value; nil: none may.
+    private mutating func fields(
+        _ node: ConfigurationNode, shown: String, below: String? = nil
+    ) -> ConfigurationNode {
         var entries: [ConfigurationNode.Entry] = []
         var names: [String: String] = [:]
         for var entry in node.entries where !entry.isUnread {
@@ -151,8 +156,37 @@ struct ConfigurationCheck {
                 if !text.isEmpty {
                     entry.value = scalar(text, entry.value, as: .fieldValue, keywords: [], shown: shown)
                 }
+            } else if let below, case .mapping = entry.value.content {
+                entry.value = mapping(entry.value, keys: below, shown: "\(shown).\(entry.key)")
             } else {
-                entry.value = reportWrongShape(entry.value, "a single value", shown: "\(shown).\(entry.key)")
+                let wanted = below == nil ? "a single value" : "a single value or {file: PATH}"
+                entry.value = reportWrongShape(entry.value, wanted, shown: "\(shown).\(entry.key)")
+            }
+            entries.append(entry)
+        }
+        return ConfigurationNode(.mapping(entries), at: node.place)
+    }
+
+    /// Form fields: which names are allowed is checked where they are read.
+    private mutating func parameters(_ node: ConfigurationNode, shown: String) -> ConfigurationNode {
+        var entries: [ConfigurationNode.Entry] = []
+        for var entry in node.entries where !entry.isUnread {
+            let name = "\(shown).\(entry.key)"
+            guard 1...64 ~= entry.key.utf8.count, entry.key.utf8.allSatisfy({ 0x21..<0x7f ~= $0 }) else {
+                report(
+                    entry.place, "\(ConfigurationText.quoted(entry.key)) in \(shown) is no name of a form field",
+                    remedy: "write 1 to 64 characters of visible ASCII")
+                continue
+            }
+            switch entry.value.content {
+            case .scalar(let text): entry.value = scalar(text, entry.value, as: .text, keywords: [], shown: name)
+            case .sequence(let elements):
+                let checked = elements.map { element in
+                    element.text.map { scalar($0, element, as: .text, keywords: [], shown: name) }
+                        ?? reportWrongShape(element, "a single value", shown: name)
+                }
+                entry.value = ConfigurationNode(.sequence(checked), at: entry.value.place)
+            default: entry.value = reportWrongShape(entry.value, "a single value or a list", shown: name)
             }
             entries.append(entry)
         }

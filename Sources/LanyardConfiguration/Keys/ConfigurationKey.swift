@@ -10,6 +10,10 @@ package struct ConfigurationKey: Equatable, Sendable {
         case named
         /// A mapping from field names to field values.
         case fields
+        /// A mapping from field names to field values, or to mappings `{file: PATH}`.
+        case secretFields
+        /// A mapping from names of form fields to values, or to lists of values.
+        case parameters
         case value(ConfigurationValue)
         /// A list of single values.
         case values(ConfigurationValue)
@@ -70,7 +74,7 @@ package struct ConfigurationKey: Equatable, Sendable {
     package var below: String {
         switch kind {
         case .sections: path + "[]"
-        case .named: path + ".*"
+        case .named, .secretFields: path + ".*"
         default: path
         }
     }
@@ -98,6 +102,8 @@ package struct ConfigurationKey: Equatable, Sendable {
             case .sections: "list of mappings"
             case .named: "names to mappings"
             case .fields: "field names to field values"
+            case .secretFields: "field names to field values, or to `{file: PATH}`"
+            case .parameters: "names to values, or to lists of values"
             case .value(let value): value.wanted
             case .values(let value): "list: " + value.wanted
             }

@@ -1,7 +1,8 @@
 /// Every key that Lanyard knows, in the order of the reference.
 package enum ConfigurationKeys {
     /// Every key, in the order of the reference.
-    package static let all: [ConfigurationKey] = withCredentials(listening + accounts + routes + process)
+    package static let all: [ConfigurationKey] = withCredentials(
+        listening + accounts + oauth + transport + routes + process)
 
     /// The keys directly in the section at a path.
     package static func keys(in section: String) -> [ConfigurationKey] { bySection[section] ?? [] }
@@ -11,7 +12,7 @@ package enum ConfigurationKeys {
     /// Every secret's `…_file` has a sibling `…_credential`, the name of a systemd credential.
     private static func withCredentials(_ keys: [ConfigurationKey]) -> [ConfigurationKey] {
         keys.flatMap { key -> [ConfigurationKey] in
-            guard key.kind == .value(.file(.secret)) else { return [key] }
+            guard key.kind == .value(.file(.secret)), key.name.hasSuffix("_file") else { return [key] }
             let path = key.path.dropLast("_file".utf8.count) + "_credential"
             let meaning = "The same from `$CREDENTIALS_DIRECTORY` (systemd's `LoadCredential=`)."
             return [key, ConfigurationKey(String(path), .value(.credential), meaning)]
@@ -90,11 +91,9 @@ package enum ConfigurationKeys {
         .init(
             "identities.*.static.token_file", .value(.file(.secret)),
             "The file's content is the token; read again when it changes."),
-        .init("identities.*.oauth2", .section, "An OAuth 2.0 or OpenID Connect issuer."),
-        .init("identities.*.oauth2.issuer", .value(.url), required: true, "The issuer."),
-        .init("identities.*.oauth2.client_id", .value(.text), required: true, "The client."),
-        .init("identities.*.oauth2.client_secret_file", .value(.file(.secret)), "The client's secret."),
-        .init("identities.*.oauth2.scopes", .values(.text), "[]", "Scopes to ask for."),
+    ]
+
+    private static let transport: [ConfigurationKey] = [
         .init("identities.*.tls", .section, "TLS towards the identity service."),
         .init(
             "identities.*.tls.ca_file", .value(.file(.needed)), defaultDescription: "the system's",
@@ -131,17 +130,22 @@ package enum ConfigurationKeys {
             "Google's authorization code; works for one login."),
         .init("users.*.login.apple", .section, "An Apple account."),
         .init("users.*.login.apple.id_token_file", .value(.file(.secret)), "Apple's ID token."),
-        .init("users.*.login.client_credentials", .section, "OAuth 2.0: the client itself."),
-        .init("users.*.login.password", .section, "OAuth 2.0: resource owner password."),
+        .init(
+            "users.*.login.client_credentials", .section, "OAuth 2.0: the client itself; its secret is the identity's."),
+        .init("users.*.login.password", .section, "OAuth 2.0: a user's name and password."),
         .init("users.*.login.password.username", .value(.text), required: true, "The user."),
         .init("users.*.login.password.password_file", .value(.file(.secret)), "The password."),
         .init("users.*.login.refresh_token", .section, "OAuth 2.0: a refresh token from elsewhere."),
-        .init("users.*.login.refresh_token.token_file", .value(.file(.secret)), "The refresh token."),
+        .init(
+            "users.*.login.refresh_token.token_file", .value(.file(.secret)),
+            "The refresh token; it is taken once, then the store's."),
         .init("users.*.login.device", .section, "OAuth 2.0: confirmation on another device."),
         .init("users.*.login.jwt_bearer", .section, "OAuth 2.0: a signed assertion."),
-        .init("users.*.login.jwt_bearer.assertion_file", .value(.file(.secret)), "The assertion."),
+        .init("users.*.login.jwt_bearer.assertion_file", .value(.file(.secret)), "The assertion; read at each login."),
         .init("users.*.login.token_exchange", .section, "OAuth 2.0: exchanges another token for an access token."),
-        .init("users.*.login.token_exchange.subject_token_file", .value(.file(.secret)), "That token."),
+        .init(
+            "users.*.login.token_exchange.subject_token_file", .value(.file(.secret)),
+            "That token; read at each login."),
         .init(
             "active_user", .value(.name), defaultDescription: "the first user",
             "The user whose token is sent with requests of routes without `user`."),

@@ -19,7 +19,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
     /// For an error: what to write instead. For a warning: what applies instead; nil: the key's default.
     package let alternative: String?
 
-    private static let login = "use anonymous, email_password, api_key, function, jwt, facebook, google or apple"
+    private static let login = "use another kind of login, such as refresh_token"
     private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
     private static let logout = "remove it, and log users out by the admin API before the stop"
 
@@ -30,13 +30,7 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("shutdown.logout", .otherThan(["false"]), isError: true, alternative: logout),
         .init("user", .otherThan(["none"]), isError: true, alternative: user),
         // Logins: without them the user could never log in.
-        .init("identities.*.oauth2", .any, isError: true, alternative: "use app_services or static"),
-        .init("users.*.login.client_credentials", .any, isError: true, alternative: login),
-        .init("users.*.login.password", .any, isError: true, alternative: login),
-        .init("users.*.login.refresh_token", .any, isError: true, alternative: login),
         .init("users.*.login.device", .any, isError: true, alternative: login),
-        .init("users.*.login.jwt_bearer", .any, isError: true, alternative: login),
-        .init("users.*.login.token_exchange", .any, isError: true, alternative: login),
         // Settings without a substitute, and settings that can be ignored.
         // `auto` means best effort. An operator that wrote it should know that there is no sandbox.
         .init("sandbox", .only(["auto"]), isError: false, alternative: "off holds"),

@@ -62,7 +62,7 @@ enum AppServicesAccountResult {
 
     /// The error of a missing response. A call that was sent may have been carried out.
     private static func error(_ failure: CurlError, _ subject: Subject) -> IdentityError {
-        var error = AppServicesVerdict.error(of: subject.label, failure)
+        var error = failure.identityError(of: subject.label)
         if failure.wasRequestSent, subject.changesState { error.verdict = .unknownOutcome }
         return error
     }

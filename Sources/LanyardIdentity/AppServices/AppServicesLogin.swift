@@ -116,7 +116,12 @@ struct AppServicesLogin: Sendable {
         _ device: AppServicesDevice
     ) throws(IdentityError) {
         var source = try Self.source(of: credential, content)
-        let kind = AppServicesLoginKind(of: source.credential.kind)
+        guard let kind = AppServicesLoginKind(of: source.credential.kind) else {
+            throw IdentityError(
+                .credentialUnavailable,
+                message: "App Services has no login of the kind \(source.credential.provider); use one of "
+                    + LoginKind.providers(of: .appServices).joined(separator: ", "))
+        }
         let form = kind.format.form
         source.credential = source.credential.map { SecretText.content(of: $0, as: form) }
         finding = source.credential.secret.flatMap { SecretText.finding(in: $0, as: form) } ?? source.finding
@@ -138,7 +143,7 @@ struct AppServicesLogin: Sendable {
         let secret = source.credential.secret
         var body = SecretBuffer(capacity: (secret?.count ?? 0) + 1024)
         body.append("{")
-        if let email = source.credential.email {
+        if let email = source.credential.account {
             body.append("\"username\":")
             JSONText.write(email, into: &body)
             body.append(",")
@@ -234,7 +239,7 @@ struct AppServicesLogin: Sendable {
         guard let secret = credential.secret else { return nil }
         let account: String =
             switch credential.kind {
-            case .emailPassword: credential.email ?? ""
+            case .emailPassword: credential.account ?? ""
             // A text that was refused as one of the two may be the other.
             case .googleIDToken, .googleAuthCode: kind.member ?? ""
             default: ""

@@ -18,8 +18,10 @@ struct AppServicesLoginKind: Equatable, Sendable {
     /// What else may be the reason if the service refuses the credential.
     var refusalHint: String?
 
-    init(of kind: LoginKind) {
+    /// nil: a kind of another identity service.
+    init?(of kind: LoginKind) {
         switch kind {
+        case .clientCredentials, .password, .refreshToken, .jwtBearer, .tokenExchange: return nil
         case .anonymous: self.init(provider: "anon-user")
         case .emailPassword: self.init(provider: "local-userpass", member: "password")
         case .apiKey: self.init(provider: "api-key", member: "key", format: .token)

@@ -46,7 +46,7 @@ enum AppServicesVerdict {
 
     /// The error that a missing or incomplete response stands for. The part that has arrived may have made a session.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
-        var error = error(of: "the \(call.rawValue)", failure)
+        var error = failure.identityError(of: "the \(call.rawValue)")
         // A response that is too large is one if it has a status. All other failures say nothing of what the service has done.
         let hasResponse = failure.kind == .tooLarge && (failure.status ?? 0) >= 200
         if call == .refresh, failure.wasRequestSent, !hasResponse { error.verdict = .unknownOutcome }
@@ -54,29 +54,6 @@ enum AppServicesVerdict {
             note(body.withBytes { TokenReader.readUsable($0).response }, of: call, in: &error)
         }
         return error
-    }
-
-    /// The same for any call; transient.
-    ///
-    /// - Parameter call: what the message calls it, with its article.
-    static func error(of call: String, _ failure: CurlError) -> IdentityError {
-        let message: String
-        switch failure.kind {
-        case .untrusted:
-            message =
-                "no trust in the identity service's TLS connection (\(failure.message)); check its certificate and tls.ca_file"
-        case .handshake:
-            message =
-                "TLS could not be agreed with the identity service (\(failure.message)); does it speak https at that port, "
-                + "or want a client certificate (tls.certificate_file)?"
-        case .prohibited: message = "\(call) was not made: \(failure.message)"
-        case .local, .stopped: message = "\(call) was not made (\(failure.message))"
-        case .tooLarge: message = "the identity service's response to \(call) is too large (\(failure.message))"
-        default: message = "no response of the identity service to \(call) (\(failure.message))"
-        }
-        let isAlarming = failure.kind == .untrusted || failure.kind == .prohibited
-        return IdentityError(
-            .transient(retryAfter: nil), status: failure.status, message: message, isAlarming: isAlarming)
     }
 
     /// The error of a successful response that cannot be used.
@@ -148,7 +125,7 @@ extension IdentityError.Verdict {
         switch self {
         case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp: true
         case .transient, .unknownOutcome, .gone, .credentialUnavailable, .credentialDelayed, .accountInUse,
-            .callRefused:
+            .clientRefused, .callRefused:
             false
         }
     }

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 
 /// Why there is no complete response. A type of its own, because the call decides what it means: `AppServicesVerdict`
 /// makes an `IdentityError` of both.
@@ -39,4 +40,28 @@ struct CurlError: Error, Equatable, Sendable {
     var partialBody: Secret?
     /// A message in plain words, without a secret or a byte of a response.
     var message: String
+}
+
+extension CurlError {
+    /// What the missing response means for a session: transient.
+    ///
+    /// - Parameter call: what the message calls it, with its article.
+    func identityError(of call: String) -> IdentityError {
+        let text: String
+        switch kind {
+        case .untrusted:
+            text =
+                "no trust in the identity service's TLS connection (\(message)); check its certificate and tls.ca_file"
+        case .handshake:
+            text =
+                "TLS could not be agreed with the identity service (\(message)); does it speak https at that port, "
+                + "or want a client certificate (tls.certificate_file)?"
+        case .prohibited: text = "\(call) was not made: \(message)"
+        case .local, .stopped: text = "\(call) was not made (\(message))"
+        case .tooLarge: text = "the identity service's response to \(call) is too large (\(message))"
+        default: text = "no response of the identity service to \(call) (\(message))"
+        }
+        let isAlarming = kind == .untrusted || kind == .prohibited
+        return IdentityError(.transient(retryAfter: nil), status: status, message: text, isAlarming: isAlarming)
+    }
 }

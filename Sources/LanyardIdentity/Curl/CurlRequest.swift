@@ -5,6 +5,12 @@ import LanyardSettings
 struct CurlRequest: Sendable {
     enum Method: Sendable { case get, post, put, delete }
 
+    /// A field whose value may be a secret.
+    struct SecretField: Sendable {
+        let name: String
+        let value: Secret
+    }
+
     var method: Method
     /// Absolute, `http` or `https`. Never contains a secret.
     var url: String
@@ -12,6 +18,8 @@ struct CurlRequest: Sendable {
     var fields: [String] = []
     /// Sent as `Authorization: Bearer …`.
     var bearer: Secret?
+    /// Further fields whose values may be secrets: visible ASCII and blanks.
+    var secretFields: [SecretField] = []
     /// The body of a POST or PUT; nil is an empty one.
     var body: Secret?
     /// A login, or an operator's call about an account: it waits behind every call of a live session and never takes the

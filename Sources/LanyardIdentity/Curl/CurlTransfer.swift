@@ -284,13 +284,8 @@ final class CurlTransfer {
         guard append("Expect:"), request.method != .post || hasContentType || append("Content-Type:") else {
             return false
         }
-        if let bearer = request.bearer {
-            var line = SecretBuffer(capacity: bearer.count + 32)
-            line.append("Authorization: Bearer ")
-            bearer.withBytes { line.append($0) }
-            line.append(0)
-            guard line.withBytes({ append($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }) else { return false }
-        }
+        if let bearer = request.bearer, !append("Authorization: Bearer ", bearer) { return false }
+        for field in request.secretFields where !append("\(field.name): ", field.value) { return false }
         return lanyard_curl_set_list(easy, CURLOPT_HTTPHEADER, handle.list) == CURLE_OK
     }
 
@@ -301,6 +296,15 @@ final class CurlTransfer {
         guard let body = request.body else { return set(CURLOPT_POSTFIELDSIZE, 0) && set(CURLOPT_COPYPOSTFIELDS, "") }
         return set(CURLOPT_POSTFIELDSIZE, body.count)
             && body.withBytes { set(CURLOPT_COPYPOSTFIELDS, own: UnsafeMutableRawPointer(mutating: $0.baseAddress!)) }
+    }
+
+    /// The line is in wiped memory.
+    private func append(_ start: String, _ value: Secret) -> Bool {
+        var line = SecretBuffer(capacity: value.count + 64)
+        line.append(start)
+        value.withBytes { line.append($0) }
+        line.append(0)
+        return line.withBytes { append($0.baseAddress!.assumingMemoryBound(to: CChar.self)) }
     }
 
     private func append(_ line: UnsafePointer<CChar>) -> Bool {

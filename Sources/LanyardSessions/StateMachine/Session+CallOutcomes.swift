@@ -88,7 +88,7 @@ extension Session {
         let isConfirmed = retryState?.confirmsDoubt(by: transition.context.policy, at: transition.now) ?? false
         switch (error.verdict, call.kind) {
         case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
-            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _), (.callRefused, .refresh):
+            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _), (.clientRefused, _), (.callRefused, .refresh):
             let asked = min(transition.context.notBefore, tokens?.mandatoryFrom ?? .never)
             let retryState = retryState ?? RetryState(calling: call, notBefore: asked)
             return Self.continueFailing(error, of: call, holding: tokens, retryState, &transition)

@@ -8,9 +8,12 @@ struct CredentialOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Log in with email and password.", valueName: "address"))
     var email: String?
 
+    @Option(help: ArgumentHelp("OAuth 2.0: log in with user name and password.", valueName: "name"))
+    var username: String?
+
     @Option(
         help: ArgumentHelp(
-            "The password for --email; - is standard input. (default: a prompt on a terminal, else standard input)",
+            "The password for --email or --username; - is standard input. (default: a prompt on a terminal, else standard input)",
             valueName: "path"),
         completion: .file())
     var passwordFile: String?
@@ -49,9 +52,29 @@ struct CredentialOptions: ParsableArguments {
         help: ArgumentHelp("An ID token of Apple; - is standard input.", valueName: "path"), completion: .file())
     var appleIDTokenFile: String?
 
+    @Flag(help: "OAuth 2.0: log the client itself in.")
+    var clientCredentials = false
+
+    @Option(
+        help: ArgumentHelp("OAuth 2.0: a refresh token from elsewhere; - is standard input.", valueName: "path"),
+        completion: .file())
+    var refreshTokenFile: String?
+
+    @Option(
+        help: ArgumentHelp("OAuth 2.0: an assertion (RFC 7523); - is standard input.", valueName: "path"),
+        completion: .file())
+    var assertionFile: String?
+
+    @Option(
+        help: ArgumentHelp("OAuth 2.0: a token to exchange (RFC 8693); - is standard input.", valueName: "path"),
+        completion: .file())
+    var subjectTokenFile: String?
+
     func validate() throws {
         if kinds.count > 1 { throw ValidationError("\(kinds.joined(separator: " and ")): one credential logs in") }
-        if passwordFile != nil, email == nil { throw ValidationError("--password-file needs --email") }
+        if passwordFile != nil, email == nil, username == nil {
+            throw ValidationError("--password-file needs --email or --username")
+        }
     }
 
     /// Whether the command line names a kind.
@@ -65,7 +88,9 @@ struct CredentialOptions: ParsableArguments {
             (facebookAccessTokenFile != nil, "--facebook-access-token-file"),
             (googleIDTokenFile != nil, "--google-id-token-file"),
             (googleAuthCodeFile != nil, "--google-auth-code-file"),
-            (appleIDTokenFile != nil, "--apple-id-token-file"),
+            (appleIDTokenFile != nil, "--apple-id-token-file"), (username != nil, "--username"),
+            (clientCredentials, "--client-credentials"), (refreshTokenFile != nil, "--refresh-token-file"),
+            (assertionFile != nil, "--assertion-file"), (subjectTokenFile != nil, "--subject-token-file"),
         ]
         return given.filter(\.0).map(\.1)
     }
@@ -97,6 +122,24 @@ struct CredentialOptions: ParsableArguments {
         }
         if let path = appleIDTokenFile {
             return .apple(idToken: try SecretInput.read(path, as: .token, prompt: "ID token of Apple"))
+        }
+        return try readOAuth()
+    }
+
+    private func readOAuth() throws(InputError) -> LoginMethod<Secret>? {
+        if let username {
+            return .password(
+                username: username, try SecretInput.read(passwordFile, prompt: "Password of \(username)"))
+        }
+        if clientCredentials { return .clientCredentials }
+        if let path = refreshTokenFile {
+            return .refreshToken(try SecretInput.read(path, as: .token, prompt: "Refresh token"))
+        }
+        if let path = assertionFile {
+            return .jwtBearer(assertion: try SecretInput.read(path, as: .token, prompt: "Assertion"))
+        }
+        if let path = subjectTokenFile {
+            return .tokenExchange(subjectToken: try SecretInput.read(path, as: .token, prompt: "Subject token"))
         }
         return nil
     }

@@ -1,0 +1,419 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// A client of an OAuth 2.0 authorization server: token calls of logins and refreshes (RFC 6749 §4, §6), and revocation (RFC 7009).
+///
+/// Where the endpoints are is asked for by the first call that needs one. All state belongs to the queue of `loop`. Before the first call
+/// neither libcurl nor the network is used.
+package final class OAuthIdentity: IdentityClient {
+    /// Metadata that is older is asked for again by the next call. The former one serves if that fails.
+    private static let metadataLifetime = Duration.seconds(86_400)
+    private static let fields = [FormBody.contentType, "Accept: application/json"]
+
+    private struct PendingCall {
+        let progress: CallProgress?
+        let reply: (Result<OAuthEndpoints, IdentityError>) -> Void
+    }
+
+    private let name: String
+    private let settings: IdentitySettings.OAuth
+    /// Of kind, server and client: another one is another service.
+    package let fingerprint: IdentityFingerprint?
+    private let files: FileReader
+    private let loop: EventLoop
+    private let ownsLoop: Bool
+    private let http: CurlMulti
+    private let limits: CurlLimits
+    private let warning: SecretFileWarning
+    private let logger: Logger
+    private let usesCertificate: Bool
+
+    private nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
+    /// Calls that wait for the metadata, whose request is then in flight.
+    private nonisolated(unsafe) var waiting: [PendingCall] = []
+    /// The service's clock, by which assertions begin and end.
+    private nonisolated(unsafe) var clock = ServiceClock()
+
+    /// Does nothing yet. The parameters are those of `AppServicesIdentity`.
+    package init(
+        _ identity: IdentitySettings, oauth settings: IdentitySettings.OAuth,
+        tls: IdentityTLSContents = IdentityTLSContents(), by files: FileReader = .ofCredentials(), on loop: EventLoop,
+        ownsLoop: Bool = false, limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
+        logger: Logger = Logger(label: "lanyard.identity")
+    ) {
+        name = identity.name
+        self.settings = settings
+        self.files = files
+        self.loop = loop
+        self.ownsLoop = ownsLoop
+        self.limits = limits
+        self.warning = warning
+        self.logger = logger
+        usesCertificate = identity.certificateFile != nil
+        let server = settings.issuer ?? settings.endpoints.token ?? ""
+        fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID, server])
+        http = CurlMulti(
+            on: loop,
+            trust: CurlTrust(
+                tls: tls, proxy: identity.proxy,
+                restrictsPlainHTTPToLoopback: ServiceOrigin(base: server)?.isPlainLoopback ?? false),
+            limits: limits)
+    }
+
+    deinit {
+        let http = self.http
+        loop.post { http.stop() }
+        if ownsLoop { loop.stop() }
+    }
+
+    package func start() {
+        if ownsLoop { loop.start() }
+    }
+
+    package func replaceTLS(_ tls: IdentityTLSContents) {
+        loop.post { [self] in http.replaceTLS(tls) }
+    }
+
+    package func stop() {
+        loop.post { [self] in http.stop() }
+    }
+
+    /// Connects to the issuer, or to the token endpoint, and closes the connection. Sends no request.
+    package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {
+        loop.post { [self] in
+            let url = settings.endpoints.token ?? settings.issuer ?? ""
+            let request = CurlRequest(
+                method: .get, url: url, onlyConnects: true, deadline: loop.now + limits.totalTimeout)
+            http.send(request) { result in
+                switch result {
+                case .success(let response):
+                    reply(.success(response.connection ?? IdentityConnection(address: "", certificateEnd: nil)))
+                case .failure(let error): reply(.failure(OAuthVerdict.error(.connection, error)))
+                }
+            }
+        }
+    }
+
+    /// Asks for the endpoints, as the first call of a session does.
+    package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        loop.post { [self] in endpoints(nil, by: loop.now + limits.totalTimeout) { reply($0.map { _ in }) } }
+    }
+
+    // MARK: The three calls
+
+    package func login(
+        _ credential: Credential, guarded: LoginGuard?,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { login(credential, guarded: guarded, progress: CallProgress(.login), reply: reply) }
+
+    /// The files are read first, so that a missing one is reported although the service is down.
+    package func login(
+        _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        loop.post { [self] in
+            let deadline = loop.now + limits.totalTimeout
+            let path: String? = if case .configured(let login) = credential { login.secretFile } else { nil }
+            read([path, settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+                // A client whose own file cannot be read is reported when its proof is made.
+                let proof = settings.authentication.file.flatMap { try? contents[$0]?.get().secret }
+                let prepared = OAuthLogin.prepare(
+                    credential, content: path.flatMap { contents[$0] }, guarded: guarded, at: fingerprint, proof: proof)
+                switch prepared {
+                case .failure(let error): reply(.failure(error))
+                case .success(let login):
+                    warn(login)
+                    let call = TokenCall(
+                        kind: .login, secrets: login.secret.map { [$0] } ?? [], contents: contents,
+                        keepsRefreshToken: login.keepsRefreshToken, progress: progress, deadline: deadline,
+                        write: { login.write(into: &$0) }, reply: { reply(login.annotated($0)) })
+                    send(call)
+                }
+            }
+        }
+    }
+
+    package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {
+        refresh(refreshToken, progress: CallProgress(.refresh), reply: reply)
+    }
+
+    /// RFC 6749 §6. Without `scope`, which then stays what it is.
+    package func refresh(
+        _ refreshToken: Secret, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        loop.post { [self] in
+            let deadline = loop.now + limits.totalTimeout
+            read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+                send(
+                    TokenCall(
+                        kind: .refresh, secrets: [refreshToken], contents: contents, keepsRefreshToken: true,
+                        progress: progress, deadline: deadline,
+                        write: { form in
+                            form.append("grant_type", "refresh_token")
+                            form.append("refresh_token", refreshToken)
+                        }, reply: reply))
+            }
+        }
+    }
+
+    /// RFC 7009, where the server has it: without a revocation endpoint there is nothing to tell.
+    package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        loop.post { [self] in
+            let deadline = loop.now + limits.totalTimeout
+            read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+                endpoints(nil, by: deadline) { [self] found in
+                    switch found {
+                    case .failure(let error): reply(.failure(error))
+                    case .success(let endpoints):
+                        guard let url = endpoints.revocation else { return reply(.success(())) }
+                        revoke(refreshToken, at: url, contents, deadline, reply)
+                    }
+                }
+            }
+        }
+    }
+
+    private func revoke(
+        _ refreshToken: Secret, at url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
+        _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
+    ) {
+        let made = request(to: url, contents, deadline) { form in
+            form.append("token", refreshToken)
+            form.append("token_type_hint", "refresh_token")
+        }
+        switch made {
+        case .failure(let error): reply(.failure(error))
+        case .success((let request, let proof)):
+            http.send(request) { [self] outcome in
+                clock.learn(from: outcome)
+                reply(classified(.revocation, outcome, [refreshToken], proof).map { _ in })
+            }
+        }
+    }
+
+    // MARK: Token calls
+
+    /// A login or a refresh whose files have been read.
+    private struct TokenCall {
+        let kind: OAuthVerdict.Call
+        let secrets: [Secret]
+        let contents: [String: FileSnapshot.Outcome]
+        let keepsRefreshToken: Bool
+        let progress: CallProgress
+        let deadline: Instant
+        /// Writes the fields of the grant.
+        let write: (inout FormBody) -> Void
+        let reply: (Result<Grant, IdentityError>) -> Void
+    }
+
+    private func send(_ call: TokenCall) {
+        endpoints(call.progress, by: call.deadline) { [self] found in
+            switch found {
+            case .failure(let error): call.reply(.failure(error))
+            case .success(let endpoints): send(call, to: endpoints.token ?? "")
+            }
+        }
+    }
+
+    private func send(_ call: TokenCall, to url: String) {
+        let made = request(to: url, call.contents, call.deadline) { form in
+            call.write(&form)
+            if call.kind == .login, !settings.scopes.isEmpty {
+                form.append("scope", settings.scopes.joined(separator: " "))
+            }
+            for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
+        }
+        switch made {
+        case .failure(let error): call.reply(.failure(error))
+        case .success((var request, let proof)):
+            request.isLogin = call.kind == .login
+            call.progress.wait(for: url)
+            http.send(request) { [self] outcome in
+                clock.learn(from: outcome)
+                noteEndpoint(outcome)
+                let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
+                call.reply(
+                    classified(call.kind, outcome, secrets, proof).flatMap {
+                        OAuthGrant.make(
+                            call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime)
+                    })
+            }
+        }
+    }
+
+    /// A POST of a form with the client's proof.
+    private func request(
+        to url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
+        _ write: (inout FormBody) -> Void
+    ) -> Result<(CurlRequest, ClientProof), IdentityError> {
+        Result { () throws(IdentityError) in
+            let content = settings.authentication.file.flatMap { contents[$0] }
+            let proof = try ClientProof(of: settings, content, endpoint: url, at: clock.time())
+            var form = FormBody()
+            write(&form)
+            proof.write(into: &form)
+            var request = CurlRequest(
+                method: .post, url: url, fields: Self.fields, body: form.seal(), deadline: deadline)
+            request.secretFields = try tokenFields(contents) + (proof.field.map { [$0] } ?? [])
+            return (request, proof)
+        }
+    }
+
+    private func classified(
+        _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret], _ proof: ClientProof
+    ) -> Result<CurlResponse, IdentityError> {
+        switch outcome {
+        case .failure(let failure): return .failure(OAuthVerdict.error(kind, failure))
+        case .success(let response):
+            let subject = OAuthVerdict.Subject(
+                call: kind, profile: settings.profile, secrets: secrets,
+                clientHint: ClientProof.hint(settings, proof.secret))
+            return OAuthVerdict.error(subject, response, now: .now).map { .failure($0) } ?? .success(response)
+        }
+    }
+
+    // MARK: Files
+
+    private var fieldFiles: [String] {
+        settings.tokenFields.compactMap { field in if case .file(let path) = field.value { path } else { nil } }
+    }
+
+    /// Reads the files one after another: a call has at most three.
+    private func read(
+        _ paths: [String], into contents: [String: FileSnapshot.Outcome] = [:],
+        then body: @escaping ([String: FileSnapshot.Outcome]) -> Void
+    ) {
+        guard let path = paths.first else { return body(contents) }
+        SettledRead.begin(path, by: files, on: loop) { [self] outcome in
+            var contents = contents
+            contents[path] = outcome
+            if case .success(let content) = outcome, content.isWorldReadable {
+                warning.warnOnce(path, identity: name, logger)
+            }
+            read(Array(paths.dropFirst()), into: contents, then: body)
+        }
+    }
+
+    private func warn(_ login: OAuthLogin) {
+        if let path = login.path, let finding = login.finding {
+            warning.warnOnce(path, finding, identity: name, logger)
+        }
+    }
+
+    private func tokenFields(
+        _ contents: [String: FileSnapshot.Outcome]
+    ) throws(IdentityError) -> [CurlRequest.SecretField] {
+        var fields: [CurlRequest.SecretField] = []
+        for field in settings.tokenFields {
+            switch field.value {
+            case .text(let text):
+                var value = SecretBuffer(capacity: text.utf8.count)
+                value.append(text)
+                fields.append(.init(name: field.name, value: value.seal()))
+            case .file(let path):
+                switch contents[path] ?? .failure(.delayed) {
+                case .success(let content):
+                    let value = SecretText.token(in: content.secret)
+                    guard value.count > 0, value.withBytes({ $0.allSatisfy { 0x20..<0x7f ~= $0 } }) else {
+                        throw IdentityError(
+                            .credentialUnavailable,
+                            message: SecretFile.ReadError.unfit(
+                                "does not hold the value of a field: one line of visible ASCII"
+                            )
+                            .message(path: path))
+                    }
+                    fields.append(.init(name: field.name, value: value))
+                case .failure(let error):
+                    throw IdentityError(
+                        error.isTransient ? .credentialDelayed : .credentialUnavailable,
+                        message: error.message(path: path))
+                }
+            }
+        }
+        return fields
+    }
+
+    // MARK: Metadata
+
+    /// The endpoints: as configured, else those of the metadata.
+    private func endpoints(
+        _ progress: CallProgress?, by deadline: Instant,
+        _ reply: @escaping (Result<OAuthEndpoints, IdentityError>) -> Void
+    ) {
+        if settings.endpoints.token != nil { return reply(.success(settings.endpoints)) }
+        if let metadata, loop.now - metadata.at < Self.metadataLifetime {
+            return reply(.success(merged(metadata.read)))
+        }
+        guard let issuer = settings.issuer else {
+            return reply(
+                .failure(IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")))
+        }
+        waiting.append(PendingCall(progress: progress, reply: reply))
+        if waiting.count == 1 { askMetadata(OAuthMetadata.urls(of: issuer)[...], issuer, deadline) }
+    }
+
+    private func merged(_ metadata: OAuthMetadata) -> OAuthEndpoints {
+        let aliases = usesCertificate ? metadata.aliases : OAuthEndpoints()
+        return OAuthEndpoints(
+            token: aliases.token ?? metadata.endpoints.token,
+            revocation: settings.endpoints.revocation ?? aliases.revocation ?? metadata.endpoints.revocation)
+    }
+
+    private func askMetadata(_ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant) {
+        let url = urls.first ?? issuer
+        for call in waiting { call.progress?.wait(for: url) }
+        let request = CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline)
+        http.send(request) { [self] outcome in
+            clock.learn(from: outcome)
+            if case .success(let response) = outcome, response.status == 404, urls.count > 1 {
+                return askMetadata(urls.dropFirst(), issuer, deadline)
+            }
+            received(Self.metadata(in: outcome, url, issuer))
+        }
+    }
+
+    private static func metadata(
+        in outcome: Result<CurlResponse, CurlError>, _ url: String, _ issuer: String
+    ) -> Result<OAuthMetadata, IdentityError> {
+        switch outcome {
+        case .failure(let failure): return .failure(OAuthVerdict.error(.metadata, failure))
+        case .success(let response):
+            let subject = OAuthVerdict.Subject(call: .metadata, profile: .generic)
+            if let error = OAuthVerdict.error(subject, response, now: .now) { return .failure(error) }
+            let read = response.body.withBytes { bytes in
+                Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: issuer) }
+            }
+            return read.mapError {
+                OAuthVerdict.malformed(.metadata, response.status, "\($0.message) (\(url))", nil)
+            }
+        }
+    }
+
+    private func received(_ outcome: Result<OAuthMetadata, IdentityError>) {
+        let calls = waiting
+        waiting = []
+        if case .success(let read) = outcome {
+            metadata = (read, loop.now)
+            logger.info(
+                "The identity service has named its endpoints.",
+                metadata: [
+                    "event": "identity.located", "identity": "\(name)", "origin": "\(read.endpoints.token ?? "")",
+                ])
+        }
+        // What was known goes on serving: a call tells by its own response whether it still holds.
+        let result: Result<OAuthEndpoints, IdentityError> =
+            if let metadata { .success(merged(metadata.read)) } else { outcome.map(merged) }
+        for call in calls { call.reply(result) }
+    }
+
+    /// Forgets the endpoints if the server may have moved: it redirects, or does not know the token endpoint.
+    private func noteEndpoint(_ outcome: Result<CurlResponse, CurlError>) {
+        guard case .success(let response) = outcome,
+            300..<400 ~= response.status || [404, 410, 421].contains(response.status)
+        else { return }
+        metadata = nil
+    }
+}

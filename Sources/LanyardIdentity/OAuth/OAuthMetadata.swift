@@ -1,0 +1,118 @@
+import LanyardFoundations
+import LanyardSettings
+
+/// What Lanyard uses of an authorization server's metadata (RFC 8414 §2, OpenID Connect Discovery §3).
+///
+/// Lists of what the server supports are not read: servers leave out grants that work.
+struct OAuthMetadata: Equatable, Sendable {
+    /// A member that is missing or wrong. A type of its own, because the caller adds the URL.
+    struct MetadataError: Error, Equatable {
+        let message: String
+    }
+
+    private(set) var endpoints = OAuthEndpoints()
+    /// Endpoints for calls with a client certificate (RFC 8705 §5).
+    private(set) var aliases = OAuthEndpoints()
+
+    /// - Parameter issuer: as it is configured.
+    init(_ bytes: UnsafeRawBufferPointer, issuer: String) throws(MetadataError) {
+        var reader = MetadataReader(bytes)
+        let read: Result<Void, JSONError> = Result { () throws(JSONError) in try reader.read() }
+        if case .failure(let error) = read {
+            throw MetadataError(message: "not JSON (\(error.kind) at byte \(error.offset))")
+        }
+        guard reader.isObject else { throw MetadataError(message: "not a JSON object") }
+        guard let stated = reader.issuer else { throw MetadataError(message: "it names no issuer") }
+        guard Self.isSame(stated, issuer) else {
+            throw MetadataError(
+                message: "its issuer is \(stated), and the configuration says \(issuer); they must be the same text")
+        }
+        (endpoints, aliases) = (reader.endpoints, reader.aliases)
+        for url in [endpoints.token, endpoints.revocation, aliases.token, aliases.revocation].compactMap(\.self) {
+            guard ServiceOrigin(base: url) != nil else {
+                throw MetadataError(message: "an endpoint is no http or https URL")
+            }
+            guard url.lowercased().hasPrefix("https:") || !issuer.lowercased().hasPrefix("https:") else {
+                throw MetadataError(message: "it leads from https to http, which would expose the tokens")
+            }
+        }
+        guard endpoints.token != nil else { throw MetadataError(message: "it names no token_endpoint") }
+    }
+
+    /// Where the metadata of an issuer can be, in the order of asking.
+    static func urls(of issuer: String) -> [String] {
+        let base = issuer.last == "/" ? String(issuer.dropLast()) : issuer
+        var urls = [base + "/.well-known/openid-configuration"]
+        // RFC 8414 §3.1: between host and path.
+        guard let scheme = ["https://", "http://"].first(where: { base.lowercased().hasPrefix($0) }) else {
+            return urls
+        }
+        let rest = base.dropFirst(scheme.count)
+        let end = rest.firstIndex(of: "/") ?? rest.endIndex
+        urls.append("\(base.prefix(scheme.count))\(rest[..<end])/.well-known/oauth-authorization-server\(rest[end...])")
+        return urls
+    }
+
+    /// The same text; Entra's common metadata has `{tenantid}` where an issuer has its tenant.
+    private static func isSame(_ stated: String, _ issuer: String) -> Bool {
+        let (parts, own) = (
+            stated.split(separator: "/", omittingEmptySubsequences: false),
+            issuer.split(separator: "/", omittingEmptySubsequences: false)
+        )
+        return parts.count == own.count && zip(parts, own).allSatisfy { $0 == $1 || $0 == "{tenantid}" }
+    }
+}
+
+/// Reads the members once.
+private struct MetadataReader: ~Copyable {
+    private let bytes: UnsafeRawBufferPointer
+    private var reader: JSONReader
+    private(set) var isObject = false
+    private(set) var issuer: String?
+    private(set) var endpoints = OAuthEndpoints()
+    private(set) var aliases = OAuthEndpoints()
+
+    private static let urlBytesMax = 2048
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        self.bytes = bytes
+        reader = JSONReader(bytes)
+    }
+
+    mutating func read() throws(JSONError) {
+        guard try reader.next() == .objectStart else { return }
+        isObject = true
+        while case .name(let name) = try reader.next() {
+            if JSONText.matches(name, of: bytes, "issuer") {
+                issuer = try text()
+            } else if JSONText.matches(name, of: bytes, "mtls_endpoint_aliases") {
+                guard try reader.next() == .objectStart else { continue }
+                while case .name(let name) = try reader.next() { try readEndpoint(name, isAlias: true) }
+            } else {
+                try readEndpoint(name, isAlias: false)
+            }
+        }
+        _ = try reader.next()
+    }
+
+    private mutating func readEndpoint(_ name: JSONReader.Text, isAlias: Bool) throws(JSONError) {
+        var read = isAlias ? aliases : endpoints
+        if JSONText.matches(name, of: bytes, "token_endpoint") {
+            read.token = try text()
+        } else if JSONText.matches(name, of: bytes, "revocation_endpoint") {
+            read.revocation = try text()
+        } else {
+            try reader.skipValue()
+        }
+        if isAlias { aliases = read } else { endpoints = read }
+    }
+
+    /// The next value if it is visible ASCII.
+    private mutating func text() throws(JSONError) -> String? {
+        guard case .string(let text) = try reader.next() else { return nil }
+        var characters: [UInt8] = []
+        JSONText.decode(text, of: bytes) { characters.append($0) }
+        guard 1...Self.urlBytesMax ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return nil }
+        return String(decoding: characters, as: UTF8.self)
+    }
+}

@@ -1,0 +1,165 @@
+import LanyardFoundations
+
+/// What Lanyard uses of an authorization server's response, for any status (RFC 6749 §5).
+struct OAuthResponse: Sendable {
+    /// b64token characters only (RFC 6750 §2.1).
+    var accessToken: Secret?
+    /// Visible ASCII (RFC 6749 appendix A.17).
+    var refreshToken: Secret?
+    /// As it came. Servers differ in its case (RFC 6749 §5.1: it is case insensitive).
+    var tokenType: String?
+    /// Seconds.
+    var expiresIn: Int64?
+    /// Of the refresh token, in seconds, as Keycloak and others send it. 0 and less say nothing.
+    var refreshExpiresIn: Int64?
+    /// Members that state an error, by name: `error`, `error_code`, `code`. Only texts of `[A-Za-z0-9_.-]{1,64}`.
+    var errors: [String: String] = [:]
+    /// There is an `error`, whatever it holds, or `ok` is false.
+    var hasError = false
+    /// The body is not empty and not an object: a gateway's page, for example.
+    var hasOtherContent = false
+    /// The body is empty.
+    var isEmpty = false
+
+    /// Why the response is not a usable one; nil: it is. The rest of it is what could be read.
+    var defect: String?
+
+    /// Bytes of an access token: the most that a header can carry upstream.
+    static let accessTokenBytesMax = TokenReader.tokenBytesMax
+    /// Bytes of a refresh token, which only the body of a form carries.
+    static let refreshTokenBytesMax = 64 << 10
+
+    /// Reads what the bytes hold, up to the byte where they are no JSON.
+    init(_ bytes: UnsafeRawBufferPointer) {
+        isEmpty = bytes.allSatisfy { $0 == 0x20 || 0x09...0x0d ~= $0 }
+        guard !isEmpty else {
+            defect = "it is empty"
+            return
+        }
+        hasOtherContent = true
+        do throws(JSONError) {
+            var reader = JSONReader(bytes)
+            guard try reader.next() == .objectStart else {
+                defect = "not a JSON object"
+                return
+            }
+            hasOtherContent = false
+            while case .name(let name) = try reader.next() { try readMember(name, &reader, bytes) }
+            _ = try reader.next()
+        } catch {
+            defect = defect ?? "not JSON (\(error.kind) at byte \(error.offset))"
+        }
+    }
+
+    private enum Member: CaseIterable {
+        case accessToken, refreshToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error, errorCode,
+            code,
+            ok
+
+        var name: StaticString {
+            switch self {
+            case .accessToken: "access_token"
+            case .refreshToken: "refresh_token"
+            case .tokenType: "token_type"
+            case .expiresIn: "expires_in"
+            case .refreshExpiresIn: "refresh_expires_in"
+            case .refreshTokenExpiresIn: "refresh_token_expires_in"
+            case .error: "error"
+            case .errorCode: "error_code"
+            case .code: "code"
+            case .ok: "ok"
+            }
+        }
+    }
+
+    private mutating func readMember(
+        _ name: JSONReader.Text, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
+    ) throws(JSONError) {
+        guard let member = Member.allCases.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
+            return try reader.skipValue()
+        }
+        let token = try reader.next()
+        if token == .objectStart || token == .arrayStart { try Self.skipRest(of: &reader) }
+        let text: JSONReader.Text? = if case .string(let text) = token { text } else { nil }
+        switch member {
+        case .accessToken:
+            guard token != .null else { return }
+            guard let text else { return note("access_token is not text") }
+            readAccessToken(text, bytes)
+        case .refreshToken:
+            guard token != .null else { return }
+            guard let text else { return note("refresh_token is not text") }
+            readRefreshToken(text, bytes)
+        case .tokenType: tokenType = text.flatMap { Self.word($0, bytes) }
+        case .expiresIn: expiresIn = Self.integer(token, bytes)
+        case .refreshExpiresIn, .refreshTokenExpiresIn:
+            refreshExpiresIn = Self.integer(token, bytes) ?? refreshExpiresIn
+        case .error:
+            hasError = hasError || token != .null
+            errors["error"] = text.flatMap { Self.word($0, bytes) }
+        case .errorCode: errors["error_code"] = text.flatMap { Self.word($0, bytes) }
+        case .code: errors["code"] = text.flatMap { Self.word($0, bytes) }
+        case .ok: if token == .bool(false) { hasError = true }
+        }
+    }
+
+    /// The container is open already.
+    private static func skipRest(of reader: inout JSONReader) throws(JSONError) {
+        var depth = 1
+        while depth > 0 {
+            switch try reader.next() {
+            case .objectStart, .arrayStart: depth += 1
+            case .objectEnd, .arrayEnd: depth -= 1
+            case .end: return
+            default: break
+            }
+        }
+    }
+
+    private mutating func note(_ reason: String) { defect = defect ?? reason }
+
+    private mutating func readAccessToken(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) {
+        guard let secret = JSONText.secret(text, of: bytes, countMax: Self.accessTokenBytesMax) else {
+            return note("access_token is larger than 32 KiB")
+        }
+        guard BearerToken.isValid(secret) else {
+            return note("access_token has characters that a bearer token cannot have")
+        }
+        accessToken = secret
+    }
+
+    private mutating func readRefreshToken(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) {
+        guard let secret = JSONText.secret(text, of: bytes, countMax: Self.refreshTokenBytesMax) else {
+            return note("refresh_token is larger than 64 KiB")
+        }
+        guard secret.count > 0 else { return }
+        guard secret.withBytes({ $0.allSatisfy { 0x20..<0x7f ~= $0 } }) else {
+            return note("refresh_token has characters that a token cannot have")
+        }
+        refreshToken = secret
+    }
+
+    /// A number, or a number as text; nil: something else, such as a fraction in exponents.
+    private static func integer(_ token: JSONReader.Token, _ bytes: UnsafeRawBufferPointer) -> Int64? {
+        switch token {
+        case .number(let range): JSONNumber.integer(bytes[range])
+        case .string(let text): JSONNumber.integer(bytes[text.range])
+        default: nil
+        }
+    }
+
+    /// `[A-Za-z0-9_.-]{1,64}`; nil: something else.
+    private static func word(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> String? {
+        let word = bytes[text.range]
+        guard 1...64 ~= word.count,
+            word.allSatisfy({ byte in
+                switch byte {
+                case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            })
+        else { return nil }
+        return String(decoding: word, as: UTF8.self)
+    }
+}

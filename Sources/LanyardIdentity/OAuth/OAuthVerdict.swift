@@ -1,0 +1,112 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// What a response of an authorization server means for a session (refresh.md 10). Pure.
+enum OAuthVerdict {
+    /// A call at the token or revocation endpoint, or for the metadata.
+    enum Call: String, Sendable {
+        case metadata = "request for the metadata"
+        case login, refresh, revocation
+        case connection = "attempt to connect"
+    }
+
+    /// What the meaning of an error depends on besides the response.
+    struct Subject: Sendable {
+        let call: Call
+        let profile: OAuthProfile
+        /// What the request carried. An error with a piece of one is not shown.
+        var secrets: [Secret] = []
+        /// What the client's own error should be checked for; nil: nothing in particular.
+        var clientHint: String?
+    }
+
+    /// The error that a response stands for; nil: a success.
+    static func error(_ subject: Subject, _ response: CurlResponse, now: WallTime) -> IdentityError? {
+        let decoded = response.body.withBytes { OAuthResponse($0) }
+        let isSuccess = 200..<300 ~= response.status
+        guard !isSuccess || decoded.hasError else { return nil }
+        let row = OAuthErrorRow.match(decoded, profile: subject.profile)
+        let code = code(decoded, subject.secrets)
+        let verdict = verdict(subject.call, response, decoded, row, now: now)
+        var error = IdentityError(
+            verdict, status: response.status, code: code,
+            message: "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
+                + subject.call.rawValue + remedy(subject, response.status, decoded, row))
+        error.isServiceError = decoded.hasError
+        return error
+    }
+
+    /// The error that a missing or incomplete response stands for.
+    static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
+        var error = failure.identityError(of: "the \(call.rawValue)")
+        // A response that is too large is one if it has a status. All other failures say nothing of what the service has done.
+        let hasResponse = failure.kind == .tooLarge && (failure.status ?? 0) >= 200
+        if call == .refresh, failure.wasRequestSent, !hasResponse { error.verdict = .unknownOutcome }
+        if let body = failure.partialBody { note(body.withBytes { OAuthResponse($0) }, of: call, in: &error) }
+        return error
+    }
+
+    /// The error of a successful response that cannot be used.
+    static func malformed(_ call: Call, _ status: Int, _ reason: String, _ decoded: OAuthResponse?) -> IdentityError {
+        var error = IdentityError(
+            .transient(retryAfter: nil), status: status,
+            message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
+        if let decoded { note(decoded, of: call, in: &error) }
+        return error
+    }
+
+    /// Records what an unusable response of success has left behind at the service.
+    private static func note(_ decoded: OAuthResponse, of call: Call, in error: inout IdentityError) {
+        error.unusedRefreshToken = decoded.refreshToken
+        error.hasMadeSession = call == .login && decoded.refreshToken != nil
+    }
+
+    private static func verdict(
+        _ call: Call, _ response: CurlResponse, _ decoded: OAuthResponse, _ row: OAuthErrorClass?, now: WallTime
+    ) -> IdentityError.Verdict {
+        let transient = IdentityError.Verdict.transient(retryAfter: response.retryAfter(now: now))
+        // A gateway's page under an error of its own, whatever it says.
+        guard ![408, 425, 429].contains(response.status), response.status < 500 else { return transient }
+        switch (row, call) {
+        case (.grant, .refresh), (.user, .refresh): return .sessionDead
+        case (.grant, .login), (.user, .login), (.client, .login), (.request, .login): return .credentialRefused
+        case (.client, .refresh), (.request, .refresh): return .clientRefused
+        case (.retry, _), (_, .metadata), (_, .revocation), (_, .connection): return transient
+        // Without a known error: some servers refuse with an empty body (refresh.md 10).
+        case (nil, .login), (nil, .refresh):
+            return [400, 401].contains(response.status) && !decoded.hasOtherContent ? .credentialDoubted : transient
+        }
+    }
+
+    /// Only `[A-Za-z0-9_]` is a code for the log and the store.
+    private static func code(_ decoded: OAuthResponse, _ secrets: [Secret]) -> String? {
+        guard let text = decoded.errors["error"] ?? decoded.errors["error_code"] ?? decoded.errors["code"],
+            text.utf8.allSatisfy({ $0 != UInt8(ascii: ".") && $0 != UInt8(ascii: "-") && !(0x30...0x39 ~= $0) }),
+            !ServiceErrorText.repeats(text, anyOf: secrets)
+        else { return nil }
+        return text
+    }
+
+    private static func remedy(
+        _ subject: Subject, _ status: Int, _ decoded: OAuthResponse, _ row: OAuthErrorClass?
+    ) -> String {
+        let hint = subject.clientHint.map { "; \($0)" } ?? ""
+        return switch (row, subject.call) {
+        case (.grant, .refresh): ": the refresh token has ended, was revoked, or was used by another program"
+        case (.grant, _): ": what the login sent is wrong, has ended, or has been used"
+        case (.client, _):
+            ": the client is unknown or its authentication was refused; check client_id and client_authentication"
+                + hint
+        case (.request, _) where decoded.errors["error"] == "invalid_scope": ": check scopes"
+        case (.request, _) where decoded.errors["error"] == "invalid_target": ": check the audience or resource"
+        case (.request, _):
+            ": the server does not offer this grant to the client, or wants another form; check the client at the server, and params"
+        case (.user, _): ": the user must log in or consent at the service; then run lanyard login"
+        case (nil, _) where 300..<400 ~= status: ", a redirect that is not followed; check the endpoint"
+        case (nil, _) where decoded.isEmpty && 400..<500 ~= status:
+            " without saying why; check the credential, client_id and client_authentication" + hint
+        default: ""
+        }
+    }
+}

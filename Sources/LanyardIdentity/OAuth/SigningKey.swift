@@ -1,0 +1,183 @@
+import COpenSSL
+import LanyardFoundations
+import LanyardSettings
+
+/// A private key that signs JSON Web Tokens (RFC 7515). The one owner of its `EVP_PKEY`.
+struct SigningKey: ~Copyable {
+    /// Why a file holds no key that can sign. A type of its own: the caller knows the file's name.
+    enum KeyError: Error, Equatable {
+        /// No private key in PEM.
+        case notAKey
+        /// The key is encrypted, and Lanyard has no passphrase.
+        case encrypted
+        /// Another kind of key than the algorithm needs.
+        case unfit(SigningAlgorithm)
+        /// An RSA key of less than 2048 bits (RFC 7518 §3.3).
+        case weak
+
+        /// Follows the name of the file.
+        var message: String {
+            switch self {
+            case .notAKey: "holds no private key in PEM"
+            case .encrypted: "holds a key with a passphrase; write it without one (openssl pkey -in FILE -out FILE)"
+            case .unfit(.es256): "holds no key on the curve P-256, which ES256 needs"
+            case .unfit: "holds no RSA key, which this algorithm needs"
+            case .weak: "holds an RSA key of less than 2048 bits"
+            }
+        }
+    }
+
+    private let key: OpaquePointer
+    private let algorithm: SigningAlgorithm
+    /// Base64url of the SHA-256 of the certificate in the same file (RFC 7515 §4.1.8); nil: there is none.
+    let certificateThumbprint: String?
+
+    /// - Parameter pem: the key, and perhaps its certificate.
+    init(_ pem: Secret, for algorithm: SigningAlgorithm) throws(KeyError) {
+        let text = PEMText.normalized(pem)
+        let key = try Self.load(text)
+        let error = Self.error(of: key, for: algorithm)
+        // Not after `self.key` is set: a noncopyable value that is whole cannot fail any more.
+        if let error {
+            EVP_PKEY_free(key)
+            throw error
+        }
+        self.key = key
+        self.algorithm = algorithm
+        certificateThumbprint = text.withBytes { Self.thumbprint(in: $0) }
+    }
+
+    private static func load(_ text: Secret) throws(KeyError) -> OpaquePointer {
+        if let key = text.withBytes({ readKey($0) }) { return key }
+        throw text.withBytes { isEncrypted($0) } ? .encrypted : .notAKey
+    }
+
+    /// Why the key cannot sign by the algorithm; nil: it can.
+    private static func error(of key: OpaquePointer, for algorithm: SigningAlgorithm) -> KeyError? {
+        let kind = EVP_PKEY_get_base_id(key)
+        switch algorithm {
+        case .es256: return kind == EVP_PKEY_EC && isP256(key) ? nil : .unfit(algorithm)
+        case .rs256, .ps256:
+            guard kind == EVP_PKEY_RSA else { return .unfit(algorithm) }
+            return EVP_PKEY_get_bits(key) >= 2048 ? nil : .weak
+        }
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    /// The signature of `text` as a JWS has it; nil: OpenSSL failed, as when memory is short.
+    func signature(of text: UnsafeRawBufferPointer) -> [UInt8]? {
+        ERR_clear_error()
+        guard let context = EVP_MD_CTX_new() else { return nil }
+        defer { EVP_MD_CTX_free(context) }
+        var keyContext: OpaquePointer?
+        guard EVP_DigestSignInit(context, &keyContext, EVP_sha256(), nil, key) == 1 else { return nil }
+        if algorithm == .ps256 {
+            // RFC 7518 §3.5: the salt is as long as the hash.
+            guard EVP_PKEY_CTX_set_rsa_padding(keyContext, RSA_PKCS1_PSS_PADDING) == 1,
+                EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, 32) == 1
+            else { return nil }
+        }
+        let start = text.baseAddress?.assumingMemoryBound(to: UInt8.self)
+        var count = 0
+        guard EVP_DigestSign(context, nil, &count, start, text.count) == 1 else { return nil }
+        var signature = [UInt8](repeating: 0, count: count)
+        guard EVP_DigestSign(context, &signature, &count, start, text.count) == 1 else { return nil }
+        signature.removeLast(signature.count - count)
+        return algorithm == .es256 ? Self.joined(signature) : signature
+    }
+
+    /// The two numbers of an ECDSA signature, 32 bytes each (RFC 7518 §3.4), in place of DER.
+    private static func joined(_ der: [UInt8]) -> [UInt8]? {
+        der.withUnsafeBufferPointer { bytes in
+            var next = bytes.baseAddress
+            guard let parts = d2i_ECDSA_SIG(nil, &next, bytes.count) else { return nil }
+            defer { ECDSA_SIG_free(parts) }
+            var joined = [UInt8](repeating: 0, count: 64)
+            let isWritten = joined.withUnsafeMutableBufferPointer { room in
+                BN_bn2binpad(ECDSA_SIG_get0_r(parts), room.baseAddress, 32) == 32
+                    && BN_bn2binpad(ECDSA_SIG_get0_s(parts), room.baseAddress! + 32, 32) == 32
+            }
+            return isWritten ? joined : nil
+        }
+    }
+
+    // MARK: Reading
+
+    private static func withInput<Result>(_ bytes: UnsafeRawBufferPointer, _ body: (OpaquePointer) -> Result?)
+        -> Result?
+    {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        guard let input = BIO_new_mem_buf(bytes.baseAddress, CInt(bytes.count)) else { return nil }
+        defer { BIO_free(input) }
+        return body(input)
+    }
+
+    private static func readKey(_ bytes: UnsafeRawBufferPointer) -> OpaquePointer? {
+        // A callback that gives no passphrase: otherwise OpenSSL asks for one on the terminal.
+        withInput(bytes) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) }
+    }
+
+    private static func thumbprint(in bytes: UnsafeRawBufferPointer) -> String? {
+        withInput(bytes) { input in
+            guard let certificate = PEM_read_bio_X509(input, nil, { _, _, _, _ in -1 }, nil) else { return nil }
+            defer { X509_free(certificate) }
+            var digest = [UInt8](repeating: 0, count: 32)
+            var count: CUnsignedInt = 0
+            guard X509_digest(certificate, EVP_sha256(), &digest, &count) == 1, count == 32 else { return nil }
+            return digest.withUnsafeBytes { Base64URL.text($0) }
+        }
+    }
+
+    private static func isEncrypted(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        let marks = ["-----BEGIN ENCRYPTED PRIVATE KEY-----", "Proc-Type: 4,ENCRYPTED"]
+        return bytes.split(separator: UInt8(ascii: "\n")).contains { line in
+            marks.contains { line.starts(with: $0.utf8) }
+        }
+    }
+
+    private static func isP256(_ key: OpaquePointer) -> Bool {
+        var name = [CChar](repeating: 0, count: 64)
+        var count = 0
+        guard EVP_PKEY_get_utf8_string_param(key, "group", &name, name.count, &count) == 1 else { return false }
+        return name.prefix(count).elementsEqual("prime256v1".utf8.map { CChar($0) })
+    }
+}
+
+/// Base64 in the alphabet for URLs, without padding (RFC 7515 §2).
+enum Base64URL {
+    /// Encodes bytes that are not secret.
+    static func text(_ bytes: UnsafeRawBufferPointer) -> String {
+        var buffer = SecretBuffer(capacity: bytes.count * 4 / 3 + 4)
+        encode(bytes, into: &buffer)
+        return buffer.withBytes { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// Appends the digits of `bytes`.
+    static func encode(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
+        encode(bytes, alphabet, into: &buffer)
+    }
+
+    /// The same in the alphabet of RFC 4648 §4, with padding: what Basic authentication has (RFC 7617 §2).
+    static func encodeBasic(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
+        encode(bytes, basicAlphabet, into: &buffer)
+        for _ in 0..<(3 - bytes.count % 3) % 3 { buffer.append(UInt8(ascii: "=")) }
+    }
+
+    private static let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+    private static let alphabet = Array((letters + "-_").utf8)
+    private static let basicAlphabet = Array((letters + "+/").utf8)
+
+    private static func encode(_ bytes: UnsafeRawBufferPointer, _ digits: [UInt8], into buffer: inout SecretBuffer) {
+        var (bits, held): (UInt32, UInt32) = (0, 0)
+        for byte in bytes {
+            (bits, held) = (bits << 8 | UInt32(byte), held + 8)
+            while held >= 6 {
+                held -= 6
+                buffer.append(digits[Int(bits >> held & 63)])
+            }
+        }
+        if held > 0 { buffer.append(digits[Int(bits << (6 - held) & 63)]) }
+    }
+}

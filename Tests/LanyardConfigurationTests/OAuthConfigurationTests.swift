@@ -1,0 +1,116 @@
+import TestSupport
+import Testing
+
+@testable import LanyardConfiguration
+@testable import LanyardSettings
+
+/// `identities.*.oauth2` (docs/oauth.md).
+@Suite struct OAuthConfigurationTests {
+    private static let files = ["secret", "key", "assertion", "field"]
+
+    private static func text(_ keys: String, login: String = "client_credentials: {}", more: String = "") -> String {
+        """
+        identities: {corp: {oauth2: {\(keys)}\(more)}}
+        users: {robot: {identity: corp, login: {\(login)}}}
+        routes: [{upstream: "http://127.0.0.1:9000"}]
+
+        """
+    }
+
+    private static func client(_ keys: String) throws -> IdentitySettings.OAuth {
+        let loaded = try Loading.load(text(keys), files: files).loaded
+        #expect(loaded.diagnostics == [])
+        let kind = try #require(loaded.configuration?.identities.first?.kind)
+        guard case .oauth(let client) = kind else { throw TestFailure("not an oauth2 identity") }
+        return client
+    }
+
+    private static let server = "issuer: \"http://127.0.0.1:1/i\", client_id: c"
+
+    @Test("the authentication follows from the files, or is named")
+    func authentication() throws {
+        let name = { (path: String?) in path.map { String($0.split(separator: "/").last ?? "") } }
+        #expect(try Self.client(Self.server).authentication == .none)
+        guard
+            case .basic(let secret, false) = try Self.client(Self.server + ", client_secret_file: secret")
+                .authentication
+        else { throw TestFailure("not basic") }
+        #expect(name(secret) == "secret")
+        guard
+            case .post(let posted) = try Self.client(
+                Self.server + ", client_secret_file: secret, client_authentication: post"
+            ).authentication
+        else { throw TestFailure("not post") }
+        #expect(name(posted) == "secret")
+        guard
+            case .privateKeyJWT(let key) = try Self.client(
+                Self.server + ", client_key: {file: key, id: k, algorithm: PS256, audience: token_endpoint}"
+            ).authentication
+        else { throw TestFailure("no key") }
+        #expect(key.id == "k" && key.algorithm == .ps256 && key.audience == .tokenEndpoint)
+        guard
+            case .assertion(_, let type) = try Self.client(Self.server + ", client_assertion_file: assertion")
+                .authentication
+        else { throw TestFailure("no assertion") }
+        #expect(type == ClientAuthentication.jwtAssertionType)
+    }
+
+    @Test("parameters keep their order and their lists; fields are texts or files; what is printed loads as the same")
+    func lists() throws {
+        let keys =
+            Self.server + ", params: {resource: [\"https://a\", \"https://b\"], audience: x}, "
+            + "token_headers: {X-Plain: one, X-Key: {file: field}}, scopes: [a, b], token_lifetime: 10m, profile: slack"
+        let client = try Self.client(keys)
+        #expect(
+            client.parameters == [
+                .init("resource", "https://a"), .init("resource", "https://b"), .init("audience", "x"),
+            ])
+        #expect(client.tokenFields.map(\.name) == ["X-Plain", "X-Key"] && client.tokenFields[0].value == .text("one"))
+        #expect(client.scopes == ["a", "b"] && client.tokenLifetime == .seconds(600) && client.profile == .slack)
+        let folder = try TemporaryFolder()
+        for file in Self.files { try folder.write(file, "secret") }
+        let load = {
+            try Configuration.load(arguments: ["--config", folder.write("lanyard.yaml", $0)], environment: [:])
+        }
+        let loaded = try load(Self.text(keys))
+        #expect(
+            try load(loaded.printed).configuration?.identities == loaded.configuration?.identities, "\(loaded.printed)")
+    }
+
+    @Test(
+        "what cannot work is a fault with its remedy",
+        arguments: [
+            ("client_id: c", "identities.corp.oauth2 names no server; add issuer, or endpoints: {token: URL}"),
+            (server + ", params: {scope: x}", "params: scope is a field that Lanyard sends itself; use scopes"),
+            (server + ", params: {assertion: x}", "params: assertion is a field that Lanyard sends itself; remove it"),
+            (server + ", token_headers: {Authorization: x}", "Authorization is a field that Lanyard sends itself"),
+            (server + ", client_authentication: tls", "client_authentication: tls needs a certificate"),
+            (
+                server + ", client_authentication: none, client_secret_file: secret",
+                "client_secret_file is not used by client_authentication: none; remove it, or choose basic or basic_raw or post"
+            ),
+            (server + ", client_authentication: post", "client_secret_file"),
+            ("issuer: \"http://169.254.169.254/\", client_id: c", "is an address of metadata services"),
+        ])
+    func faults(_ keys: String, _ message: String) throws {
+        let diagnostics = try Loading.diagnostics(Self.text(keys), files: Self.files)
+        #expect(diagnostics.contains { $0.contains(message) && !$0.hasPrefix("warning") }, "\(diagnostics)")
+    }
+
+    @Test("a login of the other kind of identity is a fault")
+    func logins() throws {
+        let wrong = try Loading.diagnostics(Self.text(Self.server, login: "anonymous: {}"))
+        #expect(wrong.count == 1)
+        #expect(
+            wrong.first?.hasSuffix(
+                "users.robot.login.anonymous: an oauth2 identity has no such login; use one of client_credentials, password, "
+                    + "refresh_token, jwt_bearer, token_exchange") == true, "\(wrong)")
+        let other = """
+            identities: {demo: {app_services: {app_id: a, base_url: "http://127.0.0.1:1"}}}
+            users: {robot: {identity: demo, login: {client_credentials: {}}}}
+            routes: [{upstream: "http://127.0.0.1:9000"}]
+
+            """
+        #expect(try Loading.diagnostics(other).contains { $0.contains("an app_services identity has no such login") })
+    }
+}

@@ -1,0 +1,164 @@
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+/// What the responses of token endpoints mean: the table of docs/oauth.md.
+@Suite("OAuth: responses") struct OAuthResponseTests {
+    struct Row: Sendable, CustomTestStringConvertible {
+        let status: Int
+        let body: String
+        var profile = OAuthProfile.generic
+        let login: IdentityError.Verdict
+        let refresh: IdentityError.Verdict
+
+        init(
+            _ status: Int, _ body: String, _ profile: OAuthProfile = .generic, login: IdentityError.Verdict,
+            refresh: IdentityError.Verdict
+        ) {
+            (self.status, self.body, self.profile, self.login, self.refresh) = (status, body, profile, login, refresh)
+        }
+
+        var testDescription: String { "\(profile) \(status) \(body.prefix(60))" }
+    }
+
+    private static let transient = IdentityError.Verdict.transient(retryAfter: nil)
+
+    private static let rows = [
+        Row(400, #"{"error":"invalid_grant"}"#, login: .credentialRefused, refresh: .sessionDead),
+        Row(401, #"{"error":"invalid_grant"}"#, login: .credentialRefused, refresh: .sessionDead),
+        Row(403, #"{"error":"invalid_grant"}"#, login: .credentialRefused, refresh: .sessionDead),
+        Row(401, #"{"error":"invalid_client"}"#, login: .credentialRefused, refresh: .clientRefused),
+        Row(400, #"{"error":"unauthorized_client"}"#, login: .credentialRefused, refresh: .clientRefused),
+        Row(400, #"{"error":"invalid_scope"}"#, login: .credentialRefused, refresh: .clientRefused),
+        Row(400, #"{"error":"interaction_required"}"#, login: .credentialRefused, refresh: .sessionDead),
+        Row(400, #"{"error":"temporarily_unavailable"}"#, login: transient, refresh: transient),
+        Row(429, #"{"error":"invalid_grant"}"#, login: transient, refresh: transient),
+        Row(503, #"{"error":"invalid_grant"}"#, login: transient, refresh: transient),
+        Row(400, #"{"error":"something_new"}"#, login: .credentialDoubted, refresh: .credentialDoubted),
+        Row(400, "", login: .credentialDoubted, refresh: .credentialDoubted),
+        Row(401, "", login: .credentialDoubted, refresh: .credentialDoubted),
+        Row(403, "", login: transient, refresh: transient),
+        Row(400, "<html>gateway</html>", login: transient, refresh: transient),
+        Row(302, "", login: transient, refresh: transient),
+        Row(200, #"{"error":"bad_refresh_token"}"#, .github, login: .credentialRefused, refresh: .sessionDead),
+        Row(200, #"{"error":"bad_refresh_token"}"#, login: transient, refresh: transient),
+        Row(
+            200, #"{"ok":false,"error":"invalid_refresh_token"}"#, .slack, login: .credentialRefused,
+            refresh: .sessionDead),
+        Row(200, #"{"ok":false,"error":"ratelimited"}"#, .slack, login: transient, refresh: transient),
+        Row(400, #"{"error_code":"session_not_found"}"#, login: .credentialRefused, refresh: .sessionDead),
+        Row(200, #"{"access_token":"a b"}"#, login: transient, refresh: transient),
+        Row(200, #"{"access_token":"a\nb"}"#, login: transient, refresh: transient),
+        Row(200, #"{"access_token":"a","expires_in":1}"#, login: transient, refresh: transient),
+        Row(200, #"{"access_token":"a","token_type":"mac"}"#, login: transient, refresh: transient),
+        Row(200, #"{"access_token":["a"]}"#, login: transient, refresh: transient),
+        Row(200, #"{"access_token":"a""#, login: transient, refresh: transient),
+        Row(200, "", login: transient, refresh: transient),
+        Row(200, "[]", login: transient, refresh: transient),
+    ]
+
+    @Test("a response means what its row says, for a login and for a refresh", arguments: rows)
+    func verdict(_ row: Row) async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token" ? OAuthBench.json(row.status, row.body) : nil
+        }) { client, _ in client.profile = row.profile }
+        let results = [
+            (row.login, await bench.login(.clientCredentials)), (row.refresh, await bench.refresh()),
+        ]
+        for (wanted, result) in results {
+            guard case .failure(let error) = result else { return #expect(Bool(false), "a success") }
+            #expect(error.verdict == wanted, "\(error.message)")
+        }
+    }
+
+    @Test(
+        "a lifetime comes from the response, the configuration, the token's own claims, or is 300 s",
+        arguments: [
+            (#""expires_in":20"#, nil, 20), (#""expires_in":"3600""#, 60, 3600),
+            (#""expires_in":99999999999"#, nil, 315_360_000),
+            (#""scope":"x""#, 60, 60), (#""expires_in":null"#, nil, 1800),
+        ] as [(String, Int?, Int)])
+    func lifetimes(_ member: String, _ configured: Int?, _ seconds: Int) async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token"
+                ? OAuthBench.json(
+                    200, #"{"access_token":"\#(Tokens.access(lifetime: 1800))","token_type":"BEARER",\#(member)}"#)
+                : nil
+        }) { client, _ in client.tokenLifetime = configured.map { .seconds($0) } }
+        #expect(try await bench.refresh().get().lifetime == .seconds(seconds))
+    }
+
+    @Test("a token that is no JWT and states no lifetime lives for 300 s; refresh tokens have their own end")
+    func opaque() async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token"
+                ? OAuthBench.json(200, #"{"access_token":"opaque","refresh_token":"r2","refresh_expires_in":600}"#)
+                : nil
+        })
+        let grant = try await bench.refresh().get()
+        #expect(grant.lifetime == .seconds(300) && Tokens.text(grant.refreshToken) == "r2")
+        let end = try #require(grant.refreshTokenExpiry) - .now
+        #expect(end > .seconds(500) && end <= .seconds(610))
+        // A client's own grant is its renewal.
+        #expect(try await bench.login(.clientCredentials).get().refreshToken == nil)
+    }
+
+    @Test(
+        "metadata of another issuer, or that leads to plain http, is not used: both texts are in the error",
+        arguments: [
+            (
+                #"{"issuer":"https://other","token_endpoint":"https://other/t"}"#,
+                "its issuer is https://other, and the configuration says"
+            ),
+            (#"{"issuer":"ISSUER/","token_endpoint":"ISSUER/t"}"#, "they must be the same text"),
+            (#"{"issuer":"ISSUER"}"#, "it names no token_endpoint"),
+            (#"{"token_endpoint":"ISSUER/t"}"#, "it names no issuer"),
+            ("[]", "not a JSON object"), ("<html>", "not JSON"),
+            (#"{"issuer":"ISSUER","token_endpoint":"ftp://x/t"}"#, "an endpoint is no http or https URL"),
+        ])
+    func metadata(_ body: String, _ message: String) async throws {
+        let issuer = Guarded("")
+        let bench = try OAuthBench(script: { request in
+            request.target.hasPrefix("/.well-known")
+                ? OAuthBench.json(200, body.replacing("ISSUER", with: issuer.withLock { $0 })) : nil
+        })
+        issuer.withLock { $0 = bench.issuer }
+        guard case .failure(let error) = await bench.login(.clientCredentials) else { return #expect(Bool(false)) }
+        #expect(error.verdict == Self.transient && error.message.contains(message), "\(error.message)")
+        #expect(bench.forms.isEmpty)
+    }
+
+    @Test("Entra's metadata has a placeholder where the issuer has its tenant; https never leads to http")
+    func issuers() throws {
+        func read(_ body: String, _ issuer: String) throws -> OAuthMetadata {
+            try Tokens.secret(body).withBytes { bytes in try OAuthMetadata(bytes, issuer: issuer) }
+        }
+        let entra = #"{"issuer":"https://l/{tenantid}/v2.0","token_endpoint":"https://l/t"}"#
+        #expect(try read(entra, "https://l/1234/v2.0").endpoints.token == "https://l/t")
+        #expect(throws: OAuthMetadata.MetadataError.self) { try read(entra, "https://l/1234/v1.0") }
+        #expect(throws: OAuthMetadata.MetadataError.self) {
+            try read(#"{"issuer":"https://l","token_endpoint":"http://l/t"}"#, "https://l")
+        }
+        #expect(
+            OAuthMetadata.urls(of: "https://l/a/") == [
+                "https://l/a/.well-known/openid-configuration", "https://l/.well-known/oauth-authorization-server/a",
+            ])
+    }
+
+    @Test("an error never shows a secret, and names what to look at")
+    func secrecy() async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token"
+                ? OAuthBench.json(401, #"{"error":"invalid_client","error_description":"pässword-canary"}"#)
+                : nil
+        }) { client, folder in
+            client.authentication = .basic(secretFile: try folder.write("s", "se cret-canary"), isRaw: false)
+        }
+        guard case .failure(let error) = await bench.login(.clientCredentials) else { return #expect(Bool(false)) }
+        #expect(error.message.contains("basic_raw") && !error.message.contains("canary"))
+    }
+}

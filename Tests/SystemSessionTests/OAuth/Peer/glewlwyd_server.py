@@ -1,0 +1,127 @@
+"""Runs glewlwyd (Debian's package, unpacked) on loopback until it is ended: an OpenID provider with one-use refresh tokens.
+
+    glewlwyd_server.py --root FOLDER --work FOLDER [--lifetime SECONDS]
+
+The first line says the port. The client is lanyard with the secret s3cret, the user alice with the password wonderland, the scope api.
+"""
+
+import argparse
+import gzip
+import http.cookiejar
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+FLAGS = """allow-non-oidc auth-type-code-enabled auth-type-client-enabled auth-type-password-enabled auth-type-device-enabled
+    auth-type-refresh-enabled refresh-token-rolling introspection-revocation-allowed introspection-revocation-allow-target-client
+    pkce-allowed jwks-show""".split()
+CLIENT = {
+    "client_id": "lanyard", "name": "lanyard", "confidential": True, "client_secret": "s3cret", "password": "s3cret", "enabled": True,
+    "authorization_type": ["code", "password", "client_credentials", "refresh_token", "device_authorization"], "scope": ["api"],
+    "redirect_uri": ["http://127.0.0.1:9/cb"], "token_endpoint_auth_method": ["client_secret_basic", "client_secret_post"],
+}
+USER = {"username": "alice", "password": "wonderland", "enabled": True, "scope": ["openid", "api", "g_profile"]}
+
+
+class Api:
+    """glewlwyd's administration."""
+
+    def __init__(self, port):
+        self.base = f"http://127.0.0.1:{port}/api"
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+
+    def post(self, path, body):
+        request = urllib.request.Request(self.base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        self.opener.open(request, timeout=60).read()
+
+    def is_up(self):
+        try:
+            self.opener.open(self.base + "/config", timeout=60).read()
+            return True
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+
+
+def configuration(root, work, port):
+    modules = f"{root}/usr/lib/glewlwyd"
+    values = {
+        "bind_address": "127.0.0.1", "external_url": f"http://127.0.0.1:{port}", "login_url": "login.html", "api_prefix": "api",
+        "static_files_path": f"{root}/usr/share/glewlwyd/webapp/", "log_mode": "console", "log_level": "WARNING",
+        "session_key": "GLEWLWYD2_SESSION_ID", "admin_session_authentication": "cookie",
+        "profile_session_authentication": "cookie", "admin_scope": "g_admin", "profile_scope": "g_profile",
+        "user_module_path": f"{modules}/user", "client_module_path": f"{modules}/client",
+        "user_auth_scheme_module_path": f"{modules}/scheme", "plugin_module_path": f"{modules}/plugin", "hash_algorithm": "SHA512",
+    }
+    lines = [f'{name}="{value}"' for name, value in values.items()] + [f"port={port}", "cookie_secure=0"]
+    lines.append('database={ type="sqlite3"; path="%s/idp.db"; };' % work)
+    path = f"{work}/glewlwyd.conf"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    return path
+
+
+def start(root, work):
+    """The process and its port: another port if somebody else has taken it since."""
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/aarch64-linux-gnu"}
+    for _ in range(10):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        process = subprocess.Popen(
+            [f"{root}/usr/bin/glewlwyd", f"--config-file={configuration(root, work, port)}"], env=environment,
+            stdout=subprocess.DEVNULL, stderr=sys.stderr)
+        api = Api(port)
+        while process.poll() is None:
+            if api.is_up():
+                return process, port, api
+            time.sleep(0.05)
+    sys.exit("glewlwyd did not start")
+
+
+def set_up(api, port, work, lifetime):
+    api.post("/auth/", {"username": "admin", "password": "password"})
+    key = open(f"{work}/key.pem", encoding="utf-8").read()
+    public = open(f"{work}/public.pem", encoding="utf-8").read()
+    parameters = {name: True for name in FLAGS} | {
+        "iss": f"http://127.0.0.1:{port}/api/oidc", "jwt-type": "rsa", "jwt-key-size": "256", "key": key, "cert": public,
+        "access-token-duration": lifetime, "refresh-token-duration": 3600, "code-duration": 600, "refresh-token-one-use": "always",
+        "device-authorization-expiration": 600, "device-authorization-interval": 2, "subject-type": "public", "resource-allowed": False,
+    }
+    api.post("/mod/plugin/", {
+        "module": "oidc", "name": "oidc", "display_name": "oidc", "enabled": True, "parameters": parameters})
+    api.post("/scope/", {"name": "api", "display_name": "api", "password_required": True, "scheme": {}})
+    api.post("/user/", USER)
+    api.post("/client/", CLIENT)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", required=True)
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--lifetime", type=int, default=20)
+    options = parser.parse_args()
+    work = options.work
+    with gzip.open(f"{options.root}/usr/share/doc/glewlwyd/database/init.sqlite3.sql.gz", "rt", encoding="utf-8") as script:
+        database = sqlite3.connect(f"{work}/idp.db")
+        database.executescript(script.read())
+        database.close()
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(["openssl", "genrsa", "-out", f"{work}/key.pem", "2048"], **quiet)
+    subprocess.run(["openssl", "rsa", "-in", f"{work}/key.pem", "-pubout", "-out", f"{work}/public.pem"], **quiet)
+    process, port, api = start(options.root, work)
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    set_up(api, port, work, options.lifetime)
+    print(f"port {port}", flush=True)
+    process.wait()
+
+
+main()
