@@ -29,6 +29,7 @@ package final class OAuthIdentity: IdentityClient {
     private let warning: SecretFileWarning
     private let logger: Logger
     private let usesCertificate: Bool
+    private let watch: CallWatch
 
     private nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
     /// Calls that wait for the metadata, whose request is then in flight.
@@ -52,6 +53,7 @@ package final class OAuthIdentity: IdentityClient {
         self.warning = warning
         self.logger = logger
         usesCertificate = identity.certificateFile != nil
+        watch = CallWatch(of: identity.name, on: loop, logger: logger)
         let server = settings.issuer ?? settings.endpoints.token ?? ""
         fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID, server])
         http = CurlMulti(
@@ -63,10 +65,15 @@ package final class OAuthIdentity: IdentityClient {
     }
 
     deinit {
-        let http = self.http
-        loop.post { http.stop() }
+        let (http, watch) = (http, watch)
+        loop.post {
+            http.stop()
+            watch.stop()
+        }
         if ownsLoop { loop.stop() }
     }
+
+    package var slowCalls: [CallProgress] { watch.slowCalls }
 
     package func start() {
         if ownsLoop { loop.start() }
@@ -163,13 +170,19 @@ package final class OAuthIdentity: IdentityClient {
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         loop.post { [self] in
             let deadline = loop.now + limits.totalTimeout
+            let progress = watch.begin(.revocation)
+            let done: @Sendable (Result<Void, IdentityError>) -> Void = { [self] in
+                watch.end(progress)
+                reply($0)
+            }
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
-                endpoints(nil, by: deadline) { [self] found in
+                endpoints(progress, by: deadline) { [self] found in
                     switch found {
-                    case .failure(let error): reply(.failure(error))
+                    case .failure(let error): done(.failure(error))
                     case .success(let endpoints):
-                        guard let url = endpoints.revocation else { return reply(.success(())) }
-                        revoke(refreshToken, at: url, contents, deadline, reply)
+                        guard let url = endpoints.revocation else { return done(.success(())) }
+                        progress.wait(for: url)
+                        revoke(refreshToken, at: url, contents, deadline, done)
                     }
                 }
             }

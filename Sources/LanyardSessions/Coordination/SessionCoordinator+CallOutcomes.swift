@@ -137,7 +137,7 @@ extension SessionCoordinator {
         case .credentialDoubted:
             guard operation.purpose == .own, case .refused = session else { return nil }
         case .transient, .unknownOutcome, .sessionDead, .gone, .unknownApp, .credentialUnavailable, .credentialDelayed,
-            .callRefused:
+            .clientRefused, .callRefused:
             return nil
         }
         return .recordRefusal(fingerprint, endedVersion: endedVersion)

@@ -99,6 +99,7 @@ package struct RetryState: Sendable {
         case .gone:
             delay = policy.gonePause(chance: eventContext.chance)
             next.notBefore = now + delay
+        case .clientRefused: delay = policy.gonePause(chance: eventContext.chance)
         case .unknownOutcome:
             next.notBefore = max(next.notBefore, now + policy.unknownOutcomePause)
         case .transient(let retryAfter?):
@@ -112,7 +113,7 @@ package struct RetryState: Sendable {
             delay = policy.unusableLoginBackoff.delay(after: next.unusableLogins, chance: eventContext.chance)
             next.notBefore = max(next.notBefore, now + delay)
         }
-        if hasTokenRequest, tokens?.isUsable(at: now) != true, error.verdict != .gone {
+        if hasTokenRequest, tokens?.isUsable(at: now) != true, !next.waitsForOperator {
             delay = min(delay, policy.requestedBackoff.delay(after: 1, chance: eventContext.chance))
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
@@ -122,6 +123,7 @@ package struct RetryState: Sendable {
     /// A request wants a token and there is none. Returns whether the next attempt has moved.
     mutating func requestToken(by policy: ClockPolicy, at eventContext: EventContext) -> Bool {
         hasTokenRequest = true
+        guard !waitsForOperator else { return false }
         guard case .resting(let until) = phase, until > eventContext.instant + policy.requestedBackoffMax else {
             return false
         }
@@ -132,8 +134,14 @@ package struct RetryState: Sendable {
         return true
     }
 
-    /// The next attempt is a login whose credential could not be read in time.
-    var waitsForCredential: Bool { call == nil && error?.verdict == .credentialDelayed }
+    /// The next attempt reads a file again: a credential that could not be read in time, or the client's own secret that
+    /// was refused.
+    var waitsForCredential: Bool {
+        call == nil && (error?.verdict == .credentialDelayed || error?.verdict == .clientRefused)
+    }
+
+    /// Only an operator can make the next attempt succeed: requests do not bring it forward.
+    private var waitsForOperator: Bool { error?.verdict == .gone || error?.verdict == .clientRefused }
 
     /// The credential can be read again: the next attempt waits only for the service's limit.
     mutating func retryWithReadableCredential(at now: Instant) {

@@ -87,12 +87,13 @@ extension Session {
         }
         let isConfirmed = retryState?.confirmsDoubt(by: transition.context.policy, at: transition.now) ?? false
         switch (error.verdict, call.kind) {
-        case (.credentialDoubted, .login) where !isConfirmed, (.credentialDoubted, .refresh), (.transient, _),
-            (.unknownOutcome, _), (.gone, _), (.credentialDelayed, _), (.clientRefused, _), (.callRefused, .refresh):
+        case (.credentialDoubted, _) where !isConfirmed, (.transient, _), (.unknownOutcome, _),
+            (.gone, _), (.credentialDelayed, _), (.clientRefused, _), (.callRefused, .refresh):
             let asked = min(transition.context.notBefore, tokens?.mandatoryFrom ?? .never)
             let retryState = retryState ?? RetryState(calling: call, notBefore: asked)
             return Self.continueFailing(error, of: call, holding: tokens, retryState, &transition)
-        case (.sessionDead, .refresh), (.credentialRefused, .refresh), (.credentialUnavailable, .refresh):
+        case (.sessionDead, .refresh), (.credentialDoubted, .refresh), (.credentialRefused, .refresh),
+            (.credentialUnavailable, .refresh):
             transition.logEvent(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, error: error)
             return endDeadSession(error, .sessionDead, &transition)
         case (.unknownApp, _), (.accountInUse, _), (_, .login):

@@ -63,7 +63,7 @@ package struct SessionContext: Sendable {
             switch error.verdict {
             case .gone, .transient(retryAfter: .some): true
             case .transient(nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
-                .credentialUnavailable, .credentialDelayed, .accountInUse, .callRefused:
+                .credentialUnavailable, .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
                 retryAfterError?.verdict == .gone || retryState.notBefore > notBefore
             }
         guard isNews else { return }
