@@ -18,7 +18,11 @@ import Testing
         #expect(response["Content-Type"] == "application/json")
         #expect(response["Cache-Control"] == "no-store")
         let json = try response.json
-        #expect(Set(json.object.keys) == ["version", "uptime_seconds", "active_user", "listeners", "users"])
+        #expect(
+            Set(json.object.keys) == [
+                "version", "uptime_seconds", "active_user", "listeners", "users", "stopping", "store_failure",
+                "failed_reload", "slow_calls", "expiring_certificates",
+            ])
         #expect(json["version"].string == "1.2.3")
         #expect((90...120).contains(json["uptime_seconds"].int ?? 0))
         #expect(json["active_user"].string == "alice")
