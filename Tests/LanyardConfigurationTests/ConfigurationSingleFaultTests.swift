@@ -98,7 +98,7 @@ import Testing
         limits: {connections_max: 100, connections_per_peer_max: 9, requests_per_connection_max: 1000, header_bytes_max: 32KiB,
                  header_fields_max: 64, response_header_bytes_max: 256KiB, response_header_fields_max: 512,
                  certificate_bytes_max: 64KiB, handshakes_max: 256, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s,
-                 parked_requests_max: 10, buffer_bytes_max: 2MiB, keepalive_idle: 20s, keepalive_interval: 5s,
+                 parked_requests_max: 10, buffer_bytes_max: 2MiB, keepalive_idle: 20s, keepalive_interval: 6s,
                  keepalive_probes_max: 4}
         upstream_dns: {refresh: 5s, timeout: 4s}
         login_required_status: 401

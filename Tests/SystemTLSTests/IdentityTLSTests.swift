@@ -129,7 +129,8 @@ struct IdentityTLSTests {
         try bench.replace("alice.key", by: next.key)
         lanyard.process.signal(SIGHUP)
         try await lanyard.process.event("reload.failed") {
-            $0["reason"].string?.contains("identities.alice.tls.key_file: \(bench.folder.file("alice.key")) has a key") == true
+            $0["reason"].string?.contains("identities.alice.tls.key_file: \(bench.folder.file("alice.key")) has a key")
+                == true
         }
         try await bench.passFileDelay(of: lanyard)
         try await lanyard.process.event("identity.tls.failed") {

@@ -156,7 +156,8 @@ import Testing
         #expect(line["error_code"].string == "AuthError", "\(line)")
         // Another refusal keeps its own words.
         let wrong = try await bench.run("login nina --identity corp --email new@example.com --password-file @wrong")
-        #expect(wrong.errors.joined().contains("InvalidPassword") && !wrong.errors.joined().contains("confirm"))
+        #expect(
+            wrong.errors.joined().contains("InvalidPassword") && !wrong.errors.joined().contains("not confirmed yet"))
         let mail = try await bench.emulator.control("GET", "/mails?email=new@example.com").array.last
         try bench.folder.write("mailed", mail?["token"].string ?? "")
         let id = mail?["token_id"].string ?? ""
