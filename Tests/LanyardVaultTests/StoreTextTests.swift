@@ -61,6 +61,18 @@ import Testing
                 #expect(try StoreText.write(other) == StoreSamples.secret(changed), "byte \(place)")
             }
         }
+        // Two tokens in another order than the one in which they are written.
+        let names = ["aaaa", "bbbb"].map { Array($0.utf8) }
+        var session = StoreSamples.sessionWithVariants
+        let token = session.tokens.plain
+        session.tokens = StoredAccessTokens(
+            plain: token,
+            others: [TokenVariant(audience: "aaaa"): token, TokenVariant(audience: "bbbb"): token])
+        contents.users[0].status = .active(session)
+        var swapped = try StoreText.write(contents).withBytes { Array($0) }
+        let places = try names.map { try #require(swapped.firstRange(of: $0)) }
+        for (place, name) in zip(places, names.reversed()) { swapped.replaceSubrange(place, with: name) }
+        #expect(throws: StoreText.FormatError.self) { try Self.read(swapped) }
         // Version 3 without any need of it.
         #expect(throws: StoreText.FormatError.self) { try Self.read([0, 3] + StoreVectors.text.dropFirst(2)) }
     }

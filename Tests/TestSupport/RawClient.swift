@@ -7,11 +7,13 @@ package final class RawClient: @unchecked Sendable {
 
     /// Connects.
     ///
-    /// - Parameter source: the last number of the local loopback address.
+    /// - Parameters:
+    ///   - source: the last number of the local loopback address.
+    ///   - receiveBuffer: bytes that the kernel keeps for reading, about; nil: the kernel's default.
     package init(
-        _ endpoint: RawEndpoint, from source: UInt8? = nil
+        _ endpoint: RawEndpoint, from source: UInt8? = nil, receiveBuffer: CInt? = nil
     ) throws {
-        socket = try .connect(to: endpoint, from: source)
+        socket = try .connect(to: endpoint, from: source, receiveBuffer: receiveBuffer)
         reader = RawReader(socket)
     }
 

@@ -169,9 +169,11 @@ final class ProxyBench: Sendable {
     }
 
     /// Talks over one connection, on a thread of its own.
-    func talk<Value: Sendable>(_ work: @escaping @Sendable (RawClient) throws -> Value) async throws -> Value {
+    func talk<Value: Sendable>(
+        receiveBuffer: CInt? = nil, _ work: @escaping @Sendable (RawClient) throws -> Value
+    ) async throws -> Value {
         let endpoint = endpoint
-        let client = try RawClient(endpoint)
+        let client = try RawClient(endpoint, receiveBuffer: receiveBuffer)
         defer { client.close() }
         return try work(client)
     }

@@ -275,7 +275,8 @@ import Testing
         let (bench, listener) = (stage.bench, stage.listener)
         let fields = (0..<32).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
         let hint = Array("HTTP/1.1 103 Hint\r\n\(fields)\r\n".utf8)
-        let response = try await bench.talk { client throws in
+        // The kernel has room for a part of the hint alone.
+        let response = try await bench.talk(receiveBuffer: 8192) { client throws in
             try client.send(Self.post + "4\r\n\r\nbo")
             let upstream = try #require(listener.accept())
             defer { upstream.close() }
