@@ -416,7 +416,7 @@ package final class OAuthIdentity: IdentityClient {
                     "event": "identity.located", "identity": "\(name)", "origin": "\(read.endpoints.token ?? "")",
                 ])
         }
-        // What was known goes on serving: a call tells by its own response whether it still holds.
+        // What was known serves further: a call tells by its own response whether it still holds.
         let result: Result<OAuthEndpoints, IdentityError> =
             if let metadata { .success(merged(metadata.read)) } else { outcome.map(merged) }
         for call in calls { call.reply(result) }

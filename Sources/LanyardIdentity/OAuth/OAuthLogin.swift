@@ -108,7 +108,7 @@ struct OAuthLogin: Sendable {
         switch outcome {
         case .success(var grant):
             grant.spentCredential = isOneUse ? fingerprint?.spent : nil
-            // A server without rotation sends none: the session goes on with the one that was sent.
+            // A server without rotation sends none: the session keeps the one that was sent.
             if isOneUse, grant.refreshToken == nil { grant.refreshToken = secret }
             return .success(grant)
         case .failure(let error): return .failure(annotated(error))
