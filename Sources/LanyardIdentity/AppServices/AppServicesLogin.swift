@@ -81,7 +81,7 @@ struct AppServicesLogin: Sendable {
         return Self.unfit(CredentialFormat.Defect(reason: reason, remedy: "write a new one into the file"), path)
     }
 
-    /// Adds the credential's fingerprint and source to what became of this login's call.
+    /// Adds the credential's fingerprint and source to the result of this login's call.
     func annotated(_ outcome: Result<Grant, IdentityError>) -> Result<Grant, IdentityError> {
         switch outcome {
         case .success(var grant):

@@ -89,37 +89,3 @@ package struct JWTClaims: Equatable, Sendable {
         }
     }
 }
-
-/// Base64 in both alphabets, padding optional (RFC 4648 §4, §5): existing tokens use either.
-enum Base64 {
-    /// The decoded bytes in wiped memory; nil for other characters, a single last character, or empty input.
-    static func decode(_ text: Slice<UnsafeRawBufferPointer>) -> Secret? {
-        var digits = text
-        while digits.last == UInt8(ascii: "="), text.count - digits.count < 2 { digits.removeLast() }
-        guard !digits.isEmpty, digits.count % 4 != 1 else { return nil }
-        var buffer = SecretBuffer(capacity: digits.count / 4 * 3 + 3)
-        var bits: UInt32 = 0
-        var held: UInt32 = 0
-        for byte in digits {
-            guard let value = value(of: byte) else { return nil }
-            bits = bits << 6 | value
-            held += 6
-            if held >= 8 {
-                held -= 8
-                buffer.append(UInt8(truncatingIfNeeded: bits >> held))
-            }
-        }
-        return buffer.seal()
-    }
-
-    private static func value(of byte: UInt8) -> UInt32? {
-        switch byte {
-        case 0x41...0x5a: UInt32(byte) - 0x41
-        case 0x61...0x7a: UInt32(byte) - 0x61 + 26
-        case 0x30...0x39: UInt32(byte) - 0x30 + 52
-        case UInt8(ascii: "-"), UInt8(ascii: "+"): 62
-        case UInt8(ascii: "_"), UInt8(ascii: "/"): 63
-        default: nil
-        }
-    }
-}

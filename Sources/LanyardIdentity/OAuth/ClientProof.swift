@@ -98,7 +98,7 @@ struct ClientProof: Sendable {
         secret?.withBytes { if isRaw { pair.append($0) } else { FormBody.encode($0, into: &pair) } }
         var value = SecretBuffer()
         value.append("Basic ")
-        pair.withBytes { Base64URL.encodeBasic($0, into: &value) }
+        pair.withBytes { Base64.encode($0, into: &value) }
         return value.seal()
     }
 

@@ -25,13 +25,13 @@ struct JSONWebToken {
     {
         var text = SecretBuffer(capacity: 1024)
         let header = header(algorithm, keyID, key.certificateThumbprint)
-        header.withBytes { Base64URL.encode($0, into: &text) }
+        header.withBytes { Base64.encodeURL($0, into: &text) }
         text.append(UInt8(ascii: "."))
         let payload = payload(at: now)
-        payload.withBytes { Base64URL.encode($0, into: &text) }
+        payload.withBytes { Base64.encodeURL($0, into: &text) }
         guard let signature = text.withBytes({ key.signature(of: $0) }) else { return nil }
         text.append(UInt8(ascii: "."))
-        signature.withUnsafeBytes { Base64URL.encode($0, into: &text) }
+        signature.withUnsafeBytes { Base64.encodeURL($0, into: &text) }
         return text.seal()
     }
 
@@ -48,7 +48,7 @@ struct JSONWebToken {
         var text = SecretBuffer()
         text.append("{\"iat\":\(now.seconds - Self.issuedAtMargin),\"exp\":\(now.seconds + Self.lifetime)")
         let identifier = KeyedHash.newKey()
-        Self.append("jti", identifier.withBytes { Base64URL.text($0) }, to: &text)
+        Self.append("jti", identifier.withBytes { Base64.urlText($0) }, to: &text)
         for (name, value) in [("iss", issuer), ("sub", subject), ("aud", audience)] + claims {
             Self.append(name, value, to: &text)
         }

@@ -4,7 +4,7 @@ import LanyardSettings
 enum OAuthErrorClass: Equatable, Sendable {
     /// Ask again later.
     case retry
-    /// The grant is over: the refresh token, or what a login sent.
+    /// The grant has ended: the refresh token, or what a login sent.
     case grant
     /// The client or its authentication. It stays refused until one of its files changes.
     case client

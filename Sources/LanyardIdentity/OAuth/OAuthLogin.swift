@@ -11,8 +11,6 @@ struct OAuthLogin: Sendable {
     let secret: Secret?
     /// The secret's file; nil: there is none, or an operator gave the secret.
     let path: String?
-    /// A secret file that every user of the machine may read, which deserves a warning.
-    let worldReadable: String?
     /// What in the secret's text looks as if an editor had added it; nil: nothing. It is sent all the same.
     let finding: String?
     /// nil without a guard.
@@ -51,19 +49,19 @@ struct OAuthLogin: Sendable {
     private init(_ credential: Credential, _ content: FileSnapshot.Outcome?) throws(IdentityError) {
         let method: LoginMethod<Secret>
         switch credential {
-        case .given(let given): (method, path, worldReadable) = (given, nil, nil)
+        case .given(let given): (method, path) = (given, nil)
         case .configured(let login):
             guard let file = login.secretFile else {
                 guard let bare = LoginMethod<Secret>(login.kind, account: login.account, secret: nil) else {
                     throw IdentityError(.credentialUnavailable, message: "the login has no secret file")
                 }
-                (method, path, worldReadable) = (bare, nil, nil)
+                (method, path) = (bare, nil)
                 break
             }
             switch content ?? .failure(.delayed) {
             case .success(let content):
                 method = login.map { _ in content.secret }
-                (path, worldReadable) = (file, content.isWorldReadable ? file : nil)
+                path = file
             case .failure(let error):
                 throw IdentityError(
                     error.isTransient ? .credentialDelayed : .credentialUnavailable, message: error.message(path: file))
@@ -103,7 +101,7 @@ struct OAuthLogin: Sendable {
         }
     }
 
-    /// Adds the credential's fingerprint and source to what became of this login's call.
+    /// Adds the credential's fingerprint and source to the result of this login's call.
     func annotated(_ outcome: Result<Grant, IdentityError>) -> Result<Grant, IdentityError> {
         switch outcome {
         case .success(var grant):

@@ -126,7 +126,7 @@ struct SigningKey: ~Copyable {
             var digest = [UInt8](repeating: 0, count: 32)
             var count: CUnsignedInt = 0
             guard X509_digest(certificate, EVP_sha256(), &digest, &count) == 1, count == 32 else { return nil }
-            return digest.withUnsafeBytes { Base64URL.text($0) }
+            return digest.withUnsafeBytes { Base64.urlText($0) }
         }
     }
 
@@ -142,42 +142,5 @@ struct SigningKey: ~Copyable {
         var count = 0
         guard EVP_PKEY_get_utf8_string_param(key, "group", &name, name.count, &count) == 1 else { return false }
         return name.prefix(count).elementsEqual("prime256v1".utf8.map { CChar($0) })
-    }
-}
-
-/// Base64 in the alphabet for URLs, without padding (RFC 7515 §2).
-enum Base64URL {
-    /// Encodes bytes that are not secret.
-    static func text(_ bytes: UnsafeRawBufferPointer) -> String {
-        var buffer = SecretBuffer(capacity: bytes.count * 4 / 3 + 4)
-        encode(bytes, into: &buffer)
-        return buffer.withBytes { String(decoding: $0, as: UTF8.self) }
-    }
-
-    /// Appends the digits of `bytes`.
-    static func encode(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
-        encode(bytes, alphabet, into: &buffer)
-    }
-
-    /// The same in the alphabet of RFC 4648 §4, with padding: what Basic authentication has (RFC 7617 §2).
-    static func encodeBasic(_ bytes: UnsafeRawBufferPointer, into buffer: inout SecretBuffer) {
-        encode(bytes, basicAlphabet, into: &buffer)
-        for _ in 0..<(3 - bytes.count % 3) % 3 { buffer.append(UInt8(ascii: "=")) }
-    }
-
-    private static let letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-    private static let alphabet = Array((letters + "-_").utf8)
-    private static let basicAlphabet = Array((letters + "+/").utf8)
-
-    private static func encode(_ bytes: UnsafeRawBufferPointer, _ digits: [UInt8], into buffer: inout SecretBuffer) {
-        var (bits, held): (UInt32, UInt32) = (0, 0)
-        for byte in bytes {
-            (bits, held) = (bits << 8 | UInt32(byte), held + 8)
-            while held >= 6 {
-                held -= 6
-                buffer.append(digits[Int(bits >> held & 63)])
-            }
-        }
-        if held > 0 { buffer.append(digits[Int(bits << (6 - held) & 63)]) }
     }
 }

@@ -22,7 +22,7 @@ package struct SessionCoordinator: Sendable {
         /// - duplicateOf: another user that has a session of the same account and keeps it.
         case begin(StoredUser?, duplicateOf: String? = nil)
         case due
-        /// A reload has changed the settings. What is under way ends as it began.
+        /// A reload has changed the settings. What is in progress ends as it began.
         ///
         /// - isCredentialNew: the configured login is another one, or gone.
         case reconfigured(Setup, isCredentialNew: Bool)
@@ -49,7 +49,7 @@ package struct SessionCoordinator: Sendable {
         case locked(StoreLock)
         case begun(StoreBeginning, operation: UInt64)
         case read(Result<StoredUser?, StoreError>, operation: UInt64)
-        /// What the store holds of this user, from a read of all users. No change of this user was under way.
+        /// What the store holds of this user, from a read of all users. No change of this user was in progress.
         case storeSnapshot(StoredUser?)
         case committed(Result<StoreChange.Verdict, StoreError>)
         case callCompleted(Result<Grant, IdentityError>, SessionCall)
@@ -140,7 +140,7 @@ package struct SessionCoordinator: Sendable {
 
     /// A login that waits for the operation before it.
     struct RequestedLogin: Sendable {
-        /// The credential, or the session that is at hand already.
+        /// The credential, or the session that has come already.
         var credentials: TokenOperation.Credentials
         var ticket: UInt64?
 
@@ -155,7 +155,7 @@ package struct SessionCoordinator: Sendable {
     package internal(set) var session = Session.loggedOut(.loggingIn)
     /// What outlives its states.
     package internal(set) var context: SessionContext
-    /// What is under way.
+    /// What is in progress.
     var operationState = OperationState.none
     /// What is known of the user in the store.
     var view = StoredView()
@@ -163,7 +163,7 @@ package struct SessionCoordinator: Sendable {
     var refreshToken = RefreshTokenState()
     /// The user's lock.
     var lock = Lock.free
-    /// What follows the operation under way.
+    /// What follows the present operation.
     var waiting = WaitingCalls()
     /// The account is being deleted.
     var deletion: Deletion?
@@ -196,7 +196,7 @@ package struct SessionCoordinator: Sendable {
         return actions
     }
 
-    /// The call under way with its steps; nil: none.
+    /// The present call with its steps; nil: none.
     package internal(set) var operation: TokenOperation? {
         get {
             switch operationState {
@@ -213,10 +213,10 @@ package struct SessionCoordinator: Sendable {
         }
     }
 
-    /// An operation is under way, or another process's session is being taken over.
+    /// An operation is in progress, or another process's session is adopted.
     var isOperating: Bool { if case .none = operationState { false } else { true } }
 
-    /// Another process's session is being taken over.
+    /// Another process's session is adopted.
     var isAdopting: Bool { if case .adopting = operationState { true } else { false } }
 
     /// The process is about to end.
@@ -233,7 +233,7 @@ package struct SessionCoordinator: Sendable {
         min(min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt))
     }
 
-    /// Nothing is under way and nothing is unsaved: the coordinator may be removed.
+    /// Nothing is in progress and nothing is unsaved: the coordinator may be removed.
     package var isIdle: Bool {
         !isOperating && waiting.login == nil && writes.writesInFlight.isEmpty
             && writes.unsavedChanges.isEmpty

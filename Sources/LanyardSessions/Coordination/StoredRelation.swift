@@ -75,7 +75,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
     enum Moment: String, CaseIterable, Sendable {
         /// Under the user's lock, before a call.
         case reading = "before a call"
-        /// Nothing is under way: a read of all users.
+        /// Nothing is in progress: a read of all users.
         case idle = "at rest"
         /// The store did not take the tokens of a refresh.
         case savingRefresh = "after a refresh"
@@ -151,7 +151,7 @@ enum ExternalState: Sendable {
     case removed
     /// An operator has ended the session, or is deleting its account.
     case loggedOut
-    /// The session is over, and no operator has ended it.
+    /// The session has ended, and no operator has ended it.
     case ended
 
     /// - Parameter hasOwnMark: the mark of a deletion may be this process's own.

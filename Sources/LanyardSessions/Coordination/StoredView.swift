@@ -92,16 +92,16 @@ struct RefreshTokenState: Sendable {
     }
 }
 
-/// The operation under way; at most one.
+/// The present operation; at most one.
 enum OperationState: Sendable {
-    /// Nothing is under way.
+    /// No operation.
     case none
     case running(TokenOperation)
     /// Another process's session is taken over once its account has been checked. `finishing`: that ends the operation.
     case adopting(StoredUser, finishing: Bool, TokenOperation?)
 }
 
-/// What waits until the operation under way has ended, and the operators that wait for a result.
+/// What waits until the present operation has ended, and the operators that wait for a result.
 struct WaitingCalls: Sendable {
     /// The session's own call.
     var call: (call: SessionCall, refresh: Secret?)?

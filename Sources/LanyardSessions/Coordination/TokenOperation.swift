@@ -20,7 +20,7 @@ package struct TokenOperation: Sendable {
     package enum Credentials: Sendable {
         case refreshToken(Secret)
         case login(Credential)
-        /// The session is at hand already.
+        /// The session has come already.
         case obtained(ObtainedSession)
         /// Nothing is sent: an intent is closed, or no credential is configured.
         case none
@@ -106,7 +106,7 @@ package struct TokenOperation: Sendable {
     var refresh: Secret? { if case .refreshToken(let token) = credentials { token } else { nil } }
     /// The credential that a login sends.
     var credential: Credential? { if case .login(let credential) = credentials { credential } else { nil } }
-    /// The session that is at hand already.
+    /// The session that has come already.
     var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
 
     /// It stores the access token of a link, which continues the session at hand.

@@ -15,7 +15,7 @@ enum RunnerLife {
 
     /// What waits for the end of a runner that retires.
     enum Successor {
-        /// The runner ends once nothing of it is under way or unsaved.
+        /// The runner ends once nothing of it is in progress or unsaved.
         case none
         /// Another runner of the same user waits. Changes that the store does not take are given up, with a log line.
         case waiting
@@ -26,7 +26,7 @@ enum RunnerLife {
 struct UserSlot {
     /// The runner of the present user; nil: forgotten, or not configured any more.
     var current: SessionRunner?
-    /// Runners that a reload has taken away or replaced, until what they have begun is over.
+    /// Runners that a reload has taken away or replaced, until what they have begun has ended.
     var retiring: [SessionRunner] = []
 
     var all: [SessionRunner] { (current.map { [$0] } ?? []) + retiring }

@@ -6,7 +6,7 @@ import LanyardSettings
 package struct RegisteredUser: Equatable, Sendable {
     /// Where the user stands. The registry holds each user once, so a user is in exactly one of these states.
     package enum Standing: Equatable, Sendable {
-        /// The user's first login is under way. Goes to `known`, or to `leaving` if the login fails.
+        /// The user's first login is in progress. Goes to `known`, or to `leaving` if the login fails.
         case provisional
         /// Requests and operators can name the user. Goes to `hidden` or `leaving`.
         case known
@@ -64,7 +64,7 @@ package struct RegisteredUser: Equatable, Sendable {
         RegisteredUser(name: name, index: names.renew(name), identity: identity, isConfigured: isConfigured)
     }
 
-    /// The user's first login is under way. If it fails, the user is removed.
+    /// The user's first login is in progress. If it fails, the user is removed.
     package var isProvisional: Bool { standing == .provisional }
 
     /// The account ends with its session: nothing could log in to it again (app-services.md 2.5).
