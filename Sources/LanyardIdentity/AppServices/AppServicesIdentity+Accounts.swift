@@ -10,8 +10,8 @@ extension AppServicesIdentity: AccountService {
         guard let exchange = AppServicesAccountCall(call, client: Self.client, appID: appID) else {
             return reply(.failure(IdentityError(.callRefused, message: "a text in the call is not UTF-8")))
         }
-        let progress = watch.begin(call.kind)
-        let end: @Sendable (Result<Secret, IdentityError>) -> Void = { [watch] result in
+        let progress = transport.watch.begin(call.kind)
+        let end: @Sendable (Result<Secret, IdentityError>) -> Void = { [watch = transport.watch] result in
             watch.end(progress)
             reply(result)
         }
@@ -41,8 +41,8 @@ extension AppServicesIdentity: AccountService {
         case .success(let login): prepared = login
         }
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login?link=true"
-        let progress = watch.begin(.link)
-        let end: @Sendable (Result<Grant, IdentityError>) -> Void = { [watch] result in
+        let progress = transport.watch.begin(.link)
+        let end: @Sendable (Result<Grant, IdentityError>) -> Void = { [watch = transport.watch] result in
             watch.end(progress)
             reply(result)
         }

@@ -7,7 +7,7 @@ import Logging
 /// logout (app-services.md 3).
 ///
 /// All state belongs to the queue of `loop`. Before the first call neither libcurl nor the network is used.
-package final class AppServicesIdentity: IdentityService {
+package final class AppServicesIdentity: TransportedIdentity {
     /// A call that needs the service's origin.
     private struct PendingCall {
         let progress: CallProgress?
@@ -28,14 +28,9 @@ package final class AppServicesIdentity: IdentityService {
     package let fingerprint: IdentityFingerprint?
     package var accounts: (any AccountService)? { self }
     private let files: FileReader
-    let loop: EventLoop
-    private let ownsLoop: Bool
-    let http: CurlMulti
-    private let limits: CurlLimits
+    let transport: IdentityTransport
     private let warning: SecretFileWarning
     private let logger: Logger
-    /// Of revocations and calls about accounts.
-    let watch: CallWatch
 
     /// The origin from the location response; nil before it, and again after the origin has proved wrong.
     private nonisolated(unsafe) var origin: ServiceOrigin?
@@ -60,70 +55,28 @@ package final class AppServicesIdentity: IdentityService {
         logger: Logger = Logger(label: "lanyard.identity")
     ) {
         self.files = files
-        self.limits = limits
         self.warning = warning
         self.logger = logger
         name = settings.name
-        watch = CallWatch(of: settings.name, on: loop, logger: logger)
         appID = app.appID
         baseURL = app.baseURL
         fingerprint = IdentityFingerprint(of: [
             "app_services", app.appID, ServiceOrigin(base: app.baseURL)?.text ?? app.baseURL,
         ])
         device = AppServicesDevice(appID: app.appID, version: version)
-        self.loop = loop
-        self.ownsLoop = ownsLoop
-        http = CurlMulti(
-            on: loop,
-            trust: CurlTrust(
-                tls: tls, proxy: settings.proxy,
-                // The configuration check warns of another host over plain http, so such a host is intended.
-                restrictsPlainHTTPToLoopback: ServiceOrigin(base: app.baseURL)?.isPlainLoopback ?? false),
-            limits: limits)
+        transport = IdentityTransport(
+            of: settings, at: app.baseURL, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
     }
 
-    deinit {
-        let (http, watch) = (self.http, self.watch)
-        loop.post {
-            http.stop()
-            watch.stop()
-        }
-        if ownsLoop { loop.stop() }
-    }
+    var loop: EventLoop { transport.loop }
+    var http: CurlMulti { transport.http }
 
-    /// Starts its own loop. Once. Calls that were made before proceed from now on.
-    package func start() {
-        if ownsLoop { loop.start() }
-    }
-
-    /// The TLS files hold something else. Calls that start from now on use it.
-    package func replaceTLS(_ tls: IdentityTLSContents) {
-        loop.post { [self] in http.replaceTLS(tls) }
-    }
-
-    /// Ends all calls in flight. Every open call and every later one fails at once. Permanent.
-    package func stop() {
-        loop.post { [self] in http.stop() }
-    }
-
-    /// Connects to the configured origin, with the TLS and the proxy of all calls, and closes the connection. Sends no request.
+    /// Connects to the configured origin.
     package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {
-        loop.post { [self] in
-            let request = CurlRequest(
-                method: .get, url: ServiceOrigin(baseURL)?.text ?? baseURL, onlyConnects: true,
-                deadline: .now + limits.totalTimeout)
-            http.send(request) { result in
-                switch result {
-                case .success(let response):
-                    reply(.success(response.connection ?? IdentityConnection(address: "", certificateEnd: nil)))
-                case .failure(let error): reply(.failure(AppServicesVerdict.error(.connection, error)))
-                }
-            }
+        transport.connect(to: ServiceOrigin(baseURL)?.text ?? baseURL) {
+            reply($0.mapError { AppServicesVerdict.error(.connection, $0) })
         }
     }
-
-    /// Revocations and calls about accounts that have had no response for some seconds. From any thread.
-    package var slowCalls: [CallProgress] { watch.slowCalls }
 
     /// Asks for the service's origin, as the first call of a session does. Fails if the service does not know the app.
     package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
@@ -211,8 +164,8 @@ package final class AppServicesIdentity: IdentityService {
 
     /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        let progress = watch.begin(.revocation)
-        let end: @Sendable (Result<Void, IdentityError>) -> Void = { [watch] result in
+        let progress = transport.watch.begin(.revocation)
+        let end: @Sendable (Result<Void, IdentityError>) -> Void = { [watch = transport.watch] result in
             watch.end(progress)
             reply(result)
         }
@@ -243,7 +196,7 @@ package final class AppServicesIdentity: IdentityService {
         proceed: @escaping @Sendable (ServiceOrigin, Instant, _ isRemembered: Bool) -> Void
     ) {
         loop.post { [self] in
-            let deadline = deadline ?? loop.now + limits.totalTimeout
+            let deadline = deadline ?? transport.newDeadline
             if let origin { return proceed(origin, deadline, true) }
             progress?.wait(for: locationURL)
             waiting.append(PendingCall(progress: progress, proceed: { proceed($0, deadline, false) }, fail: fail))

@@ -204,23 +204,3 @@ package struct TokenResponse: Sendable {
         return errorCode
     }
 }
-
-/// The characters of a bearer token (RFC 6750 §2.1), as they may follow `Bearer ` in a field.
-enum BearerToken {
-    /// One or more of `ALPHA DIGIT - . _ ~ + /`, then any number of `=`.
-    static func isValid(_ token: Secret) -> Bool {
-        token.withBytes { bytes in
-            let body = bytes.prefix { isCharacter($0) }
-            return !body.isEmpty && bytes[body.endIndex...].allSatisfy { $0 == UInt8(ascii: "=") }
-        }
-    }
-
-    private static func isCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-            UInt8(ascii: "~"), UInt8(ascii: "+"), UInt8(ascii: "/"):
-            true
-        default: false
-        }
-    }
-}

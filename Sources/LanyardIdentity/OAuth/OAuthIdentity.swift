@@ -7,7 +7,7 @@ import Logging
 ///
 /// Where the endpoints are is asked for by the first call that needs one. All state belongs to the queue of `loop`. Before the first call
 /// neither libcurl nor the network is used.
-package final class OAuthIdentity: IdentityClient {
+package final class OAuthIdentity: TransportedIdentity {
     /// Metadata that is older is asked for again by the next call. The former one serves if that fails.
     private static let metadataLifetime = Duration.seconds(86_400)
     private static let fields = [FormBody.contentType, "Accept: application/json"]
@@ -22,14 +22,10 @@ package final class OAuthIdentity: IdentityClient {
     /// Of kind, server and client: another one is another service.
     package let fingerprint: IdentityFingerprint?
     private let files: FileReader
-    private let loop: EventLoop
-    private let ownsLoop: Bool
-    private let http: CurlMulti
-    private let limits: CurlLimits
+    let transport: IdentityTransport
     private let warning: SecretFileWarning
     private let logger: Logger
     private let usesCertificate: Bool
-    private let watch: CallWatch
 
     private nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
     /// Calls that wait for the metadata, whose request is then in flight.
@@ -47,65 +43,29 @@ package final class OAuthIdentity: IdentityClient {
         name = identity.name
         self.settings = settings
         self.files = files
-        self.loop = loop
-        self.ownsLoop = ownsLoop
-        self.limits = limits
         self.warning = warning
         self.logger = logger
         usesCertificate = identity.certificateFile != nil
-        watch = CallWatch(of: identity.name, on: loop, logger: logger)
         let server = settings.issuer ?? settings.endpoints.token ?? ""
         fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID, server])
-        http = CurlMulti(
-            on: loop,
-            trust: CurlTrust(
-                tls: tls, proxy: identity.proxy,
-                restrictsPlainHTTPToLoopback: ServiceOrigin(base: server)?.isPlainLoopback ?? false),
-            limits: limits)
+        transport = IdentityTransport(
+            of: identity, at: server, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
     }
 
-    deinit {
-        let (http, watch) = (http, watch)
-        loop.post {
-            http.stop()
-            watch.stop()
-        }
-        if ownsLoop { loop.stop() }
-    }
+    private var loop: EventLoop { transport.loop }
+    private var http: CurlMulti { transport.http }
+    private var watch: CallWatch { transport.watch }
 
-    package var slowCalls: [CallProgress] { watch.slowCalls }
-
-    package func start() {
-        if ownsLoop { loop.start() }
-    }
-
-    package func replaceTLS(_ tls: IdentityTLSContents) {
-        loop.post { [self] in http.replaceTLS(tls) }
-    }
-
-    package func stop() {
-        loop.post { [self] in http.stop() }
-    }
-
-    /// Connects to the issuer, or to the token endpoint, and closes the connection. Sends no request.
+    /// Connects to the issuer, or to the token endpoint.
     package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {
-        loop.post { [self] in
-            let url = settings.endpoints.token ?? settings.issuer ?? ""
-            let request = CurlRequest(
-                method: .get, url: url, onlyConnects: true, deadline: loop.now + limits.totalTimeout)
-            http.send(request) { result in
-                switch result {
-                case .success(let response):
-                    reply(.success(response.connection ?? IdentityConnection(address: "", certificateEnd: nil)))
-                case .failure(let error): reply(.failure(OAuthVerdict.error(.connection, error)))
-                }
-            }
+        transport.connect(to: settings.endpoints.token ?? settings.issuer ?? "") {
+            reply($0.mapError { OAuthVerdict.error(.connection, $0) })
         }
     }
 
     /// Asks for the endpoints, as the first call of a session does.
     package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        loop.post { [self] in endpoints(nil, by: loop.now + limits.totalTimeout) { reply($0.map { _ in }) } }
+        loop.post { [self] in endpoints(nil, by: transport.newDeadline) { reply($0.map { _ in }) } }
     }
 
     // MARK: The three calls
@@ -121,7 +81,7 @@ package final class OAuthIdentity: IdentityClient {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         loop.post { [self] in
-            let deadline = loop.now + limits.totalTimeout
+            let deadline = transport.newDeadline
             let path: String? = if case .configured(let login) = credential { login.secretFile } else { nil }
             read([path, settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 // A client whose own file cannot be read is reported when its proof is made.
@@ -152,7 +112,7 @@ package final class OAuthIdentity: IdentityClient {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         loop.post { [self] in
-            let deadline = loop.now + limits.totalTimeout
+            let deadline = transport.newDeadline
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 send(
                     TokenCall(
@@ -169,7 +129,7 @@ package final class OAuthIdentity: IdentityClient {
     /// RFC 7009, where the server has it: without a revocation endpoint there is nothing to tell.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         loop.post { [self] in
-            let deadline = loop.now + limits.totalTimeout
+            let deadline = transport.newDeadline
             let progress = watch.begin(.revocation)
             let done: @Sendable (Result<Void, IdentityError>) -> Void = { [self] in
                 watch.end(progress)

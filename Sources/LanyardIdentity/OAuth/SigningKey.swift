@@ -2,7 +2,7 @@ import COpenSSL
 import LanyardFoundations
 import LanyardSettings
 
-/// A private key that signs JSON Web Tokens (RFC 7515). The one owner of its `EVP_PKEY`.
+/// A private key that signs JSON Web Tokens (RFC 7515).
 struct SigningKey: ~Copyable {
     /// Why a file holds no key that can sign. A type of its own: the caller knows the file's name.
     enum KeyError: Error, Equatable {
@@ -27,7 +27,7 @@ struct SigningKey: ~Copyable {
         }
     }
 
-    private let key: OpaquePointer
+    private let key: OpenSSLReference<OpenSSLKey>
     private let algorithm: SigningAlgorithm
     /// Base64url of the SHA-256 of the certificate in the same file (RFC 7515 §4.1.8); nil: there is none.
     let certificateThumbprint: String?
@@ -35,21 +35,14 @@ struct SigningKey: ~Copyable {
     /// - Parameter pem: the key, and perhaps its certificate.
     init(_ pem: Secret, for algorithm: SigningAlgorithm) throws(KeyError) {
         let text = PEMText.normalized(pem)
-        let key = try Self.load(text)
-        let error = Self.error(of: key, for: algorithm)
-        // Not after `self.key` is set: a noncopyable value that is whole cannot fail any more.
-        if let error {
-            EVP_PKEY_free(key)
-            throw error
+        guard let raw = text.withBytes({ Self.readKey($0) }) else {
+            throw text.withBytes { Self.isEncrypted($0) } ? .encrypted : .notAKey
         }
+        let key = OpenSSLReference<OpenSSLKey>(taking: raw)
+        if let error = Self.error(of: key.raw, for: algorithm) { throw error }
         self.key = key
         self.algorithm = algorithm
         certificateThumbprint = text.withBytes { Self.thumbprint(in: $0) }
-    }
-
-    private static func load(_ text: Secret) throws(KeyError) -> OpaquePointer {
-        if let key = text.withBytes({ readKey($0) }) { return key }
-        throw text.withBytes { isEncrypted($0) } ? .encrypted : .notAKey
     }
 
     /// Why the key cannot sign by the algorithm; nil: it can.
@@ -63,15 +56,13 @@ struct SigningKey: ~Copyable {
         }
     }
 
-    deinit { EVP_PKEY_free(key) }
-
     /// The signature of `text` as a JWS has it; nil: OpenSSL failed, as when memory is short.
     func signature(of text: UnsafeRawBufferPointer) -> [UInt8]? {
         ERR_clear_error()
         guard let context = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(context) }
         var keyContext: OpaquePointer?
-        guard EVP_DigestSignInit(context, &keyContext, EVP_sha256(), nil, key) == 1 else { return nil }
+        guard EVP_DigestSignInit(context, &keyContext, EVP_sha256(), nil, key.raw) == 1 else { return nil }
         if algorithm == .ps256 {
             // RFC 7518 §3.5: the salt is as long as the hash.
             guard EVP_PKEY_CTX_set_rsa_padding(keyContext, RSA_PKCS1_PSS_PADDING) == 1,

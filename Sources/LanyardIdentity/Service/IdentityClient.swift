@@ -15,5 +15,3 @@ package protocol IdentityClient: IdentityService {
     /// Asks where the service's endpoints are, as the first call of a session does.
     func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
 }
-
-extension AppServicesIdentity: IdentityClient {}
