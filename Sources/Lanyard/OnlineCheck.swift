@@ -75,6 +75,10 @@ package struct OnlineCheck: Sendable {
                 service = OAuthIdentity(
                     identity, oauth: client, tls: identityTLS.contents(of: identity), on: loop, logger: log)
                 url = client.issuer ?? client.endpoints.token ?? ""
+            case .gitHubApp(let app):
+                service = GitHubAppIdentity(
+                    identity, app: app, tls: identityTLS.contents(of: identity), on: loop, logger: log)
+                url = app.baseURL
             }
             let place = "identity \(identity.name) \(url)"
             return { reply in

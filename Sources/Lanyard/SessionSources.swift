@@ -141,6 +141,11 @@ final class SessionSources: Sendable {
                 settings, oauth: client, tls: tls.contents(of: settings), by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
             return ConfiguredIdentity(settings.name, .service(service, client.rotation))
+        case .gitHubApp(let app):
+            let service = GitHubAppIdentity(
+                settings, app: app, tls: tls.contents(of: settings), by: files,
+                on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
+            return ConfiguredIdentity(settings.name, .service(service, .none))
         }
     }
 
@@ -156,7 +161,7 @@ final class SessionSources: Sendable {
         case (.fixed, .fixed(let file)):
             let feed = StaticIdentity(name: identity.name, tokenFile: file, by: files, on: loop, warning: warning)
             return ManagedUser(settings, source: .feed(feed))
-        case (.fixed, .appServices), (.fixed, .oauth):
+        case (.fixed, .appServices), (.fixed, .oauth), (.fixed, .gitHubApp):
             preconditionFailure("an identity service was made as a static identity")
         }
     }

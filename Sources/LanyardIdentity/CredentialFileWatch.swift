@@ -21,7 +21,7 @@ package final class CredentialFileWatch: CredentialWatch {
     }
 
     package func start(_ login: UserSettings.Login, _ onChange: @escaping @Sendable () -> Void) {
-        let paths = [login.secretFile].compactMap(\.self) + clientFiles
+        let paths = login.files + clientFiles
         loop.post { [self] in
             guard watches.isEmpty else { return }
             // The first read finds the state that the user's first login uses.

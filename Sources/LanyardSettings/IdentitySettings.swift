@@ -5,6 +5,8 @@ package struct IdentitySettings: Equatable, Sendable {
         case appServices(AppServices)
         /// An OAuth 2.0 authorization server.
         case oauth(OAuth)
+        /// An installation of a GitHub App.
+        case gitHubApp(GitHubApp)
         /// The file's content is the token; read again when it changes.
         case fixed(tokenFile: String)
     }
@@ -44,11 +46,15 @@ package struct IdentitySettings: Equatable, Sendable {
 
     /// Secret files of the client itself, whose change may make a refused login succeed.
     package var clientFiles: [String] {
-        guard case .oauth(let client) = kind else { return [] }
-        let fields = client.tokenFields.compactMap {
-            if case .file(let path) = $0.value { path } else { nil as String? }
+        switch kind {
+        case .appServices, .fixed: return []
+        case .gitHubApp(let app): return [app.keyFile]
+        case .oauth(let client):
+            let fields = client.tokenFields.compactMap {
+                if case .file(let path) = $0.value { path } else { nil as String? }
+            }
+            return [client.authentication.file].compactMap(\.self) + fields
         }
-        return [client.authentication.file].compactMap(\.self) + fields
     }
 }
 

@@ -20,20 +20,43 @@ package enum LoginKind: CaseIterable, Sendable {
     case refreshToken
     /// OAuth 2.0: an assertion that another program signs (RFC 7523 §2.1).
     case jwtBearer
+    /// OAuth 2.0: an assertion that Lanyard signs with a key in PEM (RFC 7523 §2.1).
+    case signedAssertion
+    /// OAuth 2.0: the same with the JSON key file of a service account of Google.
+    case googleKey
     /// OAuth 2.0: a token of another service that is exchanged (RFC 8693).
     case tokenExchange
+    /// An installation of a GitHub App. Its key is the identity's.
+    case gitHubApp
 
     /// The kinds that a kind of identity service has.
-    package enum Service: Sendable { case appServices, oauth }
+    package enum Service: Sendable {
+        case appServices, oauth, gitHubApp
+
+        /// The configuration's key of such an identity.
+        package var key: String {
+            switch self {
+            case .appServices: "app_services"
+            case .oauth: "oauth2"
+            case .gitHubApp: "github_app"
+            }
+        }
+    }
 
     /// The kind of identity service that has this kind of login.
     package var service: Service {
         switch self {
         case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple:
             .appServices
-        case .clientCredentials, .password, .refreshToken, .jwtBearer, .tokenExchange: .oauth
+        case .clientCredentials, .password, .refreshToken, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange:
+            .oauth
+        case .gitHubApp: .gitHubApp
         }
     }
+
+    /// Whether the secret is a signing key, which only the configuration may name: a login by the admin API happens once, and such a login
+    /// is the only renewal of its session.
+    package var isConfiguredOnly: Bool { self == .signedAssertion || self == .googleKey }
 
     /// The `provider` of each kind, once.
     package static let providers = distinct(allCases)
@@ -49,7 +72,8 @@ package enum LoginKind: CaseIterable, Sendable {
         }
     }
 
-    /// The name in the configuration, the admin API and the metrics' `provider` label. The two kinds of Google share one.
+    /// The name in the configuration, the admin API and the metrics' `provider` label. The two kinds of App Services for Google share one,
+    /// and so do the three that have an assertion.
     package var provider: String {
         switch self {
         case .anonymous: "anonymous"
@@ -63,15 +87,21 @@ package enum LoginKind: CaseIterable, Sendable {
         case .clientCredentials: "client_credentials"
         case .password: "password"
         case .refreshToken: "refresh_token"
-        case .jwtBearer: "jwt_bearer"
+        case .jwtBearer, .signedAssertion, .googleKey: "jwt_bearer"
         case .tokenExchange: "token_exchange"
+        case .gitHubApp: "github_app"
         }
     }
 
-    /// The admin API's member with the secret. The configuration's key for its file ends in `_file`. nil: there is no secret.
+    /// The configuration's key for the file with the secret, below the kind's section; nil: there is no secret.
+    package var fileKey: String? {
+        self == .signedAssertion ? "key.file" : secretName.map { $0 + "_file" }
+    }
+
+    /// The admin API's member with the secret; nil: there is no secret.
     package var secretName: String? {
         switch self {
-        case .anonymous, .clientCredentials: nil
+        case .anonymous, .clientCredentials, .gitHubApp: nil
         case .emailPassword, .password: "password"
         case .apiKey: "key"
         case .function: "payload"
@@ -80,6 +110,8 @@ package enum LoginKind: CaseIterable, Sendable {
         case .googleIDToken, .apple: "id_token"
         case .googleAuthCode: "auth_code"
         case .jwtBearer: "assertion"
+        case .signedAssertion: "key"
+        case .googleKey: "google_key"
         case .tokenExchange: "subject_token"
         }
     }
@@ -101,11 +133,18 @@ package struct LoginMethod<Value> {
     package let account: String?
     /// nil for a kind without a `secretName`.
     package let secret: Value?
+    /// What an assertion says that Lanyard signs; nil for a kind without one.
+    package var assertion: AssertionSettings?
+    /// The types of the tokens of a token exchange.
+    package var tokenTypes = TokenTypes()
+    /// The token of who acts for the subject of a token exchange; nil: there is none.
+    package var actorToken: Value?
 
     private init(_ kind: LoginKind, _ account: String?, _ secret: Value?) {
         self.kind = kind
         self.account = account
         self.secret = secret
+        assertion = kind.isConfiguredOnly ? AssertionSettings() : nil
     }
 
     /// nil: a part that the kind needs is missing, or there is one too many.
@@ -129,14 +168,19 @@ package struct LoginMethod<Value> {
     package static func password(username: String, _ password: Value) -> Self { Self(.password, username, password) }
     package static func refreshToken(_ token: Value) -> Self { Self(.refreshToken, nil, token) }
     package static func jwtBearer(assertion: Value) -> Self { Self(.jwtBearer, nil, assertion) }
+    package static func signedAssertion(key: Value) -> Self { Self(.signedAssertion, nil, key) }
+    package static func googleKey(_ key: Value) -> Self { Self(.googleKey, nil, key) }
     package static func tokenExchange(subjectToken: Value) -> Self { Self(.tokenExchange, nil, subjectToken) }
+    package static var gitHubApp: Self { Self(.gitHubApp, nil, nil) }
 
     /// The kind's name (`LoginKind.provider`).
     package var provider: String { kind.provider }
 
     /// The same login with another secret, such as the content of its file.
     package func map<Other>(_ transform: (Value) -> Other) -> LoginMethod<Other> {
-        LoginMethod<Other>(kind, account, secret.map(transform))
+        var other = LoginMethod<Other>(kind, account, secret.map(transform))
+        (other.assertion, other.tokenTypes, other.actorToken) = (assertion, tokenTypes, actorToken.map(transform))
+        return other
     }
 }
 
@@ -146,4 +190,6 @@ extension LoginMethod: Sendable where Value: Sendable {}
 extension LoginMethod<String> {
     /// The file with the secret; nil: there is none.
     package var secretFile: String? { secret }
+    /// All files that the login reads.
+    package var files: [String] { [secret, actorToken].compactMap(\.self) }
 }

@@ -43,6 +43,14 @@ import Testing
               client_id: signer
               client_key: {file: key, id: k1, algorithm: PS256, audience: token_endpoint}
           pod: {oauth2: {issuer: "https://127.0.0.1:7491", client_id: pod, client_assertion_file: token, client_assertion_type: "urn:x"}}
+          ci:
+            github_app:
+              app_id: app
+              installation_id: "7"
+              key_file: key
+              base_url: https://127.0.0.1:7492/api/v3
+              repositories: [one]
+              permissions: {contents: read}
         users:
           zoe:
             identity: demo
@@ -60,7 +68,25 @@ import Testing
           paul: {identity: corp, login: {password: {username: paul, password_file: password}}}
           rita: {identity: signer, login: {refresh_token: {token_file: key}}}
           jack: {identity: signer, login: {jwt_bearer: {assertion_file: key}}}
-          tess: {identity: pod, login: {token_exchange: {subject_token_file: key}}}
+          jill:
+            identity: signer
+            login:
+              jwt_bearer:
+                key:
+                  {
+                    file: key, id: k1, algorithm: RS256, issuer: me, subject: jill, audience: token_endpoint, lifetime: 10m,
+                    scopes: claim, claims: {tenant: blue}
+                  }
+          goro: {identity: signer, login: {jwt_bearer: {google_key_file: key, google_subject: goro}}}
+          tess:
+            identity: pod
+            login:
+              token_exchange:
+                {
+                  subject_token_file: key, subject_token_type: jwt, actor_token_file: token, actor_token_type: saml2,
+                  requested_token_type: "urn:own"
+                }
+          gita: {identity: ci, login: {github_app: {}}}
         active_user: alice
         on_active_logout: next
         routes:
@@ -269,7 +295,7 @@ import Testing
     private static func isLive(_ path: String) -> Bool {
         let whole = path.hasSuffix("[]") || path.hasSuffix(".*") ? String(path.dropLast(2)) : path
         return [path, whole].contains(where: ConfigurationChanges.livePaths.contains)
-            || [".set_headers", ".params", ".token_headers"].contains { path.contains($0) }
+            || [".set_headers", ".params", ".token_headers", ".permissions", ".claims"].contains { path.contains($0) }
                 && ConfigurationChanges.livePaths.contains { path.hasPrefix($0 + ".") }
     }
 

@@ -216,9 +216,8 @@ import Testing
     @Test("each kind of login has its keys", arguments: LoginKind.allCases)
     func loginKeys(_ kind: LoginKind) {
         #expect(ConfigurationKeys.keys(in: "users.*.login").contains { $0.name == kind.provider })
-        guard let name = kind.secretName else { return }
-        let keys = ConfigurationKeys.keys(in: "users.*.login." + kind.provider)
-        #expect(keys.contains { $0.name == name + "_file" })
+        guard let key = kind.fileKey else { return }
+        #expect(ConfigurationKeys.all.contains { $0.path == "users.*.login.\(kind.provider).\(key)" })
     }
 
     @Test(

@@ -215,13 +215,24 @@ enum AdminBody {
         }
 
         private mutating func credential(of provider: String) throws(ReadError) -> LoginMethod<Secret> {
-            let kinds = LoginKind.allCases.filter { $0.provider == provider }
+            let kinds = LoginKind.allCases.filter { $0.provider == provider && !$0.isConfiguredOnly }
             var (account, secret, kind): (String?, Secret?, LoginKind?)
+            var (types, actorToken): (TokenTypes, Secret?) = (TokenTypes(), nil)
             let accountName = kinds.first?.accountName
             let shown = "credential.\(provider)"
             try members { key, body throws(ReadError) in
                 if key == accountName {
                     return account = try body.text("\(shown).\(key)", bytesMax: emailBytesMax)
+                }
+                if provider == LoginKind.tokenExchange.provider {
+                    switch key {
+                    case "subject_token_type": return types.subject = try body.tokenType("\(shown).\(key)")
+                    case "actor_token_type": return types.actor = try body.tokenType("\(shown).\(key)")
+                    case "requested_token_type": return types.requested = try body.tokenType("\(shown).\(key)")
+                    case "actor_token":
+                        return actorToken = try body.secret("\(shown).\(key)", bytesMax: tokenBytesMax)
+                    default: break
+                    }
                 }
                 guard let named = kinds.first(where: { $0.secretName == key }) else {
                     throw .unknown("\(shown).\(key)")
@@ -232,11 +243,20 @@ enum AdminBody {
             }
             if let accountName { _ = try needed(account, "\(shown).\(accountName)") }
             kind = kind ?? kinds.first
-            guard let kind, let credential = LoginMethod<Secret>(kind, account: account, secret: secret) else {
+            guard let kind, var credential = LoginMethod<Secret>(kind, account: account, secret: secret) else {
                 let names = kinds.compactMap(\.secretName).joined(separator: " or ")
                 throw .invalid("\(shown).\(names) is missing")
             }
+            (credential.tokenTypes, credential.actorToken) = (types, actorToken)
             return credential
+        }
+
+        /// A word of `TokenTypes.words`, or a URI.
+        private mutating func tokenType(_ key: String) throws(ReadError) -> String {
+            guard let uri = TokenTypes.uri(try text(key, bytesMax: 256)) else {
+                throw .invalid("\(key) is neither a URI nor one of \(TokenTypes.words.joined(separator: ", "))")
+            }
+            return uri
         }
 
         private mutating func secret(_ key: String, of kind: LoginKind) throws(ReadError) -> Secret {
@@ -244,7 +264,8 @@ enum AdminBody {
             case .function: try object(key)
             case .jwt, .googleIDToken, .googleAuthCode, .apple, .jwtBearer, .tokenExchange:
                 try secret(key, bytesMax: tokenBytesMax)
-            case .anonymous, .emailPassword, .apiKey, .facebook, .clientCredentials, .password, .refreshToken:
+            case .anonymous, .emailPassword, .apiKey, .facebook, .clientCredentials, .password, .refreshToken,
+                .signedAssertion, .googleKey, .gitHubApp:
                 try secret(key, bytesMax: SecretFile.bytesMax)
             }
         }

@@ -33,7 +33,13 @@ enum AdminSchemas {
         "additionalProperties":false,"required":["assertion"],"properties":{"assertion":{"$ref":"#/components/schemas/LongToken"}}}}},
         {"type":"object","additionalProperties":false,"required":["token_exchange"],"properties":{"token_exchange":{"type":"object",
         "additionalProperties":false,"required":["subject_token"],"properties":{
-        "subject_token":{"$ref":"#/components/schemas/LongToken"}}}}}]},
+        "subject_token":{"$ref":"#/components/schemas/LongToken"},"subject_token_type":{"$ref":"#/components/schemas/TokenType"},
+        "actor_token":{"$ref":"#/components/schemas/LongToken"},"actor_token_type":{"$ref":"#/components/schemas/TokenType"},
+        "requested_token_type":{"$ref":"#/components/schemas/TokenType"}}}}},
+        {"type":"object","additionalProperties":false,"required":["github_app"],
+        "properties":{"github_app":{"type":"object","additionalProperties":false}}}]},
+        "TokenType":{"type":"string","minLength":1,"maxLength":256,
+        "description":"A URI, or the last word of one of RFC 8693: access_token, refresh_token, id_token, saml1, saml2, jwt."},
         "AccountCredential":{"description":"A credential of an account that can be found again.","oneOf":[
         {"type":"object","additionalProperties":false,"required":["email_password"],
         "properties":{"email_password":{"$ref":"#/components/schemas/Registration"}}},

@@ -68,6 +68,12 @@ extension LoginMethod<Secret> {
                 if let account, let name = kind.accountName { body.add(name, account) }
                 guard let secret, let name = kind.secretName else { return }
                 if kind == .function { body.add(name, json: secret) } else { body.add(name, secret) }
+                guard kind == .tokenExchange else { return }
+                body.add("subject_token_type", tokenTypes.subject)
+                if let actorToken {
+                    body.add("actor_token", actorToken)
+                    body.add("actor_token_type", tokenTypes.actor)
+                }
             }
         }
     }

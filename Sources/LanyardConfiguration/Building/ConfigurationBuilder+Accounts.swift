@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// `identities`, `users`, `active_user`.
 extension ConfigurationBuilder {
-    private static let kinds = ["app_services", "static", "oauth2"]
+    private static let kinds = ["app_services", "static", "oauth2", "github_app"]
 
     static func kinds(of identities: [ConfigurationNode.Entry]) -> [String: String] {
         var result: [String: String] = [:]
@@ -53,6 +53,9 @@ extension ConfigurationBuilder {
                 return nil
             }
             identity = IdentitySettings(name: name, kind: .oauth(settings))
+        case "github_app":
+            guard let settings = gitHubApp(inner, shown: "\(shown).github_app") else { return nil }
+            identity = IdentitySettings(name: name, kind: .gitHubApp(settings))
         default: return nil
         }
         (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
@@ -94,6 +97,10 @@ extension ConfigurationBuilder {
                 section.place("tls"), "\(shown).tls is ignored: a static identity calls no service", remedy: "remove it"
             )
         case .appServices(let app) where app.baseURL.hasPrefix("http://"):
+            reportWarning(
+                section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
+                remedy: "use https, or remove tls")
+        case .gitHubApp(let app) where app.baseURL.hasPrefix("http://"):
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
                 remedy: "use https, or remove tls")
@@ -161,16 +168,17 @@ extension ConfigurationBuilder {
             reportError(
                 section.place("login"), "\(shown).login: a static identity has no login",
                 remedy: "remove the login")
-        case "app_services", "oauth2":
-            checkLoginKind(user, section, identityKinds[identity] ?? "", shown: shown)
-        default: break
+        default:
+            if let service = Self.service(identityKinds[identity]) {
+                checkLoginKind(user, section, service, shown: shown)
+            }
         }
         configuration.users.append(user)
     }
 
     /// A login of another kind of identity service, or none.
     private mutating func checkLoginKind(
-        _ user: UserSettings, _ section: ConfigurationSection, _ identityKind: String, shown: String
+        _ user: UserSettings, _ section: ConfigurationSection, _ service: LoginKind.Service, shown: String
     ) {
         guard let login = user.login else {
             guard !section.has("login"), !section.node.hasUnread else { return }
@@ -179,10 +187,10 @@ extension ConfigurationBuilder {
                 "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
                 remedy: "add login, or log it in by the admin API")
         }
-        let service: LoginKind.Service = identityKind == "oauth2" ? .oauth : .appServices
         guard login.kind.service != service else { return }
         reportError(
-            section.place("login"), "\(shown).login.\(login.provider): an \(identityKind) identity has no such login",
+            section.place("login"),
+            "\(shown).login.\(login.provider): \(service == .gitHubApp ? "a" : "an") \(service.key) identity has no such login",
             remedy: "use one of \(LoginKind.providers(of: service).joined(separator: ", "))")
     }
 
@@ -191,7 +199,7 @@ extension ConfigurationBuilder {
     ) -> UserSettings.Login? {
         let section = user.section("login")
         let kinds = ConfigurationKeys.keys(in: "users.*.login").map(\.name)
-        let fitting = identityKind.map { LoginKind.providers(of: $0 == "oauth2" ? .oauth : .appServices) }
+        let fitting = Self.service(identityKind).map { LoginKind.providers(of: $0) }
         guard let provider = singleKind(section, of: kinds, suggesting: fitting, shown: "\(shown).login") else {
             return nil
         }
@@ -202,11 +210,34 @@ extension ConfigurationBuilder {
         let form: SecretText.Form =
             switch kind {
             case .emailPassword, .password: .any
-            case .function: .document
+            case .function, .signedAssertion, .googleKey: .document
             default: .token
             }
-        if let name = kind.secretName { file = secret(inner, name + "_file", shown: shownKind, form: form) }
-        return UserSettings.Login(kind, account: kind.accountName.flatMap { inner.text($0) }, secret: file)
+        if kind == .signedAssertion {
+            file = secret(inner.section("key"), "file", shown: "\(shownKind).key", form: form)
+        } else if let name = kind.secretName {
+            file = secret(inner, name + "_file", shown: shownKind, form: form)
+        }
+        var login = UserSettings.Login(kind, account: kind.accountName.flatMap { inner.text($0) }, secret: file)
+        switch kind {
+        case .signedAssertion: login?.assertion = assertion(inner.section("key"), shown: "\(shownKind).key")
+        case .googleKey:
+            login?.assertion?.algorithm = .rs256
+            login?.assertion?.scopePlace = .claim
+            login?.assertion?.subject = inner.text("google_subject")
+        case .tokenExchange: completeTokenExchange(&login, inner, shown: shownKind)
+        default: break
+        }
+        if kind != .googleKey, inner.has("google_subject") {
+            reportError(
+                inner.place("google_subject"), "\(shownKind).google_subject needs google_key_file",
+                remedy: "remove it; of another key the subject is key.subject")
+        }
+        return login
+    }
+
+    static func service(_ identityKind: String?) -> LoginKind.Service? {
+        [.appServices, .oauth, .gitHubApp].first { $0.key == identityKind }
     }
 
     /// The kind with this provider; of several, the one whose secret is given. A Google login has an ID token or an authorization code.
@@ -217,7 +248,8 @@ extension ConfigurationBuilder {
         guard kinds.count > 1 else { return kinds.first }
         let names = kinds.compactMap(\.secretName)
         let given = zip(kinds, names).compactMap { kind, name in
-            [name + "_file", name + "_credential"].first(where: section.has).map { (kind: kind, key: $0) }
+            (kind == .signedAssertion ? [name] : [name + "_file", name + "_credential"])
+                .first(where: section.has).map { (kind: kind, key: $0) }
         }
         if given.count > 1 {
             reportError(
@@ -226,7 +258,8 @@ extension ConfigurationBuilder {
             return nil
         }
         if given.isEmpty, !section.node.hasUnread {
-            let keys = names.map { $0 + "_file" }.joined(separator: " or ")
+            let keys = kinds.compactMap { $0 == .signedAssertion ? "key: {file: …}" : $0.fileKey }
+                .joined(separator: " or ")
             reportError(section.node.place, "\(shown) has no secret", remedy: "add \(keys)")
         }
         return given.first?.kind

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// `identities.*.oauth2`.
+/// `identities.*.oauth2` and `identities.*.github_app`, and the logins there.
 extension ConfigurationBuilder {
     mutating func oauth(
         _ section: ConfigurationSection, hasCertificate: Bool, shown: String
@@ -72,12 +72,97 @@ extension ConfigurationBuilder {
         var key = ClientKey(file: file)
         key.id = section.text("id")
         section.fill(&key.algorithm, "algorithm")
-        switch section.text("audience") {
-        case nil, "issuer": key.audience = .issuer
-        case "token_endpoint": key.audience = .tokenEndpoint
-        case let text?: key.audience = .value(text)
-        }
+        key.audience = Self.audience(section.text("audience"))
         return .privateKeyJWT(key)
+    }
+
+    mutating func assertion(_ section: ConfigurationSection, shown: String) -> AssertionSettings {
+        var assertion = AssertionSettings()
+        assertion.keyID = section.text("id")
+        section.fill(&assertion.algorithm, "algorithm")
+        (assertion.issuer, assertion.subject) = (section.text("issuer"), section.text("subject"))
+        assertion.audience = Self.audience(section.text("audience"))
+        section.fill(&assertion.lifetime, "lifetime")
+        section.fill(&assertion.scopePlace, "scopes")
+        for entry in section.node["claims"]?.entries ?? [] {
+            guard !AssertionSettings.reservedClaims.contains(entry.key) else {
+                reportError(
+                    entry.place, "\(shown).claims: \(entry.key) is a claim that Lanyard writes itself",
+                    remedy: entry.key == "scope" ? "use scopes: claim" : "use issuer, subject, audience or lifetime")
+                continue
+            }
+            guard let text = entry.value.text else {
+                if !entry.value.hasUnread {
+                    reportError(
+                        entry.place, "\(shown).claims: \(entry.key) is a list", remedy: "a claim here has one text")
+                }
+                continue
+            }
+            assertion.claims.append(OAuthParameter(entry.key, text))
+        }
+        return assertion
+    }
+
+    mutating func completeTokenExchange(
+        _ login: inout UserSettings.Login?, _ section: ConfigurationSection, shown: String
+    ) {
+        let hasActor = section.has("actor_token_file") || section.has("actor_token_credential")
+        if hasActor { login?.actorToken = secret(section, "actor_token_file", shown: shown) }
+        if section.has("actor_token_type"), !hasActor {
+            reportError(
+                section.place("actor_token_type"), "\(shown).actor_token_type needs actor_token_file",
+                remedy: "add the file, or remove the type")
+        }
+        if let type = tokenType(section, "subject_token_type", shown: shown) { login?.tokenTypes.subject = type }
+        if let type = tokenType(section, "actor_token_type", shown: shown) { login?.tokenTypes.actor = type }
+        login?.tokenTypes.requested = tokenType(section, "requested_token_type", shown: shown)
+    }
+
+    private mutating func tokenType(_ section: ConfigurationSection, _ key: String, shown: String) -> String? {
+        guard let text = section.text(key) else { return nil }
+        guard let uri = TokenTypes.uri(text) else {
+            reportError(
+                section.place(key), "\(shown).\(key): \(text) is no type of a token",
+                remedy: "use a URI, or one of \(TokenTypes.words.joined(separator: ", "))")
+            return nil
+        }
+        return uri
+    }
+
+    mutating func gitHubApp(_ section: ConfigurationSection, shown: String) -> IdentitySettings.GitHubApp? {
+        checkReach(section, "base_url", shown: shown)
+        let file = secret(section, "key_file", shown: shown, form: .document)
+        if let id = section.text("installation_id"), !id.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) {
+            reportError(
+                section.place("installation_id"), "\(shown).installation_id: \(id) is no number",
+                remedy: "it is the number at the end of the URL of the installation's settings")
+            return nil
+        }
+        guard let file, let appID = section.text("app_id"), let installation = section.text("installation_id")
+        else { return nil }
+        var app = IdentitySettings.GitHubApp(appID: appID, installationID: installation, keyFile: file)
+        if let base = section.text("base_url").flatMap({ try? URLText.base($0) }) { app.baseURL = base }
+        section.fill(&app.repositories, "repositories")
+        for entry in section.node["permissions"]?.entries ?? [] {
+            guard let access = entry.value.text.flatMap(IdentitySettings.GitHubApp.Access.init(rawValue:)) else {
+                if !entry.value.hasUnread {
+                    reportError(
+                        entry.place, "\(shown).permissions: \(entry.key) has no known value",
+                        remedy: "write read, write or admin")
+                }
+                continue
+            }
+            app.permissions.append((entry.key, access))
+        }
+        return app
+    }
+
+    private static func audience(_ text: String?) -> ClientKey.Audience {
+        switch text {
+        case nil, "issuer": .issuer
+        case "token_endpoint": .tokenEndpoint
+        case let text?: .value(text)
+        }
     }
 
     /// A file that the method does not read would lead an operator to think that it is used.

@@ -1,7 +1,83 @@
 import LanyardSettings
 
-/// The keys of an `oauth2` identity.
+/// The keys of `oauth2` and `github_app` identities, and of logins that have keys of their own there.
 extension ConfigurationKeys {
+    static let gitHubApp: [ConfigurationKey] = [
+        .init("identities.*.github_app", .section, "An installation of a GitHub App."),
+        .init("identities.*.github_app.app_id", .value(.text), required: true, "The app's id, or its client id."),
+        .init(
+            "identities.*.github_app.installation_id", .value(.text), required: true, "The installation's id, digits."),
+        .init(
+            "identities.*.github_app.key_file", .value(.file(.secret)), "The app's RSA key in PEM; read at each call."),
+        .init(
+            "identities.*.github_app.base_url", .value(.baseURL), "https://api.github.com",
+            "The REST API; of GitHub Enterprise Server `https://HOST/api/v3`."),
+        .init(
+            "identities.*.github_app.repositories", .values(.text), "[]",
+            "Names of repositories that the tokens are restricted to."),
+        .init(
+            "identities.*.github_app.permissions", .parameters,
+            "Permissions that the tokens are restricted to: names to `read`, `write` or `admin`."),
+    ]
+
+    static let oauthLogins: [ConfigurationKey] = [
+        .init(
+            "users.*.login.jwt_bearer", .section,
+            "OAuth 2.0: a signed assertion; one of assertion_file, key and google_key_file."),
+        .init(
+            "users.*.login.jwt_bearer.assertion_file", .value(.file(.secret)),
+            "An assertion that another program signs; read at each login."),
+        .init("users.*.login.jwt_bearer.key", .section, "A key that signs an assertion for each login."),
+        .init(
+            "users.*.login.jwt_bearer.key.file", .value(.file(.secret)), required: true,
+            "The key in PEM, perhaps with its certificate; read at each login."),
+        .init("users.*.login.jwt_bearer.key.id", .value(.text), "Its `kid`."),
+        .init(
+            "users.*.login.jwt_bearer.key.algorithm", .value(.choice(SigningAlgorithm.allCases.map(\.rawValue))),
+            "ES256", "How it signs."),
+        .init(
+            "users.*.login.jwt_bearer.key.issuer", .value(.text), defaultDescription: "`client_id`",
+            "`iss` of the assertions."),
+        .init(
+            "users.*.login.jwt_bearer.key.subject", .value(.text), defaultDescription: "the same as `iss`",
+            "`sub` of the assertions: the account that logs in."),
+        .init(
+            "users.*.login.jwt_bearer.key.audience", .value(.text), "issuer",
+            "`aud` of the assertions: `issuer`, `token_endpoint`, or a value."),
+        .init(
+            "users.*.login.jwt_bearer.key.lifetime", .value(.duration(.seconds(60)...(.seconds(86400)))), "330s",
+            "How long an assertion lives, from 30 s before it is made."),
+        .init(
+            "users.*.login.jwt_bearer.key.scopes",
+            .value(.choice(AssertionSettings.ScopePlace.allCases.map(\.rawValue))), "form",
+            "Where the identity's scopes stand: in the form, or in the claim `scope`."),
+        .init("users.*.login.jwt_bearer.key.claims", .parameters, "Further claims with text values."),
+        .init(
+            "users.*.login.jwt_bearer.google_key_file", .value(.file(.secret)),
+            "The JSON key file of a service account of Google; read at each login."),
+        .init(
+            "users.*.login.jwt_bearer.google_subject", .value(.text),
+            "The user that the service account acts for (domain-wide delegation)."),
+        .init("users.*.login.token_exchange", .section, "OAuth 2.0: exchanges another token for an access token."),
+        .init(
+            "users.*.login.token_exchange.subject_token_file", .value(.file(.secret)),
+            "That token; read at each login."),
+        .init(
+            "users.*.login.token_exchange.subject_token_type", .value(.text),
+            defaultDescription: "`access_token`",
+            "Its type: access_token, refresh_token, id_token, saml1, saml2, jwt, or a URI."),
+        .init(
+            "users.*.login.token_exchange.actor_token_file", .value(.file(.secret)),
+            "The token of who acts for the subject; read at each login."),
+        .init(
+            "users.*.login.token_exchange.actor_token_type", .value(.text),
+            defaultDescription: "`access_token`", "The type of that token."),
+        .init(
+            "users.*.login.token_exchange.requested_token_type", .value(.text),
+            defaultDescription: "the server's choice", "The type of the token that is asked for."),
+        .init("users.*.login.github_app", .section, "GitHub: the installation that the identity names."),
+    ]
+
     static let oauth: [ConfigurationKey] = [
         .init("identities.*.oauth2", .section, "A client of an OAuth 2.0 or OpenID Connect server."),
         .init(

@@ -2,7 +2,7 @@
 package enum ConfigurationKeys {
     /// Every key, in the order of the reference.
     package static let all: [ConfigurationKey] = withCredentials(
-        listening + accounts + oauth + transport + routes + process)
+        listening + accounts + oauth + gitHubApp + transport + users + routes + process)
 
     /// The keys directly in the section at a path.
     package static func keys(in section: String) -> [ConfigurationKey] { bySection[section] ?? [] }
@@ -104,6 +104,16 @@ package enum ConfigurationKeys {
         .init(
             "identities.*.proxy", .value(.url), or: ["none", "environment"], "none",
             "Outbound proxy for identity calls."),
+    ]
+
+    private static let users: [ConfigurationKey] =
+        logins + oauthLogins + [
+            .init(
+                "active_user", .value(.name), defaultDescription: "the first user",
+                "The user whose token is sent with requests of routes without `user`.")
+        ]
+
+    private static let logins: [ConfigurationKey] = [
         .init("users", .named, "The users, by the name that routes, logs and metrics use."),
         .init("users.*.identity", .value(.name), required: true, "The identity that the user has an account at."),
         .init(
@@ -140,14 +150,5 @@ package enum ConfigurationKeys {
             "users.*.login.refresh_token.token_file", .value(.file(.secret)),
             "The refresh token; it is taken once, then the store's."),
         .init("users.*.login.device", .section, "OAuth 2.0: confirmation on another device."),
-        .init("users.*.login.jwt_bearer", .section, "OAuth 2.0: a signed assertion."),
-        .init("users.*.login.jwt_bearer.assertion_file", .value(.file(.secret)), "The assertion; read at each login."),
-        .init("users.*.login.token_exchange", .section, "OAuth 2.0: exchanges another token for an access token."),
-        .init(
-            "users.*.login.token_exchange.subject_token_file", .value(.file(.secret)),
-            "That token; read at each login."),
-        .init(
-            "active_user", .value(.name), defaultDescription: "the first user",
-            "The user whose token is sent with requests of routes without `user`."),
     ]
 }

@@ -32,6 +32,11 @@ package enum Timestamp {
         }
     }
 
+    /// The time of a UTC timestamp without a fraction, such as `2026-11-21T11:09:12Z`, or of one of `write`; nil: another text.
+    package static func readShort(_ text: String) -> WallTime? {
+        read(text.utf8.count == 20 && text.hasSuffix("Z") ? text.dropLast() + ".000Z" : text)
+    }
+
     /// The time that a timestamp of `write` stands for; nil: the text is not one.
     package static func read(_ text: String) -> WallTime? {
         let bytes = Array(text.utf8)

@@ -21,7 +21,9 @@ struct AppServicesLoginKind: Equatable, Sendable {
     /// nil: a kind of another identity service.
     init?(of kind: LoginKind) {
         switch kind {
-        case .clientCredentials, .password, .refreshToken, .jwtBearer, .tokenExchange: return nil
+        case .clientCredentials, .password, .refreshToken, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange,
+            .gitHubApp:
+            return nil
         case .anonymous: self.init(provider: "anon-user")
         case .emailPassword: self.init(provider: "local-userpass", member: "password")
         case .apiKey: self.init(provider: "api-key", member: "key", format: .token)

@@ -16,14 +16,17 @@ struct ClientProof: Sendable {
     ///   - content: of the file of the authentication; nil if it has none.
     ///   - endpoint: the token endpoint.
     ///   - now: by the service's clock.
+    ///   - isClientNamed: false: `client_id` alone is not sent.
     /// - Throws: `credentialUnavailable` with the path and the remedy, or `credentialDelayed`.
     init(
-        of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, endpoint: String, at now: WallTime
+        of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, endpoint: String, at now: WallTime,
+        isClientNamed: Bool = true
     ) throws(IdentityError) {
         clientID = settings.clientID
         secret = try Self.secret(settings.authentication, content)
         switch settings.authentication {
-        case .none, .tls: sendsClientID = true
+        case .none: sendsClientID = isClientNamed
+        case .tls: sendsClientID = true
         case .basic(_, let isRaw):
             sendsClientID = false
             field = CurlRequest.SecretField(

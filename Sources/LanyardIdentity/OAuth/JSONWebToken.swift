@@ -4,14 +4,14 @@ import LanyardSettings
 
 /// A JSON Web Token that Lanyard signs itself: a client's assertion (RFC 7523 §2.2) or a grant (RFC 7523 §2.1).
 struct JSONWebToken {
-    /// How far `iat` lies in the past, for a service whose clock is behind.
-    private static let issuedAtMargin: Int64 = 30
-    /// `exp − iat` without the margin. Google and GitHub take at most an hour and ten minutes.
-    private static let lifetime: Int64 = 300
-
     let issuer: String
-    let subject: String
-    let audience: String
+    /// nil: no such claim, here and below.
+    let subject: String?
+    let audience: String?
+    /// How far `iat` lies in the past, in seconds, for a service whose clock is behind.
+    var issuedAtMargin: Int64 = 30
+    /// `exp − iat`, in seconds. Google and GitHub take at most an hour and ten minutes.
+    var lifetime: Int64 = 330
     /// Further claims with text values, such as Google's `scope`.
     var claims: [(name: String, value: String)] = []
 
@@ -46,12 +46,14 @@ struct JSONWebToken {
 
     private func payload(at now: WallTime) -> Secret {
         var text = SecretBuffer()
-        text.append("{\"iat\":\(now.seconds - Self.issuedAtMargin),\"exp\":\(now.seconds + Self.lifetime)")
+        let issuedAt = now.seconds - issuedAtMargin
+        text.append("{\"iat\":\(issuedAt),\"exp\":\(issuedAt + lifetime)")
         let identifier = KeyedHash.newKey()
         Self.append("jti", identifier.withBytes { Base64.urlText($0) }, to: &text)
-        for (name, value) in [("iss", issuer), ("sub", subject), ("aud", audience)] + claims {
-            Self.append(name, value, to: &text)
+        for (name, value) in [("iss", issuer), ("sub", subject), ("aud", audience)] {
+            if let value { Self.append(name, value, to: &text) }
         }
+        for (name, value) in claims { Self.append(name, value, to: &text) }
         text.append("}")
         return text.seal()
     }

@@ -82,20 +82,23 @@ package final class OAuthIdentity: TransportedIdentity {
     ) {
         loop.post { [self] in
             let deadline = transport.newDeadline
-            let path: String? = if case .configured(let login) = credential { login.secretFile } else { nil }
-            read([path, settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+            let paths: [String] = if case .configured(let login) = credential { login.files } else { [] }
+            read(paths + [settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 // A client whose own file cannot be read is reported when its proof is made.
                 let proof = settings.authentication.file.flatMap { try? contents[$0]?.get().secret }
                 let prepared = OAuthLogin.prepare(
-                    credential, content: path.flatMap { contents[$0] }, guarded: guarded, at: fingerprint, proof: proof)
+                    credential, contents: contents, guarded: guarded, at: fingerprint, proof: proof)
                 switch prepared {
                 case .failure(let error): reply(.failure(error))
                 case .success(let login):
                     warn(login)
                     let call = TokenCall(
-                        kind: .login, secrets: login.secret.map { [$0] } ?? [], contents: contents,
-                        keepsRefreshToken: login.keepsRefreshToken, progress: progress, deadline: deadline,
-                        write: { login.write(into: &$0) }, reply: { reply(login.annotated($0)) })
+                        kind: .login, secrets: login.secrets, contents: contents,
+                        keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
+                        scopes: login.hasScopeField ? settings.scopes : [], progress: progress, deadline: deadline,
+                        write: { [self] form, url throws(IdentityError) in
+                            try login.write(into: &form, assertionContext(url))
+                        }, reply: { reply(login.annotated($0)) })
                     send(call)
                 }
             }
@@ -118,7 +121,7 @@ package final class OAuthIdentity: TransportedIdentity {
                     TokenCall(
                         kind: .refresh, secrets: [refreshToken], contents: contents, keepsRefreshToken: true,
                         progress: progress, deadline: deadline,
-                        write: { form in
+                        write: { form, _ in
                             form.append("grant_type", "refresh_token")
                             form.append("refresh_token", refreshToken)
                         }, reply: reply))
@@ -175,10 +178,13 @@ package final class OAuthIdentity: TransportedIdentity {
         let secrets: [Secret]
         let contents: [String: FileSnapshot.Outcome]
         let keepsRefreshToken: Bool
+        var isClientNamed = true
+        /// That the form asks for.
+        var scopes: [String] = []
         let progress: CallProgress
         let deadline: Instant
-        /// Writes the fields of the grant.
-        let write: (inout FormBody) -> Void
+        /// Writes the fields of the grant for a token endpoint.
+        let write: (inout FormBody, String) throws(IdentityError) -> Void
         let reply: (Result<Grant, IdentityError>) -> Void
     }
 
@@ -192,11 +198,10 @@ package final class OAuthIdentity: TransportedIdentity {
     }
 
     private func send(_ call: TokenCall, to url: String) {
-        let made = request(to: url, call.contents, call.deadline) { form in
-            call.write(&form)
-            if call.kind == .login, !settings.scopes.isEmpty {
-                form.append("scope", settings.scopes.joined(separator: " "))
-            }
+        let made = request(to: url, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
+            form throws(IdentityError) in
+            try call.write(&form, url)
+            if !call.scopes.isEmpty { form.append("scope", call.scopes.joined(separator: " ")) }
             for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
         }
         switch made {
@@ -219,20 +224,27 @@ package final class OAuthIdentity: TransportedIdentity {
 
     /// A POST of a form with the client's proof.
     private func request(
-        to url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
-        _ write: (inout FormBody) -> Void
+        to url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant, isClientNamed: Bool = true,
+        _ write: (inout FormBody) throws(IdentityError) -> Void
     ) -> Result<(CurlRequest, ClientProof), IdentityError> {
         Result { () throws(IdentityError) in
             let content = settings.authentication.file.flatMap { contents[$0] }
-            let proof = try ClientProof(of: settings, content, endpoint: url, at: clock.time())
+            let proof = try ClientProof(
+                of: settings, content, endpoint: url, at: clock.time(), isClientNamed: isClientNamed)
             var form = FormBody()
-            write(&form)
+            try write(&form)
             proof.write(into: &form)
             var request = CurlRequest(
                 method: .post, url: url, fields: Self.fields, body: form.seal(), deadline: deadline)
             request.secretFields = try tokenFields(contents) + (proof.field.map { [$0] } ?? [])
             return (request, proof)
         }
+    }
+
+    private func assertionContext(_ url: String) -> SignedAssertion.Context {
+        SignedAssertion.Context(
+            clientID: settings.clientID, issuer: settings.issuer, endpoint: url, scopes: settings.scopes,
+            now: clock.time())
     }
 
     private func classified(
@@ -254,7 +266,7 @@ package final class OAuthIdentity: TransportedIdentity {
         settings.tokenFields.compactMap { field in if case .file(let path) = field.value { path } else { nil } }
     }
 
-    /// Reads the files one after another: a call has at most three.
+    /// Reads the files one after another: a call has a few.
     private func read(
         _ paths: [String], into contents: [String: FileSnapshot.Outcome] = [:],
         then body: @escaping ([String: FileSnapshot.Outcome]) -> Void

@@ -11,6 +11,11 @@ struct OAuthLogin: Sendable {
     let secret: Secret?
     /// The secret's file; nil: there is none, or an operator gave the secret.
     let path: String?
+    /// Of who acts for the subject of a token exchange; nil: there is none.
+    private let actorToken: Secret?
+    private let tokenTypes: TokenTypes
+    /// nil: Lanyard signs no assertion.
+    private let assertion: AssertionSettings?
     /// What in the secret's text looks as if an editor had added it; nil: nothing. It is sent all the same.
     let finding: String?
     /// nil without a guard.
@@ -22,18 +27,27 @@ struct OAuthLogin: Sendable {
     /// The renewal is the same grant again, so a refresh token that comes along is ignored (RFC 6749 §4.4.3).
     var keepsRefreshToken: Bool { kind != .clientCredentials }
 
+    /// The scopes stand in the form.
+    var hasScopeField: Bool { assertion?.scopePlace != .claim }
+
+    /// Without an authentication of the client no `client_id` is sent: Google takes none beside an assertion of a service account.
+    var isClientNamed: Bool { kind != .googleKey }
+
+    /// What an error must not show.
+    var secrets: [Secret] { [secret, actorToken].compactMap(\.self) }
+
     /// The failure is `credentialUnavailable` or `credentialDelayed` with the path and the remedy, or `credentialRefused` by the guard.
     ///
     /// - Parameters:
-    ///   - content: of the credential's `file`; nil if it has none.
+    ///   - contents: of the credential's files, by path.
     ///   - proof: the client's own secret, whose change makes another credential; nil: it has none.
     static func prepare(
-        _ credential: Credential, content: FileSnapshot.Outcome?, guarded: LoginGuard?,
+        _ credential: Credential, contents: [String: FileSnapshot.Outcome], guarded: LoginGuard?,
         at identity: IdentityFingerprint?,
         proof: Secret?
     ) -> Result<OAuthLogin, IdentityError> {
         Result { () throws(IdentityError) in
-            var login = try OAuthLogin(credential, content)
+            var login = try OAuthLogin(credential, contents)
             guard login.kind.service == .oauth else {
                 throw IdentityError(
                     .credentialUnavailable,
@@ -46,32 +60,34 @@ struct OAuthLogin: Sendable {
         }
     }
 
-    private init(_ credential: Credential, _ content: FileSnapshot.Outcome?) throws(IdentityError) {
+    private init(_ credential: Credential, _ contents: [String: FileSnapshot.Outcome]) throws(IdentityError) {
         let method: LoginMethod<Secret>
         switch credential {
         case .given(let given): (method, path) = (given, nil)
         case .configured(let login):
-            guard let file = login.secretFile else {
-                guard let bare = LoginMethod<Secret>(login.kind, account: login.account, secret: nil) else {
-                    throw IdentityError(.credentialUnavailable, message: "the login has no secret file")
+            for file in login.files {
+                if case .failure(let error) = contents[file] ?? .failure(.delayed) {
+                    throw IdentityError(
+                        error.isTransient ? .credentialDelayed : .credentialUnavailable,
+                        message: error.message(path: file))
                 }
-                (method, path) = (bare, nil)
-                break
             }
-            switch content ?? .failure(.delayed) {
-            case .success(let content):
-                method = login.map { _ in content.secret }
-                path = file
-            case .failure(let error):
-                throw IdentityError(
-                    error.isTransient ? .credentialDelayed : .credentialUnavailable, message: error.message(path: file))
-            }
+            let empty = SecretBuffer().seal()
+            method = login.map { (try? contents[$0]?.get().secret) ?? empty }
+            path = login.secretFile
         }
         (kind, account) = (method.kind, method.account)
-        let form: SecretText.Form = method.kind == .password ? .any : .token
+        (tokenTypes, assertion) = (method.tokenTypes, method.assertion)
+        let form: SecretText.Form =
+            switch method.kind {
+            case .password: .any
+            case .signedAssertion, .googleKey: .document
+            default: .token
+            }
         secret = method.secret.map { SecretText.content(of: $0, as: form) }
+        actorToken = method.actorToken.map { SecretText.content(of: $0, as: .token) }
         finding = secret.flatMap { SecretText.finding(in: $0, as: form) }
-        if let secret, secret.count == 0 {
+        if secrets.contains(where: { $0.count == 0 }) {
             throw IdentityError(
                 .credentialUnavailable,
                 message: SecretFile.ReadError.empty.message(path: path ?? "the credential given"))
@@ -79,7 +95,9 @@ struct OAuthLogin: Sendable {
     }
 
     /// The fields of the grant (RFC 6749 §4.3, §4.4, §6; RFC 7523 §2.1; RFC 8693 §2.1).
-    func write(into form: inout FormBody) {
+    ///
+    /// - Throws: `credentialUnavailable`, if no assertion can be signed.
+    func write(into form: inout FormBody, _ context: SignedAssertion.Context) throws(IdentityError) {
         switch kind {
         case .clientCredentials: form.append("grant_type", "client_credentials")
         case .password:
@@ -92,12 +110,34 @@ struct OAuthLogin: Sendable {
         case .jwtBearer:
             form.append("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
             if let secret { form.append("assertion", secret) }
+        case .signedAssertion, .googleKey:
+            form.append("grant_type", "urn:ietf:params:oauth:grant-type:jwt-bearer")
+            form.append("assertion", try signedAssertion(context))
         case .tokenExchange:
             form.append("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange")
             if let secret { form.append("subject_token", secret) }
-            form.append("subject_token_type", "urn:ietf:params:oauth:token-type:access_token")
-        case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple:
-            preconditionFailure("a login of App Services at an oauth2 identity")
+            form.append("subject_token_type", tokenTypes.subject)
+            if let actorToken {
+                form.append("actor_token", actorToken)
+                form.append("actor_token_type", tokenTypes.actor)
+            }
+            if let requested = tokenTypes.requested { form.append("requested_token_type", requested) }
+        case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple,
+            .gitHubApp:
+            preconditionFailure("a login of another kind of identity at an oauth2 identity")
+        }
+    }
+
+    private func signedAssertion(_ context: SignedAssertion.Context) throws(IdentityError) -> Secret {
+        guard let secret, let assertion else {
+            throw IdentityError(.credentialUnavailable, message: "the login has no key")
+        }
+        do throws(KeyFileError) {
+            return try SignedAssertion.make(kind, assertion, key: secret, in: context)
+        } catch {
+            throw IdentityError(
+                .credentialUnavailable,
+                message: SecretFile.ReadError.unfit(error.message).message(path: path ?? "the key"))
         }
     }
 
@@ -150,8 +190,8 @@ struct OAuthLogin: Sendable {
 
     /// The configuration key and the path of the secret, for messages; nil: no secret of its own, or it came by the admin API.
     private var secretLocation: String? {
-        guard let path, let name = kind.secretName else { return nil }
-        return "\(kind.provider).\(name)_file \(path)"
+        guard let path, let key = kind.fileKey else { return nil }
+        return "\(kind.provider).\(key) \(path)"
     }
 
     /// The fingerprint covers kind, account, secret, the client's own secret, and the identity: a change of any of these makes another
@@ -168,6 +208,13 @@ struct OAuthLogin: Sendable {
             part?.withBytes { buffer.append($0) }
         }
         for byte in identity?.bytes ?? [] { buffer.append(byte) }
+        // What a login says besides its secret. Kinds without it keep the fingerprints that a store holds.
+        if let assertion { buffer.append(" \(assertion)") }
+        if let actorToken {
+            buffer.append(" \(actorToken.count) ")
+            actorToken.withBytes { buffer.append($0) }
+        }
+        if tokenTypes != TokenTypes() { buffer.append(" \(tokenTypes)") }
         return CredentialFingerprint(bytes: buffer.withBytes { KeyedHash.sha256($0, key: key) })
     }
 }

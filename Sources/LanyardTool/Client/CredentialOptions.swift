@@ -70,10 +70,33 @@ struct CredentialOptions: ParsableArguments {
         completion: .file())
     var subjectTokenFile: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "The type of that token: a URI, or access_token, refresh_token, id_token, saml1, saml2 or jwt.",
+            valueName: "type"))
+    var subjectTokenType: String?
+
+    @Option(
+        help: ArgumentHelp("OAuth 2.0: the token of who acts for the subject.", valueName: "path"), completion: .file())
+    var actorTokenFile: String?
+
+    @Option(help: ArgumentHelp("The type of that token.", valueName: "type"))
+    var actorTokenType: String?
+
     func validate() throws {
         if kinds.count > 1 { throw ValidationError("\(kinds.joined(separator: " and ")): one credential logs in") }
         if passwordFile != nil, email == nil, username == nil {
             throw ValidationError("--password-file needs --email or --username")
+        }
+        if subjectTokenFile == nil, subjectTokenType ?? actorTokenFile ?? actorTokenType != nil {
+            throw ValidationError("a token type or an actor token needs --subject-token-file")
+        }
+        if actorTokenFile == nil, actorTokenType != nil {
+            throw ValidationError("--actor-token-type needs --actor-token-file")
+        }
+        for type in [subjectTokenType, actorTokenType].compactMap(\.self) where TokenTypes.uri(type) == nil {
+            throw ValidationError(
+                "\(type) is no type of a token: use a URI, or \(TokenTypes.words.joined(separator: ", "))")
         }
     }
 
@@ -139,7 +162,14 @@ struct CredentialOptions: ParsableArguments {
             return .jwtBearer(assertion: try SecretInput.read(path, as: .token, prompt: "Assertion"))
         }
         if let path = subjectTokenFile {
-            return .tokenExchange(subjectToken: try SecretInput.read(path, as: .token, prompt: "Subject token"))
+            var login = LoginMethod.tokenExchange(
+                subjectToken: try SecretInput.read(path, as: .token, prompt: "Subject token"))
+            if let type = subjectTokenType.flatMap(TokenTypes.uri) { login.tokenTypes.subject = type }
+            if let path = actorTokenFile {
+                login.actorToken = try SecretInput.read(path, as: .token, prompt: "Actor token")
+            }
+            if let type = actorTokenType.flatMap(TokenTypes.uri) { login.tokenTypes.actor = type }
+            return login
         }
         return nil
     }

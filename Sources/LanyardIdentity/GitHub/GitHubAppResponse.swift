@@ -1,0 +1,100 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// What GitHub responds to the request for an installation access token.
+enum GitHubAppResponse {
+    private static let lifetimeMin: Int64 = 2
+
+    /// - Parameter now: this machine's time, for a response without a `Date`.
+    static func grant(in outcome: Result<CurlResponse, CurlError>, now: WallTime) -> Result<Grant, IdentityError> {
+        switch outcome {
+        case .failure(let failure): return .failure(failure.identityError(of: "the login"))
+        case .success(let response):
+            return response.status == 201 ? success(response, now) : .failure(error(response, now))
+        }
+    }
+
+    private static func success(_ response: CurlResponse, _ now: WallTime) -> Result<Grant, IdentityError> {
+        let read = response.body.withBytes { Body($0) }
+        func fail(_ reason: String) -> Result<Grant, IdentityError> {
+            .failure(
+                IdentityError(
+                    .transient(retryAfter: nil), status: response.status,
+                    message: "the identity service's response to the login cannot be used: \(reason)"))
+        }
+        guard let read else { return fail("not a JSON object") }
+        guard let token = read.token else { return fail("there is no token that a header can carry") }
+        guard let end = read.expiresAt else { return fail("there is no expires_at") }
+        // By GitHub's own clock: this machine's may be wrong.
+        let seconds = (end - (response.serverDate ?? now)).nanoseconds / 1_000_000_000
+        guard seconds >= lifetimeMin else { return fail("the token lives for less than \(lifetimeMin) s") }
+        return .success(
+            Grant(
+                accessToken: token, refreshToken: nil, userID: nil, lifetime: .seconds(seconds),
+                refreshTokenExpiry: nil, serverDate: response.serverDate, requestStartedAt: response.requestStartedAt))
+    }
+
+    /// Each refusal of GitHub has a JSON body with `message`; a page without one is a gateway's.
+    private static func error(_ response: CurlResponse, _ now: WallTime) -> IdentityError {
+        let transient = IdentityError.Verdict.transient(retryAfter: response.retryAfter(now: now))
+        let isOwn = response.body.withBytes { Body($0) }?.hasMessage == true
+        let (verdict, remedy): (IdentityError.Verdict, String) =
+            switch response.status {
+            case 408, 425, 429, 500...599: (transient, "")
+            case 401 where isOwn:
+                (
+                    .credentialRefused,
+                    ": the key does not belong to the app, or this machine's clock is wrong; check app_id and key_file"
+                )
+            case 401: (.credentialDoubted, "")
+            // A limit on requests has this status, too, and says when it ends.
+            case 403 where response.fields.retryAfter != nil: (transient, "")
+            case 403 where isOwn: (.credentialRefused, ": the installation is suspended, or may not do this")
+            case 404 where isOwn:
+                (.credentialRefused, ": the app has no such installation; check installation_id and base_url")
+            case 422 where isOwn:
+                (.credentialRefused, ": the installation does not have these repositories or permissions")
+            case 300..<400: (transient, ", a redirect that is not followed; check base_url")
+            default: (transient, "")
+            }
+        var error = IdentityError(
+            verdict, status: response.status,
+            message: "the identity service responded with \(response.status) to the login\(remedy)")
+        error.isServiceError = isOwn
+        return error
+    }
+
+    /// The members that count.
+    private struct Body {
+        var token: Secret?
+        var expiresAt: WallTime?
+        var hasMessage = false
+
+        /// nil: not an object.
+        init?(_ bytes: UnsafeRawBufferPointer) {
+            var reader = JSONReader(bytes)
+            do throws(JSONError) {
+                guard try reader.next() == .objectStart else { return nil }
+                while case .name(let name) = try reader.next() {
+                    let names: [StaticString] = ["token", "expires_at", "message"]
+                    guard let known = names.first(where: { JSONText.matches(name, of: bytes, $0) }) else {
+                        try reader.skipValue()
+                        continue
+                    }
+                    guard case .string(let text) = try reader.next() else { return nil }
+                    switch known.description {
+                    case "token":
+                        let secret = JSONText.secret(text, of: bytes, countMax: TokenReader.tokenBytesMax)
+                        token = secret.flatMap { BearerToken.isValid($0) ? $0 : nil }
+                    case "expires_at":
+                        expiresAt = Timestamp.readShort(String(decoding: bytes[text.range], as: UTF8.self))
+                    default: hasMessage = true
+                    }
+                }
+                guard try reader.next() == .end else { return nil }
+            } catch {
+                return nil
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+import Foundation
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+/// Assertions that Lanyard signs for a login (RFC 7523 §2.1), and the tokens of an exchange (RFC 8693).
+@Suite("OAuth: signed grants and token exchange") struct SignedGrantTests {
+    /// A key of each kind that openssl makes, once for all tests.
+    static let keys = try! KeyFolder()
+
+    final class KeyFolder: Sendable {
+        let folder: TemporaryFolder
+
+        init() throws {
+            folder = try TemporaryFolder()
+            for (name, arguments) in [
+                ("rsa", ["-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]),
+                ("ec", ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]),
+            ] { try Self.openssl(["genpkey"] + arguments + ["-out", folder.file(name)]) }
+            try Self.openssl(
+                ["pkey", "-in", folder.file("rsa"), "-aes128", "-passout", "pass:x", "-out", folder.file("locked")])
+        }
+
+        func text(_ name: String) throws -> String { try String(contentsOfFile: folder.file(name), encoding: .utf8) }
+
+        private static func openssl(_ arguments: [String]) throws {
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/openssl")
+            process.arguments = arguments
+            process.standardError = FileHandle.nullDevice
+            process.standardOutput = FileHandle.nullDevice
+            try process.run()
+            process.waitUntilExit()
+        }
+    }
+
+    private static func fields(_ form: String) -> [String: String] {
+        Dictionary(
+            form.split(separator: "&").map { pair in
+                let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                let value = String(parts[1]).replacing("+", with: " ").removingPercentEncoding
+                return (String(parts[0]), value ?? "")
+            }, uniquingKeysWith: { $1 })
+    }
+
+    static func part(_ index: Int, of token: String?) throws -> [String: Any] {
+        let parts = try #require(token).split(separator: ".")
+        let plain = parts[index].replacing("-", with: "+").replacing("_", with: "/")
+        let data = try #require(Data(base64Encoded: plain + String(repeating: "=", count: (4 - plain.count % 4) % 4)))
+        return try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
+    }
+
+    private func login(
+        _ login: UserSettings.Login, _ change: @escaping (inout IdentitySettings.OAuth) -> Void = { _ in }
+    ) async throws -> (result: Result<Grant, IdentityError>, form: [String: String], issuer: String) {
+        let bench = try OAuthBench(settings: { client, _ in
+            client.clientID = "lanyard"
+            client.scopes = ["api", "more"]
+            change(&client)
+        })
+        let result = await bench.login(login)
+        return (result, bench.forms.last.map(Self.fields) ?? [:], bench.issuer)
+    }
+
+    @Test("a key signs iss, sub, aud, lifetime and claims as they are configured; the scopes stand in the form")
+    func key() async throws {
+        var method = UserSettings.Login.signedAssertion(key: Self.keys.folder.file("ec"))
+        method.assertion?.keyID = "k1"
+        method.assertion?.subject = "alice"
+        method.assertion?.lifetime = .seconds(600)
+        method.assertion?.claims = [.init("tenant", "blue")]
+        let (result, form, issuer) = try await login(method)
+        _ = try result.get()
+        #expect(form["grant_type"] == "urn:ietf:params:oauth:grant-type:jwt-bearer")
+        #expect(form["scope"] == "api more" && form["client_id"] == "lanyard")
+        let header = try Self.part(0, of: form["assertion"])
+        #expect(header["alg"] as? String == "ES256" && header["kid"] as? String == "k1")
+        let claims = try Self.part(1, of: form["assertion"])
+        #expect(claims["iss"] as? String == "lanyard" && claims["sub"] as? String == "alice")
+        #expect(claims["aud"] as? String == issuer && claims["tenant"] as? String == "blue")
+        #expect(claims["scope"] == nil)
+        let (start, end) = (try #require(claims["iat"] as? Int), try #require(claims["exp"] as? Int))
+        #expect(end - start == 600)
+    }
+
+    @Test("issuer, audience and the place of the scopes follow the settings")
+    func places() async throws {
+        var method = UserSettings.Login.signedAssertion(key: Self.keys.folder.file("rsa"))
+        method.assertion?.algorithm = .ps256
+        method.assertion?.issuer = "https://me"
+        method.assertion?.audience = .tokenEndpoint
+        method.assertion?.scopePlace = .claim
+        let (result, form, issuer) = try await login(method)
+        _ = try result.get()
+        let claims = try Self.part(1, of: form["assertion"])
+        #expect(claims["iss"] as? String == "https://me" && claims["sub"] as? String == "https://me")
+        #expect(claims["aud"] as? String == issuer + "/token" && claims["scope"] as? String == "api more")
+        #expect(form["scope"] == nil)
+        method.assertion?.scopePlace = .both
+        let both = try await login(method)
+        #expect(both.form["scope"] == "api more")
+        #expect(try Self.part(1, of: both.form["assertion"])["scope"] as? String == "api more")
+    }
+
+    @Test("a fake of Google gets what the key file of a service account says, and no client_id")
+    func google() async throws {
+        let folder = try TemporaryFolder()
+        let key = try JSONSerialization.data(withJSONObject: [
+            "type": "service_account", "client_email": "robot@p.iam.gserviceaccount.com", "private_key_id": "a1b2",
+            "private_key": try Self.keys.text("rsa"), "token_uri": "https://oauth2.googleapis.com/token",
+            "client_id": "1", "universe_domain": "googleapis.com",
+        ])
+        var method = UserSettings.Login.googleKey(
+            try folder.write("key.json", String(decoding: key, as: UTF8.self)))
+        method.assertion?.algorithm = .rs256
+        method.assertion?.scopePlace = .claim
+        let (result, form, _) = try await login(method)
+        _ = try result.get()
+        #expect(Set(form.keys) == ["grant_type", "assertion"])
+        #expect(try Self.part(0, of: form["assertion"])["kid"] as? String == "a1b2")
+        let claims = try Self.part(1, of: form["assertion"])
+        #expect(claims["iss"] as? String == "robot@p.iam.gserviceaccount.com" && claims["sub"] == nil)
+        #expect(claims["aud"] as? String == "https://oauth2.googleapis.com/token")
+        #expect(claims["scope"] as? String == "api more")
+        method.assertion?.subject = "alice@example.com"
+        let delegated = try await login(method)
+        #expect(try Self.part(1, of: delegated.form["assertion"])["sub"] as? String == "alice@example.com")
+    }
+
+    @Test(
+        "a key file that cannot sign says why, and nothing is sent",
+        arguments: [
+            (false, "no key", "holds no private key in PEM"), (false, "locked", "a key with a passphrase"),
+            (false, "ec", "no RSA key"), (true, "{}", "has the type (none)"),
+            (true, "no key", "is no JSON key file of a service account"),
+            (true, #"{"type":"authorized_user"}"#, "has the type authorized_user"),
+            (true, #"{"type":"service_account","client_email":"a@b"}"#, "has no private_key"),
+            (true, #"{"type":"service_account","client_email":"a@b","private_key":"x"}"#, "has no token_uri"),
+            (
+                true, #"{"type":"service_account","client_email":"a@b","private_key":"x","token_uri":"https://t"}"#,
+                "holds no private key in PEM"
+            ),
+        ])
+    func unfit(_ isGoogle: Bool, _ content: String, _ message: String) async throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("k", ["locked", "ec"].contains(content) ? Self.keys.text(content) : content)
+        var method = isGoogle ? UserSettings.Login.googleKey(path) : .signedAssertion(key: path)
+        method.assertion?.algorithm = .rs256
+        let (result, form, _) = try await login(method)
+        let error = try #require(throws: IdentityError.self) { try result.get() }
+        #expect(error.verdict == .credentialUnavailable && form.isEmpty)
+        #expect(error.message.hasPrefix(path + " ") && error.message.contains(message), "\(error.message)")
+    }
+
+    @Test("an exchange names the types of its tokens and who acts")
+    func exchange() async throws {
+        let folder = try TemporaryFolder()
+        var method = UserSettings.Login.tokenExchange(subjectToken: try folder.write("s", "s1\n"))
+        method.tokenTypes.subject = try #require(TokenTypes.uri("id_token"))
+        method.tokenTypes.requested = TokenTypes.uri("urn:x:own")
+        var (_, form, _) = try await login(method)
+        let prefix = "urn:ietf:params:oauth:token-type:"
+        #expect(form["subject_token"] == "s1" && form["subject_token_type"] == prefix + "id_token")
+        #expect(form["requested_token_type"] == "urn:x:own" && form["actor_token_type"] == nil)
+        method.actorToken = try folder.write("a", "a1")
+        method.tokenTypes.actor = try #require(TokenTypes.uri("jwt"))
+        form = try await login(method).form
+        #expect(form["actor_token"] == "a1" && form["actor_token_type"] == prefix + "jwt")
+        method.actorToken = folder.file("missing")
+        let missing = try await login(method)
+        #expect(missing.form.isEmpty)
+        #expect(throws: IdentityError.self) { try missing.result.get() }
+    }
+
+    @Test("a type of a token is a word of RFC 8693 or a URI")
+    func types() {
+        #expect(TokenTypes.uri("saml2") == "urn:ietf:params:oauth:token-type:saml2")
+        #expect(TokenTypes.uri("https://a/b") == "https://a/b")
+        for text in ["", "access-token", "a b:c", "saml"] { #expect(TokenTypes.uri(text) == nil, "\(text)") }
+    }
+
+    @Test("a refused login is another one after its actor, its types or its assertion has changed")
+    func fingerprints() throws {
+        var method = LoginMethod<Secret>.tokenExchange(subjectToken: Tokens.secret("s"))
+        var seen: [CredentialFingerprint] = []
+        let guarded = LoginGuard(key: Tokens.secret(String(repeating: "k", count: 32)), refused: nil)
+        func note() throws {
+            let login = try OAuthLogin.prepare(
+                .given(method), contents: [:], guarded: guarded, at: nil, proof: nil
+            ).get()
+            let fingerprint = try #require(login.fingerprint)
+            #expect(!seen.contains { fingerprint.isSame(as: $0) })
+            seen.append(fingerprint)
+        }
+        try note()
+        method.tokenTypes.subject = "urn:x"
+        try note()
+        method.actorToken = Tokens.secret("a")
+        try note()
+        method = .signedAssertion(key: Tokens.secret("s"))
+        try note()
+        method.assertion?.subject = "alice"
+        try note()
+    }
+}
