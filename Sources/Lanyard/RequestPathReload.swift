@@ -61,6 +61,7 @@ final class RequestPathReload: Reloadable {
         let targets = path.serve(
             RequestPath.Settings(configuration, upstreamContents), active: active,
             capabilities: capabilityContents.mapValues { $0?.secret }, listenerTLS: changedListeners,
+            upstreamTLS: upstreamTLS.changes(upstreamContents),
             accessLines: accessLog.lines(configuration.log.logsAccess))
         capabilities.follow(listeners, capabilityContents)
         listenerTLS.follow(listenerContents, listeners, changedListeners)

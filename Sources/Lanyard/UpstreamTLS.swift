@@ -86,21 +86,25 @@ final class UpstreamTLSWatches: Sendable {
     /// The client certificates in use. From any thread.
     var certificates: [ProgramConditions.Certificate] { watch.certificates }
 
+    /// The contexts of routes whose files hold something else than what is in use, by route.
+    func changes(_ tls: UpstreamTLS) -> [Int: TLSClientContext] {
+        let inUse = contentsInUse
+        var changed: [Int: TLSClientContext] = [:]
+        for (index, files) in tls.files.enumerated() {
+            guard let files, files.paths.contains(where: { inUse.byPath[$0] != tls.contents.byPath[$0] }) else {
+                continue
+            }
+            changed[index] = tls.contexts[index]
+        }
+        return changed
+    }
+
     /// Follows the files of a new configuration from here on. In the turn of the publication that hands the routes over.
     ///
-    /// - Parameters:
-    ///   - tls: of its routes.
-    ///   - targets: of its routes. A target that was followed before gets its context only if a file has changed.
+    /// - Parameter targets: of its routes.
     func follow(_ tls: UpstreamTLS, of targets: [UpstreamTarget]) {
         let (former, next) = (watch, makeWatch(tls, targets))
         former.end()
-        let inUse = former.contentsInUse
-        for (index, target) in targets.enumerated() where former.follows(target) {
-            guard let context = tls.contexts[index], let paths = tls.files[index]?.paths,
-                paths.contains(where: { inUse.byPath[$0] != tls.contents.byPath[$0] })
-            else { continue }
-            target.replaceTLS(context)
-        }
         current.withLock { $0 = next }
         next.start(by: files)
     }
@@ -151,8 +155,6 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
             return .init(owner: "route \(route.name)", file: file, expiresAt: end)
         }
     }
-
-    func follows(_ target: UpstreamTarget) -> Bool { routes.contains { $0.target === target } }
 
     override func use(_ contents: TLSFileContents, changed: Set<String>) -> [String] {
         var used: [String] = []

@@ -17,12 +17,15 @@ extension RequestPath {
     ///   - active: the active user of the new settings.
     ///   - capabilities: by listener, those of another file; nil: it asks for none, or its file cannot be used.
     ///   - listenerTLS: the new contexts by listener; listeners that keep their files are left out.
+    ///   - upstreamTLS: the contexts by route whose files hold something else than what is in use. An upstream that stays
+    ///     gets its own in the same turn.
     ///   - accessLines: where the access log goes, one for each shard; nil: none is written.
-    /// - Returns: the upstreams, one for each route: the caller replaces the TLS of those that it finds changed.
+    /// - Returns: the upstreams, one for each route.
     @discardableResult
     package func serve(
         _ settings: Settings, active: UserIndex?, capabilities: [Int: Secret?] = [:],
-        listenerTLS: [Int: TLSServerContext] = [:], accessLines: [AccessLines]? = nil
+        listenerTLS: [Int: TLSServerContext] = [:], upstreamTLS: [Int: TLSClientContext] = [:],
+        accessLines: [AccessLines]? = nil
     ) -> [UpstreamTarget] {
         let former = served.withLock { $0 }
         var unknown: [UserIndex] = []
@@ -35,7 +38,12 @@ extension RequestPath {
         context.setLimits(settings.limits)
         let made = zip(shards, former).map { $0.makeRoutes(configuration, keeping: $1, active: active) }
         served.withLock { $0 = made }
-        for (index, tls) in listenerTLS { setTLS(tls, ofListener: index) }
+        for (index, tls) in listenerTLS { noteCertificate(of: tls, ofListener: index) }
+        let formerTargets = former.first?.configuration.targets ?? []
+        let replacedTLS = upstreamTLS.filter { index, _ in
+            formerTargets.contains { $0 === configuration.targets[index] }
+        }
+        for (index, tls) in replacedTLS { configuration.targets[index].trust?.replace(tls) }
         // The shards share the sockets: one of them is enough.
         if let shard = shards.first, let first = acceptors.first {
             shard.loop.post { for acceptor in first { acceptor.applyKeepAlive() } }
@@ -44,6 +52,8 @@ extension RequestPath {
             shard.loop.post {
                 for (index, capability) in capabilities { shard.setCapability(capability, ofListener: index) }
                 shard.serve(routes)
+                for (index, tls) in listenerTLS { shard.setTLS(tls, ofListener: index) }
+                for (index, tls) in replacedTLS { routes.pools[index].replaceTLS(tls) }
                 shard.setAccessLines(accessLines?[shard.index])
             }
         }

@@ -154,8 +154,13 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
 
     /// Has new connections to a listener use this context. From any thread.
     package func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
-        certificateEnds.withLock { $0[index] = tls.expiresAt }
+        noteCertificate(of: tls, ofListener: index)
         for shard in shards { shard.loop.post { shard.setTLS(tls, ofListener: index) } }
+    }
+
+    /// For `/metrics` and the admin API.
+    func noteCertificate(of tls: TLSServerContext, ofListener index: Int) {
+        certificateEnds.withLock { $0[index] = tls.expiresAt }
     }
 
     /// The bound address of each listener, and when its certificate ends; nil: it has none. From any thread.

@@ -103,6 +103,29 @@ import Testing
             return try #require(loaded.configuration, "\(loaded.diagnostics)")
         }
 
+        /// What a shard uses in one turn.
+        struct Visible: Equatable, Sendable {
+            let capability: String?
+            let hasNames: Bool
+            let upstreamAuthorities: CInt
+            let routes: ObjectIdentifier
+
+            /// On the shard's queue.
+            init(_ shard: Shard) {
+                capability = shard.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
+                hasNames = shard.listenerTLS[0]?.clientNames.isEmpty == false
+                upstreamAuthorities = Self.authorities(shard.served.pools[0].trust?.context)
+                routes = ObjectIdentifier(shard.served.configuration)
+            }
+
+            private static func authorities(_ context: TLSClientContext?) -> CInt {
+                guard let context else { return -1 }
+                return OPENSSL_sk_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(context.raw)))
+            }
+        }
+
+        var visible: Visible { onShard { Visible($0) } }
+
         var shard: Shard { path.shards[0] }
 
         /// On the shard's queue.
@@ -126,10 +149,7 @@ import Testing
         var trustsBoth: Bool { onShard { $0.listenerTLS[0]?.authorityDigests?.count } == 2 }
 
         /// The authorities that the upstream's certificate may be of.
-        var upstreamAuthorities: CInt {
-            guard let context = path.targets[0].trust?.context().0 else { return -1 }
-            return OPENSSL_sk_num(X509_STORE_get0_objects(SSL_CTX_get_cert_store(context.raw)))
-        }
+        var upstreamAuthorities: CInt { visible.upstreamAuthorities }
 
         func replace(_ name: String, by text: String) throws {
             try folder.write(name + ".new", text)
@@ -185,10 +205,10 @@ import Testing
             try bench.replace("upstreams.pem", by: Bench.authority.pem)
             bench.loop.pass(.seconds(10))
             let before = bench.path.targets[0]
-            let epoch = before.trust?.epoch.load(ordering: .relaxed)
+            let epoch = bench.onShard { $0.served.pools[0].trust?.epoch }
             bench.apply(configuration, files)
             let target = bench.path.targets[0]
-            if target === before { #expect(target.trust?.epoch.load(ordering: .relaxed) == epoch) }
+            if target === before { #expect(bench.onShard { $0.served.pools[0].trust?.epoch } == epoch) }
             #expect((target === before) == (connect == "5s"))
             #expect(bench.upstreamAuthorities == 1)
             bench.loop.pass(.seconds(10))
@@ -209,6 +229,25 @@ import Testing
         #expect(bench.capability(0) == nil && bench.capability(1) == Bench.capability("c"))
         bench.apply(next, files)
         #expect(bench.capability(0) == Bench.capability("c") && bench.capability(1) == nil)
+    }
+
+    @Test("contexts, capabilities and routes become visible together in one turn of a shard, for kept upstreams too")
+    func oneTurn() throws {
+        let bench = try Bench()
+        let next = try Bench.load(in: bench.folder, capabilities: ["b", "b"], names: ", client_names: [\"DNS:any\"]")
+        try bench.replace("upstreams.pem", by: Bench.authority.pem)
+        let prepared = bench.reload.prepare(next, try RequestPathFiles(next, running: bench.running))
+        let target = bench.path.targets[0]
+        let former = bench.visible
+        // The whole reload happens within one turn of the shard, which sees nothing of it.
+        let within = bench.onShard { shard in
+            bench.reload.commit(prepared, active: nil)
+            return Bench.Visible(shard)
+        }
+        #expect(within == former)
+        let visible = bench.visible
+        #expect(visible.capability == Bench.capability("b") && visible.hasNames && visible.upstreamAuthorities == 1)
+        #expect(visible.routes != former.routes && bench.path.targets[0] === target)
     }
 
     @Test("the watches of a replaced configuration publish nothing, also while a shard is slow")

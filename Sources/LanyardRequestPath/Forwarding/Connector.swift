@@ -10,7 +10,7 @@ final class ConnectedStream {
     fileprivate let deadlineAt: Instant
     /// The socket is connected. The handshake of TLS may be under way.
     fileprivate var isConnected = false
-    /// `UpstreamTrust.epoch` when the handshake began; 0 without TLS.
+    /// `ShardTrust.epoch` when the handshake began; 0 without TLS.
     fileprivate(set) var trustEpoch = 0
 
     fileprivate init(
@@ -42,7 +42,10 @@ package final class Connector: Watcher, @unchecked Sendable {
 
     private let loop: EventLoop
     private let settings: UpstreamSettings
-    private let trust: UpstreamTrust?
+    /// nil: without TLS.
+    private let trust: ShardTrust?
+    /// Counts what TLS has prevented.
+    private let failures: UpstreamTrust?
     private let resources: UpstreamPool.Resources
     private var addresses: ArraySlice<SocketAddress>
     private var attempts: [ConnectedStream] = []
@@ -55,15 +58,17 @@ package final class Connector: Watcher, @unchecked Sendable {
     private lazy var deadline = Deadline(of: self)
 
     /// - Parameters:
+    ///   - trust: of the shard; nil: without TLS.
     ///   - resources: of the shard.
     ///   - overallDeadline: the end of `timeouts.connect_all`.
     init(
-        _ addresses: [SocketAddress], of target: UpstreamTarget, _ resources: UpstreamPool.Resources,
-        until overallDeadline: Instant, loop: EventLoop,
+        _ addresses: [SocketAddress], of target: UpstreamTarget, _ trust: ShardTrust?,
+        _ resources: UpstreamPool.Resources, until overallDeadline: Instant, loop: EventLoop,
         completion: @escaping Completion
     ) {
         settings = target.settings
-        trust = target.trust
+        self.trust = trust
+        failures = target.trust
         self.resources = resources
         let settings = target.settings
         self.addresses = Self.alternating(addresses.filter { settings.prohibition(of: $0) == nil })[...]
@@ -167,9 +172,8 @@ package final class Connector: Watcher, @unchecked Sendable {
         }
         do throws(TLSError) {
             if let trust, !attempt.stream.isSecured {
-                let (context, epoch) = trust.context()
-                attempt.trustEpoch = epoch
-                try attempt.stream.secure(to: context, workspace: resources.tls)
+                attempt.trustEpoch = trust.epoch
+                try attempt.stream.secure(to: trust.context, workspace: resources.tls)
             }
         } catch {
             return fail(attempt, .tls(error, at: attempt.address))
@@ -209,7 +213,7 @@ package final class Connector: Watcher, @unchecked Sendable {
 
     private func finish(_ result: Result<ConnectedStream, UpstreamError>) {
         closeAttempts()
-        if case .failure(.tls(let error, _)) = result { trust?.record(error) }
+        if case .failure(.tls(let error, _)) = result { failures?.record(error) }
         let completion = self.completion
         self.completion = nil
         completion?(result)

@@ -39,7 +39,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// The target's `epoch` at which the connection's address was last known to belong to the name.
     var epoch = 0
-    /// `UpstreamTrust.epoch` at which the upstream was verified; 0 without TLS.
+    /// `ShardTrust.epoch` at which the upstream was verified; 0 without TLS.
     let trustEpoch: Int
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts

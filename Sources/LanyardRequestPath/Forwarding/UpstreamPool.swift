@@ -61,6 +61,8 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     let loop: EventLoop
     package let target: UpstreamTarget
+    /// nil: the upstream does not speak TLS.
+    let trust: ShardTrust?
     private let parked: SharedLimit
     private let resources: Resources
     let idleOfShard: IdleConnections
@@ -105,6 +107,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         counters: UpstreamCounters = UpstreamCounters(), keepAlive: KeepAlivePolicy = KeepAlivePolicy()
     ) {
         self.target = target
+        trust = target.trust.map { ShardTrust($0.context) }
         self.loop = loop
         self.parked = parked
         resources = Resources(buffers: buffers, tls: tls, keepAlive: keepAlive)
@@ -184,7 +187,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     package func isTrusted(_ connection: UpstreamConnection) -> Bool { connection.trustEpoch == trustEpoch }
 
     /// Of the present files.
-    private var trustEpoch: Int { target.trust?.epoch.load(ordering: .relaxed) ?? 0 }
+    private var trustEpoch: Int { trust?.epoch ?? 0 }
+
+    /// The files of the upstream's TLS hold something else: connections of the former context carry no further request.
+    func replaceTLS(_ context: TLSClientContext) {
+        loop.assertIsCurrent()
+        trust?.replace(context)
+        closeStaleConnections()
+    }
 
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
@@ -359,7 +369,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         let beganAt = loop.now
         let deadlineAt = request.connectDeadlineAt ?? beganAt + target.settings.timeouts.connectAll
         request.connectDeadlineAt = deadlineAt
-        let connector = Connector(addresses, of: target, resources, until: deadlineAt, loop: loop) { [self] result in
+        let connector = Connector(
+            addresses, of: target, trust, resources, until: deadlineAt, loop: loop
+        ) { [self] result in
             request.connector = nil
             switch result {
             case .failure(.local(let code)) where request.canReleaseDescriptors(after: code):

@@ -64,7 +64,10 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
 
     private func connect(_ addresses: [SocketAddress]) {
         let deadlineAt = loop.now + target.settings.timeouts.connectAll
-        let connector = Connector(addresses, of: target, resources, until: deadlineAt, loop: loop) { [self] result in
+        let trust = target.trust.map { ShardTrust($0.context) }
+        let connector = Connector(
+            addresses, of: target, trust, resources, until: deadlineAt, loop: loop
+        ) { [self] result in
             switch result {
             case .success(let connected): awaitVerdict(connected)
             case .failure(let error): finish(.failure(error))

@@ -122,10 +122,11 @@ package final class UpstreamTarget: Sendable {
         for pool in pools { pool.loop.post { pool.closeStaleConnections() } }
     }
 
-    /// Changed files: new connections use this context, and idle ones of the previous one are closed.
+    /// Changed files: new connections use this context, each shard's in its next turn, and idle ones of the previous one
+    /// are closed.
     package func replaceTLS(_ context: TLSClientContext) {
         trust?.replace(context)
-        for pool in state.withLock(\.pools) { pool.loop.post { pool.closeStaleConnections() } }
+        for pool in state.withLock(\.pools) { pool.loop.post { pool.replaceTLS(context) } }
     }
 
     /// Retains a shard's pool, which retains its target, until `remove`.

@@ -1,16 +1,13 @@
 import Glibc
 import LanyardFoundations
 import Logging
-import Synchronization
 
-/// The TLS of one upstream as all shards share it: the context that new connections get, and what has failed.
+/// The TLS of one upstream as all shards share it: the latest context, and what has failed.
 ///
-/// A changed file replaces the context. Connections of the previous one carry no further request. The lock is taken when
-/// a connection begins and when `/metrics` is read, and not for a request.
+/// A changed file replaces the context. Each shard uses it from one turn on (`ShardTrust`). The lock is taken when a pool
+/// is made and when `/metrics` is read, and not for a request.
 package final class UpstreamTrust: Sendable {
-    private let current: Guarded<TLSClientContext>
-    /// Grows with each replacement. A connection with an older number is not reused.
-    let epoch = Atomic<Int>(0)
+    private let latest: Guarded<TLSClientContext>
     private struct Failures {
         var counts: [String: Int] = [:]
         /// By reason.
@@ -23,25 +20,18 @@ package final class UpstreamTrust: Sendable {
 
     /// - Parameter authority: the upstream's host and port, for the log.
     package init(_ context: TLSClientContext, of authority: String, log: Logger) {
-        current = Guarded(context)
+        latest = Guarded(context)
         self.authority = authority
         self.log = log
     }
 
-    /// The context for a new connection, and the number that the connection keeps.
-    func context() -> (TLSClientContext, epoch: Int) {
-        current.withLock { ($0, epoch.load(ordering: .relaxed)) }
-    }
+    /// For a pool that is made now.
+    var context: TLSClientContext { latest.withLock { $0 } }
 
     /// When the client certificate ends; nil: there is none. From any thread.
-    package var certificateExpiresAt: WallTime? { current.withLock { $0.validity?.until } }
+    package var certificateExpiresAt: WallTime? { latest.withLock { $0.validity?.until } }
 
-    func replace(_ context: TLSClientContext) {
-        current.withLock {
-            $0 = context
-            epoch.add(1, ordering: .relaxed)
-        }
-    }
+    func replace(_ context: TLSClientContext) { latest.withLock { $0 = context } }
 
     /// Counts a connection that TLS has prevented or ended, and logs it: of each reason one line in 10 s.
     func record(_ error: TLSError) {
@@ -61,4 +51,20 @@ package final class UpstreamTrust: Sendable {
 
     /// Failures so far, by `TLSError.label`. From any thread.
     package var failureCounts: [String: Int] { failures.withLock { $0.counts } }
+}
+
+/// The context that new connections of one shard to one upstream get. Belongs to the shard's queue.
+///
+/// A reload replaces it in the turn in which the shard gets the routes, so no request pairs one with the other's.
+final class ShardTrust {
+    private(set) var context: TLSClientContext
+    /// Grows with each replacement. A connection with an older number carries no further request.
+    private(set) var epoch = 0
+
+    init(_ context: TLSClientContext) { self.context = context }
+
+    func replace(_ context: TLSClientContext) {
+        self.context = context
+        epoch += 1
+    }
 }

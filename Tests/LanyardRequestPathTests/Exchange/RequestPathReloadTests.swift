@@ -117,6 +117,32 @@ import Testing
         try await eventually("no client is left") { bench.path.shards[0].load.value == 0 }
     }
 
+    @Test("a listener's other context and the other routes come to a shard in one turn")
+    func oneTurn() throws {
+        let bench = try ProxyBench(plan: {
+            $0.hasTLS = true
+            $0.timeStands = true
+        })
+        let idle = try RawClient(bench.endpoint)
+        #expect(try idle.exchange("GET", "/").status == 200)
+        var settings = bench.settings
+        settings.tokenWaitMax = .seconds(77)
+        // The last client of a drain ends with the former context, in the turn of the shard in which the other one comes.
+        let seen = Guarded<Duration?>(nil)
+        bench.path.drain { [shard = bench.path.shards[0]] in
+            let served = shard.served.configuration.tokenWaitMax
+            seen.withLock { $0 = served }
+        }
+        bench.settle()
+        bench.settle()
+        #expect(seen.withLock { $0 == nil })
+        bench.path.serve(
+            settings, active: ProxyBench.user,
+            listenerTLS: [0: try TLSBench.server(demanding: TLSBench.authority.pem)])
+        bench.settle()
+        #expect(seen.withLock { $0 } == .seconds(77))
+    }
+
     @Test("an exchange of a client that is not admitted any more ends after drain_max, and becomes no tunnel")
     func admissionOfExchange() async throws {
         let gate = Milestone()
