@@ -296,6 +296,78 @@ import Testing
         #expect(response.status == 200)
     }
 
+    @Test("a client that takes interim responses slowly gets a held 401 after wait_max")
+    func heldBehindInterim() async throws {
+        let stage = try Stage {
+            $0.limits.responseHeaderBytesMax = 1 << 20
+            $0.upstream.timeouts.write = Self.hour * 10
+            $0.tokenWaitMax = Self.hour
+            $0.timeStands = true
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        let fields = (0..<32).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        let hint = Array("HTTP/1.1 103 Hint\r\n\(fields)\r\n".utf8)
+        try await bench.talk { client throws in
+            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            let upstream = try #require(listener.accept())
+            defer { upstream.close() }
+            _ = try upstream.receive(through: "\r\n\r\n")
+            try upstream.send(hint.dropLast())
+            bench.pass(.zero)
+            // One read brings the end of the hint and the refusal.
+            try upstream.send([hint.last!] + Array("HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno".utf8))
+            let parked = { bench.count("lanyard_parked_requests") }
+            try blockUntil("the response is held") { parked() == 1 }
+            // What the client takes makes room for a part of what waits, then for the rest.
+            #expect(try client.read(hint.count).count == hint.count)
+            bench.pass(Self.hour - Self.nanosecond)
+            #expect(parked() == 1)
+            bench.pass(Self.nanosecond)
+            try #require(parked() == 0)
+            let response = try client.response()
+            #expect(response.status == 401)
+            #expect(response["Proxy-Status"]?.contains("refresh failed") == true, "\(response)")
+        }
+    }
+
+    /// What a request waits for when its memory pause ends.
+    enum PausedWait: CaseIterable { case upstreamWrite, continue100, body }
+
+    @Test(
+        "after a pause for want of memory each wait of an upload has its own time-out again",
+        arguments: PausedWait.allCases)
+    func pausedWaits(_ wait: PausedWait) async throws {
+        let stage = try Stage {
+            $0.upstream.timeouts.requestIdle = wait == .body ? .seconds(1) : Self.hour
+            $0.upstream.timeouts.write = wait == .upstreamWrite ? .seconds(1) : Self.hour
+            $0.timeStands = true
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener, budget) = (stage.bench, stage.listener, stage.bench.path.buffers)
+        try await bench.talk { client throws in
+            let size = 1_000_000
+            try client.send(Self.post + "\(size)\r\n\(wait == .continue100 ? "Expect: 100-continue\r\n" : "")\r\n")
+            let upstream = try #require(listener.accept())
+            defer { upstream.close() }
+            _ = try upstream.receive(through: "\r\n\r\n")
+            if wait == .upstreamWrite { #expect(Self.fill(client.socket, of: bench, upTo: size) < size) }
+            bench.pass(.zero)
+            budget.add(budget.bytesMax)
+            // Cannot be read, and would not end the wait.
+            try upstream.send("HTTP".utf8)
+            bench.pass(.seconds(1))
+            #expect(client.socket.receiveNow(max: 1) == nil)
+            budget.release(budget.bytesMax)
+            bench.pass(.seconds(1) - Self.nanosecond)
+            #expect(client.socket.receiveNow(max: 1) == nil)
+            bench.pass(Self.nanosecond)
+            let first = client.socket.receiveNow(max: 4096) ?? []
+            let text = String(decoding: first, as: UTF8.self)
+            #expect(text.hasPrefix("HTTP/1.1 \(wait == .upstreamWrite ? 504 : wait == .body ? 408 : 100) "), "\(text)")
+        }
+    }
+
     @Test("an upload that stalls before any response is 408, whose reader half-closes is 400")
     func stalledBeforeResponse() async throws {
         let stage = try Stage {

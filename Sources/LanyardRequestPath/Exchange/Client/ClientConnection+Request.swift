@@ -138,23 +138,37 @@ extension ClientConnection {
     ///
     /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
-    func uploadTimedOut(_ wait: InboundWait) {
+    func uploadTimedOut(_ wait: UploadWait) {
         guard exchange.response == .awaited, let route = input.route else { return }
         // Neither side is read: the silence is not theirs.
-        if membership.isPaused { return begin(wait, for: timeouts(route).requestIdle) }
+        if membership.isPaused { return begin(wait, on: route) }
         switch wait {
         case .continue100:
             upstream.expectContinue(false)
             guard sendText("HTTP/1.1 100 Continue\r\n\r\n") == .sent else { return abandon() }
-            begin(.body, for: timeouts(route).requestIdle)
+            begin(.body, on: route)
         case .upstreamWrite:
             guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
                 return perform(exchange.timedOut(.upstreamWriteTimeout))
             }
-            begin(.upstreamWrite, for: timeouts(route).write)
+            begin(.upstreamWrite, on: route)
         case .body: perform(exchange.requestFailed(.requestTimeout))
-        case .none, .handshake, .head, .idle, .kernelFlush, .heldBody, .tunnel, .linger: break
         }
+    }
+
+    /// How long the upstream may take to respond to `Expect: 100-continue` before Lanyard sends the 100
+    /// (http-rules.md 11.2).
+    private static let continueTimeout = Duration.seconds(1)
+
+    /// Begins a wait of the upload, for its time-out.
+    func begin(_ wait: UploadWait, on route: Route) {
+        let duration =
+            switch wait {
+            case .body: timeouts(route).requestIdle
+            case .upstreamWrite: timeouts(route).write
+            case .continue100: Self.continueTimeout
+            }
+        begin(InboundWait.upload(wait), for: duration)
     }
 
     func timeouts(_ route: Route) -> UpstreamSettings.Timeouts {

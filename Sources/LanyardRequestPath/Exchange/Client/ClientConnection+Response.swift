@@ -112,7 +112,7 @@ extension ClientConnection {
         }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)
-            if let route = input.route, !upstream.isHeadQueued { begin(.body, for: timeouts(route).requestIdle) }
+            if let route = input.route, !upstream.isHeadQueued { begin(.body, on: route) }
         }
         guard input.head.minorVersion > 0 else { return .continues }
         shard.out.clear()
@@ -244,9 +244,11 @@ extension ClientConnection {
         case .flushing: beginLinger()
         case .exchange:
             // The client has taken interim responses slowly. Until now the upstream was not read.
-            if exchange.response == .awaited, !upstream.isParked {
-                // The response is not due before the request has been sent.
-                if upstream.sentAt != .never { awaitUpstreamAnew() } else { endOutboundWait() }
+            switch exchange.response {
+            // The response is not due before the request has been sent.
+            case .awaited where !upstream.isParked && upstream.sentAt != .never: awaitUpstreamAnew()
+            case .awaited, .held: endOutboundWait()
+            case .relaying, .ended: break
             }
             updateRelayTimeout()
             pumpResponse()

@@ -36,14 +36,14 @@ extension ClientConnection {
     func waitForToken(of user: UserIndex) -> Bool {
         guard let permit = shard.context.parked.acquire() else { return false }
         upstream.park(permit)
-        begin(replay.held == nil ? .token : .otherToken, for: served.configuration.tokenWaitMax)
+        begin(replay.held == nil ? TokenWait.first : .other, for: served.configuration.tokenWaitMax)
         shard.tokens.park(self, for: user)
         return true
     }
 
     /// Ends the parking of the request. The token cache removes its waiters itself when it receives a publication.
     func unpark() {
-        if upstream.unpark() { endOutboundWait() }
+        if upstream.unpark() { waits.endToken(on: shard.loop) }
     }
 
     /// The request does not wait for a token any more.
@@ -123,10 +123,6 @@ extension ClientConnection {
 
     // MARK: Sending
 
-    /// How long the upstream may take to respond to `Expect: 100-continue` before Lanyard sends the 100
-    /// (http-rules.md 11.2).
-    private static let continueTimeout = Duration.seconds(1)
-
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
         guard let buffer = input.buffer, let route = input.route else { return }
         // A head must never be sent without the body bytes that were already taken from the client.
@@ -158,7 +154,7 @@ extension ClientConnection {
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
-        if upstream.isContinueDue { begin(.continue100, for: Self.continueTimeout) }
+        if upstream.isContinueDue { begin(.continue100, on: route) }
         forwardBuffered()
         pump()
     }
@@ -225,7 +221,7 @@ extension ClientConnection {
         }
         let headIsGone = upstream.recordFlush()
         updateSendTimeout(of: connection)
-        if headIsGone, upstream.isContinueDue { begin(.continue100, for: Self.continueTimeout) }
+        if headIsGone, upstream.isContinueDue, let route = input.route { begin(.continue100, on: route) }
         if headIsGone, wantsBody { forwardBuffered() }
         pump()
     }
@@ -235,16 +231,15 @@ extension ClientConnection {
     /// - Parameter connection: the request's.
     func updateSendTimeout(of connection: UpstreamConnection) {
         guard replay.held == nil, let route = input.route else { return }
-        let timeouts = timeouts(route)
         if !connection.stream.isFlushed {
             connection.stream.restartProgress()
-            return begin(.upstreamWrite, for: timeouts.write)
+            return begin(.upstreamWrite, on: route)
         }
-        if !input.body.isEnded { return begin(.body, for: timeouts.requestIdle) }
+        if !input.body.isEnded { return begin(.body, on: route) }
         endInboundWait()
         if exchange.request == .sending { exchange.requestEnded() }
         guard exchange.response == .awaited else { return }
         upstream.recordEnd(at: shard.loop.now)
-        begin(.responseHead, for: timeouts.responseHeader)
+        begin(.responseHead, for: timeouts(route).responseHeader)
     }
 }

@@ -120,6 +120,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
             inboundDue()
         } else if waits.isOutbound(deadline) {
             outboundDue()
+        } else if waits.isToken(deadline) {
+            tokenDue()
         } else {
             endDue()
         }
@@ -161,15 +163,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         waits.begin(wait, until: shard.loop.now + duration, on: shard.loop)
     }
     func endOutboundWait() { waits.endOutbound(on: shard.loop) }
+    func begin(_ wait: TokenWait, for duration: Duration) {
+        waits.begin(wait, until: shard.loop.now + duration, owner: self, on: shard.loop)
+    }
 
     private func inboundDue() {
-        let wait = waits.takeInbound()
-        switch wait {
+        switch waits.takeInbound() {
         case .none: break
         case .handshake: handshakeFailed(.timedOut)
         case .head: refuse(.requestTimeout)
         case .idle, .kernelFlush: idleTimeoutExpired()
-        case .body, .upstreamWrite, .continue100: uploadTimedOut(wait)
+        case .upload(let wait): uploadTimedOut(wait)
         case .heldBody: relayHeld(.bodyLate)
         case .tunnel: tunnel?.due()
         case .linger: close()
@@ -179,11 +183,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     private func outboundDue() {
         switch waits.takeOutbound() {
         case .none: break
-        case .token: tokenWaitTimedOut()
-        case .otherToken: heldResponseTimedOut()
         case .responseHead: responseHeadTimedOut()
         case .responseBody(let idleAt): responseBodyDue(idleAt)
         case .clientWrite: clientWriteTimedOut()
+        }
+    }
+
+    private func tokenDue() {
+        switch waits.takeToken(on: shard.loop) {
+        case nil: break
+        case .first: tokenWaitTimedOut()
+        case .other: heldResponseTimedOut()
         }
     }
 

@@ -1,5 +1,15 @@
 import LanyardFoundations
 
+/// What the upload of a request waits for. Each has a time-out of its own.
+enum UploadWait: Equatable {
+    /// The next byte of the request's body comes.
+    case body
+    /// The upstream takes some of the request's queued bytes.
+    case upstreamWrite
+    /// The upstream responds to `Expect: 100-continue`. Otherwise Lanyard does.
+    case continue100
+}
+
 /// What a connection waits for from its client, or from the upstream that takes the request. It is set with its deadline.
 enum InboundWait: Equatable {
     case none
@@ -11,12 +21,8 @@ enum InboundWait: Equatable {
     case idle
     /// The client takes the end of the last response, which the kernel still holds.
     case kernelFlush
-    /// The next byte of the request's body comes.
-    case body
-    /// The upstream takes some of the request's queued bytes.
-    case upstreamWrite
-    /// The upstream responds to `Expect: 100-continue`. Otherwise Lanyard does.
-    case continue100
+    /// A step of the upload comes.
+    case upload(UploadWait)
     /// The rest of the request's body comes while a response is held.
     case heldBody
     /// What the tunnel waits for.
@@ -25,13 +31,18 @@ enum InboundWait: Equatable {
     case linger
 }
 
+/// Which token a parked request waits for. A wait of its own, because the client may take interim responses at the same
+/// time.
+enum TokenWait: Equatable {
+    /// The one that it is sent with.
+    case first
+    /// Another one, while a response that refused the first one is held.
+    case other
+}
+
 /// What a connection waits for until its client has the response. It is set with its deadline.
 enum OutboundWait: Equatable {
     case none
-    /// A token for the request comes.
-    case token
-    /// Another token comes while a response that refused the first one is held.
-    case otherToken
     /// The upstream sends the head of the final response.
     case responseHead
     /// The upstream sends the next byte of the response until an instant, and the client acknowledges some bytes.
@@ -59,6 +70,8 @@ struct ClientWaits: ~Copyable {
     /// When the client must have acknowledged some of the response's bytes; `.never`: no byte was sent since the last
     /// check.
     private(set) var stallCheckAt = Instant.never
+    /// nil: the request is not parked. Most requests never are, so a deadline is made for one that is.
+    private var token: (wait: TokenWait, deadline: Deadline)?
     private var end = End.unknown
     /// Limits of what is left to do behind a response.
     var closing = ClosingLimits()
@@ -98,6 +111,30 @@ struct ClientWaits: ~Copyable {
     mutating func takeOutbound() -> OutboundWait {
         defer { outbound = .none }
         return outbound
+    }
+
+    // MARK: A token
+
+    /// - Parameter owner: is told at `instant`.
+    mutating func begin(_ wait: TokenWait, until instant: Instant, owner: Watcher, on loop: EventLoop) {
+        let deadline = token?.deadline ?? Deadline(of: owner)
+        token = (wait, deadline)
+        loop.set(deadline, at: instant)
+    }
+
+    func isToken(_ deadline: Deadline) -> Bool { deadline === token?.deadline }
+
+    mutating func endToken(on loop: EventLoop) {
+        if let deadline = token?.deadline { loop.drop(deadline) }
+        token = nil
+    }
+
+    /// The deadline for the token is due.
+    ///
+    /// - Returns: nil: the wait has ended before.
+    mutating func takeToken(on loop: EventLoop) -> TokenWait? {
+        defer { endToken(on: loop) }
+        return token?.wait
     }
 
     // MARK: The response's body
@@ -145,7 +182,8 @@ struct ClientWaits: ~Copyable {
     }
 
     /// Before the connection is released.
-    func drop(on loop: EventLoop) {
+    mutating func drop(on loop: EventLoop) {
+        endToken(on: loop)
         loop.drop(inboundDeadline)
         loop.drop(outboundDeadline)
         if case .examined(let deadline) = end { loop.drop(deadline) }
