@@ -98,6 +98,13 @@ struct RegistryDriver {
         words(registry.handle(.overtaken(ask)))
     }
 
+    /// The store was read for a second logout: the latest request, unless another one is named.
+    mutating func finds(
+        _ name: String, hasSession: Bool, _ ask: UserRegistry.OperatorRequestID? = nil
+    ) -> [String] {
+        words(registry.handle(.storeRead(ask ?? latest, index(name), hasSession: hasSession)))
+    }
+
     /// A forgotten user is gone completely.
     mutating func goes(_ name: String) { _ = registry.handle(.removalCompleted(index(name))) }
 
@@ -135,6 +142,7 @@ struct RegistryDriver {
             case .callAccount(_, let user): "call \(names[user])"
             case .manageAccount(_, let identity): "manage at \(identity)"
             case .logOut(_, let user): "log out \(names[user])"
+            case .readStored(_, let user): "read \(names[user])"
             case .hide(_, let user): "hide \(names[user])"
             case .forget(_, let user): "forget \(names[user])"
             case .removeStored(_, let name): "expel \(name)"

@@ -119,12 +119,20 @@ import Testing
         #expect(driver.active == "alice")
     }
 
-    @Test("a second logout makes no second change")
+    @Test("a second logout makes no second change, unless the store has a session: another process has logged in")
     func logoutTwice() {
         var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.ask(.logOut("alice"))
-        #expect(driver.ask(.logOut("alice")) == ["logged out before: alice"])
+        #expect(driver.ask(.logOut("alice")) == ["read alice"])
+        #expect(driver.finds("alice", hasSession: false) == ["logged out before: alice"])
+        #expect(driver.ask(.logOut("alice")) == ["read alice"])
+        #expect(driver.finds("alice", hasSession: true) == ["log out alice"])
+        // Removed while the store was read.
+        #expect(driver.ask(.logOut("alice")) == ["read alice"])
+        let logout = driver.latest
+        _ = driver.ask(.remove("alice"))
+        #expect(driver.finds("alice", hasSession: true, logout) == ["logged out before: alice"])
     }
 
     @Test("an explicit logout holds for a user without a session, too", arguments: [SessionState.loggingIn, .refused])

@@ -44,6 +44,7 @@ extension UserRegistry {
         // A logout or a removal came first.
         guard let user = self[index] else { return [.respond(requestID, .loggedOutBefore(index))] }
         guard user.isConfigured else { return forget(user, requestID) }
+        guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(index))] }
         return (try? logOut(user, requestID)) ?? [.respond(requestID, .loggedOutBefore(index))]
     }
 }

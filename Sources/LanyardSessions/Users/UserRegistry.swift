@@ -28,6 +28,10 @@ package struct UserRegistry: Sendable {
         case accountChangeEnded(OperatorRequestID)
         /// The service has deleted the account.
         case accountDeleted(OperatorRequestID)
+        /// The store was read for a second logout of the user.
+        ///
+        /// - hasSession: another process has logged the user in since.
+        case storeRead(OperatorRequestID, UserIndex, hasSession: Bool)
         /// The state of a user's session has changed.
         case changed(UserIndex, SessionSnapshot)
         /// A forgotten user is gone completely: its name is free again.
@@ -73,7 +77,9 @@ package struct UserRegistry: Sendable {
         case manageAccount(OperatorRequestID, identity: String)
         /// End the session: erase the tokens, tell the service, send the response.
         case logOut(OperatorRequestID, UserIndex)
-        /// The same, and the user is not shown any more.
+        /// Read what the store holds of a user that is logged out here; then `storeRead`.
+        case readStored(OperatorRequestID, UserIndex)
+        /// End the session, and the user is not shown any more.
         case hide(OperatorRequestID, UserIndex)
         /// The same, and the user is forgotten; then `removalCompleted`.
         case forget(OperatorRequestID?, UserIndex)
@@ -227,6 +233,7 @@ package struct UserRegistry: Sendable {
         case .overtaken(let requestID): failLogin(requestID, nil)
         case .accountChangeEnded(let requestID): endAccountChange(requestID)
         case .accountDeleted(let requestID): completeDeletion(requestID)
+        case .storeRead(let requestID, let user, let hasSession): logOutAgain(user, requestID, hasSession: hasSession)
         case .changed(let user, let snapshot): sessionChanged(user, snapshot)
         case .removalCompleted(let user): releaseIndex(user)
         }
@@ -305,8 +312,19 @@ package struct UserRegistry: Sendable {
 
     mutating func logOut(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
-        // A second logout changes nothing (app-services.md 7.1).
-        guard !user.isLoggedOut else { return [.respond(requestID, .loggedOutBefore(user.index))] }
+        // A second logout changes nothing (app-services.md 7.1). But another process may have logged the user in since.
+        guard !user.isLoggedOut else { return [.readStored(requestID, user.index)] }
+        return endSession(of: user, requestID)
+    }
+
+    private mutating func logOutAgain(
+        _ index: UserIndex, _ requestID: OperatorRequestID, hasSession: Bool
+    ) -> [Action] {
+        guard hasSession, let user = self[index] else { return [.respond(requestID, .loggedOutBefore(index))] }
+        return endSession(of: user, requestID)
+    }
+
+    private mutating func endSession(of user: RegisteredUser, _ requestID: OperatorRequestID) -> [Action] {
         if user.isAnonymous { return user.isConfigured ? hide(user, requestID) : forget(user, requestID) }
         let actions = deactivate(user.index)
         self[user.index]?.isAuthenticated = false

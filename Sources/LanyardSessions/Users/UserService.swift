@@ -118,6 +118,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
                 runner(of: user, for: requestID)?.logOut { [unowned self] in
                     handleReply(leaving: $0, of: requestID, user)
                 }
+            case .readStored(let requestID, let user): readStored(requestID, user)
             case .forget(let requestID, let user): forget(requestID, user)
             case .removeStored(let requestID, let name): removeStored(requestID, name)
             case .drop(let user):
@@ -174,6 +175,23 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         runner.adopt(obtained) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
     }
 
+    /// If the store cannot be read, the user may have a session: it is ended.
+    private func readStored(_ requestID: OperatorRequestID, _ user: UserIndex) {
+        guard let runner = runner(of: user, for: requestID) else { return }
+        let identity = runner.managedUser.storedIdentity
+        environment.store.read(runner.name) { [weak self] result in
+            let hasSession: Bool =
+                switch result {
+                case .success(let stored): stored.map { $0.belongs(to: identity) && $0.session != nil } ?? false
+                case .failure: true
+                }
+            self?.later { [weak self] in
+                guard let self else { return }
+                carryOut(registry.handle(.storeRead(requestID, user, hasSession: hasSession)))
+            }
+        }
+    }
+
     private func forget(_ requestID: OperatorRequestID?, _ user: UserIndex) {
         guard let runner = runner(of: user, for: requestID) else { return }
         if case .feed = runner.managedUser.source {
@@ -226,7 +244,9 @@ final class UserService: AccountRegistry, @unchecked Sendable {
             default: break
             }
             let view = environment.view(of: user)
-            deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
+            // A session before this one may not be revoked yet.
+            let isPending = environment.runner(at: user).map(hasPendingRevocation) ?? false
+            deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked && !isPending, isStored: isStored)))
         }
     }
 

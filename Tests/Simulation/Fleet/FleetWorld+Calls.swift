@@ -265,7 +265,13 @@ extension FleetWorld {
     func logOut(_ user: Int, at process: FleetProcess) {
         if process.registry != nil {
             let admitted = admit(.logOut(members[user].name), user, at: process)
-            guard admitted.actions.contains(.logOut(admitted.id, UserIndex(user))) else { return }
+            let (id, index) = (admitted.id, UserIndex(user))
+            var actions = admitted.actions
+            if actions.contains(.readStored(id, index)) {
+                let hasSession = storedContents()?[members[user].name]?.session != nil
+                actions = process.registry?.handle(.storeRead(id, index, hasSession: hasSession)) ?? []
+            }
+            guard actions.contains(.logOut(id, index)) else { return }
         }
         count(.loggedOut)
         terminate(user, at: process)
