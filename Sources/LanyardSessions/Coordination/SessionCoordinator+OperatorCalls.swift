@@ -81,7 +81,10 @@ extension SessionCoordinator {
     mutating func refresh(_ ticket: UInt64) {
         guard session.tokens != nil else { return reply(ticket, .notLoggedIn) }
         applyToSession(.refreshRequested)
-        guard session.call != nil else { return reply(ticket, .notSupported) }
+        guard session.call != nil else {
+            // Nothing can renew it.
+            return reply(ticket, context.lastError.map { .failed($0) } ?? .notSupported)
+        }
         waiting.refreshTickets.append(ticket)
     }
 

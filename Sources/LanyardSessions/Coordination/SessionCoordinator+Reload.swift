@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSessionInterface
 
 /// How a reload changes the settings of a user that stays at its identity service (architecture.md 7.9).
@@ -12,7 +13,7 @@ extension SessionCoordinator {
         // A login under way has the former credential: its refusal says nothing of the new one.
         if session.call?.kind == .login { context.credentialChanged() }
         switch session {
-        case .refused, .loginRequired: applyToSession(.credentialChanged)
+        case .refused, .loginRequired, .valid(_, .never): applyToSession(.credentialChanged)
         case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.loginRequested)
         case .loggedOut: break
         case .valid, .refreshing, .stale, .unreachable: if let stored = view.user { compareLoginKinds(stored) }

@@ -23,6 +23,8 @@ extension Session {
         switch self {
         case .loggedOut(let reason): reason
         case .loggingIn(let retryState): retryState.failures == 0 ? .loggingIn : retryState.reason
+        // Nothing renews it.
+        case .valid(let tokens, .never) where tokens.expiry != nil: .refreshFailing
         case .valid: .tokenValid
         case .refreshing: .tokenValid
         case .stale(_, let retryState): retryState.reason == .identityGone ? .identityGone : .refreshFailing

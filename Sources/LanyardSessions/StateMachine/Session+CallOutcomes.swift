@@ -64,6 +64,7 @@ extension Session {
     /// Serves `tokens` from now on.
     private static func serve(_ tokens: SessionTokens, _ transition: inout TransitionContext) -> Session {
         transition.context.hasEverBeenReady = true
+        guard transition.context.canRenew(tokens) else { return serveToEnd(tokens, nil, &transition) }
         let next = Session.valid(
             tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
         transition.publish(next)
@@ -187,6 +188,11 @@ extension Session {
             return next
         }
         transition.context.hasEverBeenReady = true
+        guard transition.context.canRenew(tokens) else {
+            let next = Self.serveToEnd(tokens, nil, &transition)
+            transition.logEvent(event, reason: "token_valid", nextAt: next.due(transition.context))
+            return next
+        }
         let scheduled = tokens.refreshAt(transition.context.settings, transition.eventContext, spread: how.spread)
         // A Retry-After of the service applies to every token of this user.
         let allowed = min(transition.context.notBefore, tokens.mandatoryFrom)

@@ -11,6 +11,7 @@ extension Session {
     /// `refresh.wait_max`.
     package func due(_ context: borrowing SessionContext) -> Instant {
         switch self {
+        case .valid(let tokens, .never) where !context.canRenew(tokens): tokens.usableUntil
         case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
         case .refreshing(let tokens, _): tokens.usableUntil + context.settings.waitMax
         case .stale(let tokens, let retryState):
@@ -26,6 +27,9 @@ extension Session {
     consuming func performDue(_ transition: inout TransitionContext) -> Session {
         let now = transition.now
         switch consume self {
+        case .valid(let tokens, .never) where !transition.context.canRenew(tokens):
+            return tokens.isUsable(at: now)
+                ? .valid(tokens, refreshAt: .never) : Self.end(transition.context.lastError, &transition)
         case .valid(let tokens, let refreshAt) where min(refreshAt, tokens.mandatoryFrom) <= now:
             return Self.renew(tokens, .scheduled, &transition)
         case .refreshing(let tokens, let call) where tokens.usableUntil + transition.context.settings.waitMax <= now:
@@ -49,7 +53,7 @@ extension Session {
         _ tokens: SessionTokens, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
     ) -> Session {
         guard let call = transition.renewal(of: tokens, cause) else {
-            return end(transition.context.lastError, &transition)
+            return serveToEnd(tokens, transition.context.lastError, &transition)
         }
         return .refreshing(tokens, call)
     }
@@ -59,12 +63,33 @@ extension Session {
         _ tokens: SessionTokens, _ retryState: RetryState, _ cause: SessionCall.Cause,
         _ transition: inout TransitionContext
     ) -> Session {
-        guard let call = transition.renewal(of: tokens, cause) else { return end(retryState.error, &transition) }
+        guard let call = transition.renewal(of: tokens, cause) else {
+            return serveToEnd(tokens, retryState.error, &transition)
+        }
         // Requests that come while the state is `unreachable` are refused at once, with or without an attempt.
         guard tokens.isUsable(at: transition.now) else { return .unreachable(tokens, retryState.calling(call)) }
         let next = Session.stale(tokens, retryState.calling(call))
         // Requests can wait for the token again.
         transition.publish(next)
+        return next
+    }
+
+    /// Nothing can renew the tokens: there is neither a refresh token nor a credential. The access token serves until it
+    /// ends.
+    ///
+    /// - Parameter error: why the renewal before has failed.
+    static func serveToEnd(
+        _ tokens: SessionTokens, _ error: IdentityError?, _ transition: inout TransitionContext
+    ) -> Session {
+        guard tokens.isUsable(at: transition.now) else { return end(error, &transition) }
+        let next = Session.valid(tokens, refreshAt: .never)
+        let error = IdentityError(
+            .credentialUnavailable,
+            message: "nothing renews the session: it has no refresh token, and no credential is configured; "
+                + "log in again before the access token ends")
+        transition.context.lastError = error
+        transition.publish(next)
+        transition.logEvent(.loginRequired, .warning, reason: "not_renewable", nextAt: tokens.usableUntil, error: error)
         return next
     }
 
@@ -161,7 +186,7 @@ extension Session {
             // A renewal that the jump has made overdue is spread. A token that it has made useless is renewed at once.
             let sooner = max(
                 refreshAt - early, min(refreshAt, soon), min(transition.context.notBefore, tokens.mandatoryFrom))
-            next = .valid(tokens, refreshAt: isUsable ? sooner : transition.now)
+            next = .valid(tokens, refreshAt: refreshAt == .never ? .never : isUsable ? sooner : transition.now)
         case .refreshing(var tokens, let call):
             tokens.bound(by: transition.eventContext)
             next = .refreshing(tokens, call)

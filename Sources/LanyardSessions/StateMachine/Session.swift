@@ -19,7 +19,8 @@ package enum Session {
     /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays. If a reload has taken the
     /// credential away, it goes where a start without one goes.
     case loggingIn(RetryState)
-    /// A token is in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token.
+    /// A token is in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token. `.never`: nothing
+    /// renews it. It then goes to `loginRequired` at its end, unless a reload brings a credential before.
     case valid(SessionTokens, refreshAt: Instant)
     /// A renewal is in flight, and none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`,
     /// `refused`.
@@ -173,6 +174,11 @@ package enum Session {
         let next: Session
         switch consume self {
         case .loginRequired, .refused: return Self.beginLogin(.credentialChanged, &transition)
+        // A reload has brought a credential to a session that nothing could renew.
+        case .valid(let tokens, .never) where tokens.expiry != nil && transition.context.canRenew(tokens):
+            transition.context.lastError = nil
+            next = .valid(
+                tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
         case .loggingIn(var retryState) where retryState.waitsForCredential:
             retryState.retryWithReadableCredential(at: transition.now)
             next = .loggingIn(retryState)

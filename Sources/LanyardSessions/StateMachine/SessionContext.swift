@@ -71,6 +71,9 @@ package struct SessionContext: Sendable {
         notBefore = retryState.notBefore
     }
 
+    /// Something renews the tokens, or they do not end.
+    func canRenew(_ tokens: SessionTokens) -> Bool { tokens.refresh != nil || hasCredential || tokens.expiry == nil }
+
     /// When the service may be called.
     var policy: ClockPolicy { ClockPolicy(settings) }
 

@@ -15,7 +15,7 @@ package enum SessionState: String, Sendable, CaseIterable {
 package enum SessionReason: String, Sendable, CaseIterable {
     /// A valid token is at hand.
     case tokenValid = "token_valid"
-    /// A valid token is at hand, but its renewal fails. Still ready.
+    /// A valid token is at hand, but its renewal fails, or nothing can renew it. Still ready.
     case refreshFailing = "refresh_failing"
     /// The first login is in progress, or the store has not said yet what it holds of the user.
     case loggingIn = "logging_in"
