@@ -132,7 +132,7 @@ struct AccountChangeTests {
         driver.handle(.beginDeletion(ticket: 7))
         #expect(Self.word(driver.replies[7]) == "none")
         driver.release()
-        #expect(driver.trail == ["mark"] && Self.word(driver.replies[7]) == "begun")
+        #expect(driver.trail == ["lock", "mark"] && Self.word(driver.replies[7]) == "begun")
         #expect(driver.stored?.isLoggedOut == true && driver.stored?.isAuthenticated == false)
         #expect(driver.state == .valid && driver.storedRefresh == "one")
         let next = driver.restart()

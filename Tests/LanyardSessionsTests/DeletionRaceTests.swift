@@ -74,13 +74,31 @@ struct DeletionRaceTests {
         #expect(other.state == .valid && other.storedRefresh == "two" && other.stored?.isLoggedOut == false)
     }
 
-    @Test("another process that begins a call after the mark makes none, and leaves no intent")
-    func markBeforeBegin() throws {
+    @Test(
+        "a call that another process begins after the mark waits for the end of the deletion", arguments: [false, true])
+    func markBeforeBegin(isDeleted: Bool) throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
         other.holdsStore = true
         other.toDue()
+        driver.handle(.beginDeletion(ticket: 7))
+        other.release()
+        #expect(other.trail == ["begin"] && other.calls.isEmpty && driver.stored?.intent == nil)
+        driver.handle(.endDeletion(isDeleted: isDeleted))
+        if isDeleted { driver.handle(.terminate(.logOut, ticket: 8)) }
+        other.toDue()
+        #expect(other.state == (isDeleted ? .loggedOut : .valid) && other.calls.isEmpty)
+    }
+
+    @Test("a call that begins after the mark without a lock is not made, and leaves no intent")
+    func markBeforeBeginWithoutLock() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        other.holdsStore = true
+        other.toDue()
+        driver.lockReply = .failed("no lock")
         driver.handle(.beginDeletion(ticket: 7))
         other.release()
         #expect(other.trail == ["begin", "unlock"] && other.calls.isEmpty && other.state == .loggedOut)
@@ -110,10 +128,12 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
-        other.holdsStore = true
-        other.toDue()
         driver.handle(.beginDeletion(ticket: 7))
-        other.release()
+        driver.pass(1)
+        driver.handle(.refresh(ticket: 8))
+        try driver.grant()
+        other.pass(1)
+        other.handle(.storeSnapshot(other.stored))
         #expect(other.state == .loggedOut)
         // The account was not deleted.
         driver.handle(.endDeletion(isDeleted: false))
@@ -245,6 +265,72 @@ struct DeletionRaceTests {
         #expect(driver.state == .refreshing && driver.call?.kind == .refresh)
         try driver.grant()
         #expect(driver.state == .valid && driver.stored?.isLoggedOut == false)
+    }
+
+    // MARK: A start beside a deletion
+
+    @Test("a process that starts while another one deletes the account leaves the session and its mark")
+    func startDuringDeletion() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.handle(.beginDeletion(ticket: 7))
+        let other = driver.another()
+        #expect(other.state == .loggedOut && other.calls.isEmpty && other.revoked.isEmpty)
+        #expect(!other.noted(.deletionInterrupted))
+        #expect(driver.storedRefresh == "one" && driver.stored?.isLoggedOut == true)
+        // The service does not delete the account: the session continues in both.
+        driver.handle(.endDeletion(isDeleted: false))
+        #expect(driver.state == .valid && driver.stored?.isLoggedOut == false && driver.disk.holder == nil)
+        other.handle(.storeSnapshot(other.stored))
+        #expect(other.state == .valid && other.refresh == "one")
+    }
+
+    @Test("the user's lock is held until the store has the end of the deletion", arguments: [false, true])
+    func lockDuringDeletion(isDeleted: Bool) throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.handle(.beginDeletion(ticket: 7))
+        #expect(driver.disk.holder === driver)
+        // A call in between keeps it.
+        driver.handle(.refresh(ticket: 8))
+        try driver.grant()
+        #expect(driver.disk.holder === driver && driver.state == .valid)
+        driver.holdsStore = true
+        driver.handle(.endDeletion(isDeleted: isDeleted))
+        if isDeleted { driver.handle(.terminate(.logOut, ticket: 9)) }
+        #expect(driver.disk.holder === driver)
+        driver.release()
+        #expect(driver.disk.holder == nil && driver.coordinator.isIdle)
+    }
+
+    @Test("the lock of a process that calls is waited for; the deletion does not wait")
+    func lockAfterCall() throws {
+        let (driver, other) = try Self.calling()
+        driver.handle(.beginDeletion(ticket: 7))
+        guard case .deletionBegun? = driver.replies[7] else {
+            Issue.record("the deletion has waited")
+            return
+        }
+        #expect(driver.disk.holder === other)
+        try other.grant()
+        driver.toDue(until: { driver.disk.holder === driver })
+        #expect(driver.disk.holder === driver)
+        let third = driver.another()
+        #expect(third.state == .loggedOut && third.revoked.isEmpty && driver.storedRefresh == "one")
+    }
+
+    @Test("an unsaved cancellation keeps the lock until the store has it")
+    func lockOfUnsavedCancellation() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.handle(.beginDeletion(ticket: 7))
+        driver.storeError = CoordinatorDriver.full
+        driver.handle(.endDeletion(isDeleted: false))
+        let other = driver.another()
+        #expect(other.revoked.isEmpty && driver.storedRefresh == "one")
+        driver.storeError = nil
+        driver.toDue()
+        #expect(driver.stored?.isLoggedOut == false && driver.disk.holder == nil)
     }
 
     @Test("a refusal that the store cannot take is known to the next login")

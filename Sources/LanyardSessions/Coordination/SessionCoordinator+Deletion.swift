@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSessionInterface
 
 /// How an account is deleted so that a crash at any instant leaves nothing that logs in by itself: the store learns of
@@ -9,6 +10,8 @@ extension SessionCoordinator {
         let session: UInt64
         /// The service has deleted the account: its sessions are over, so nothing is to be revoked.
         var isDone = false
+        /// When the user's lock is tried again, while another process has it.
+        var lockAt = Instant.never
     }
 
     /// The id of the session at hand in the store; 0: none. It stays the same over all renewals.
@@ -16,13 +19,53 @@ extension SessionCoordinator {
 
     /// Stores the mark; the reply `deletionBegun` says that the service may be called. A store that cannot hold the
     /// mark refuses the deletion.
+    ///
+    /// The user's lock is tried first, and held until the end of the deletion: a start takes a mark without the lock for
+    /// the rest of a crash. If another process has it, that process makes a call; the deletion does not wait for it.
     mutating func beginDeletion(_ ticket: UInt64) {
-        guard sessionID != 0 else { return reply(ticket, .notLoggedIn) }
-        guard !isDraining else { return reply(ticket, .stopping) }
-        guard deletion == nil, !isLoggingIn else { return reply(ticket, .loginInProgress) }
-        guard writes.unsavedChanges.isEmpty else { return reply(ticket, .storeFailing) }
+        if let obstacle = deletionObstacle { return reply(ticket, obstacle) }
+        guard lock == .free else { return markDeletion(ticket) }
+        waiting.deletion = ticket
+        lock = .requested
+        emit(.tryLock)
+    }
+
+    /// Why no deletion can begin; nil: it can.
+    private var deletionObstacle: SessionReply? {
+        if sessionID == 0 { return .notLoggedIn }
+        if isDraining { return .stopping }
+        if deletion != nil || waiting.deletion != nil || isLoggingIn { return .loginInProgress }
+        return writes.unsavedChanges.isEmpty ? nil : .storeFailing
+    }
+
+    private mutating func markDeletion(_ ticket: UInt64) {
+        view.isMarked = false
         write(.beginDeletion(session: sessionID), for: .deletion(ticket: ticket))
     }
+
+    /// The lock was tried. A deletion that has waited for that stores its mark. One that has begun tries again.
+    mutating func continueDeletion(_ result: StoreLock) {
+        if let ticket = waiting.deletion {
+            waiting.deletion = nil
+            if let obstacle = deletionObstacle { return reply(ticket, obstacle) }
+            return markDeletion(ticket)
+        }
+        let delay = Backoff.storeLock.delay(after: 1, chance: eventContext.chance)
+        deletion?.lockAt = result == .busy ? eventContext.instant + delay : .never
+    }
+
+    /// Tries the lock for a deletion that has begun.
+    mutating func lockForDeletion() {
+        guard deletion != nil else { return }
+        deletion?.lockAt = .never
+        guard lock == .free else { return }
+        lock = .requested
+        emit(.tryLock)
+    }
+
+    /// The store holds this process's mark, or is about to. Other processes make no call then, so that an unsaved
+    /// cancellation may keep the lock as well.
+    var keepsLockForDeletion: Bool { writes.isMarkingDeletion || view.isMarked && hasDeletionMark }
 
     mutating func handleDeletionMarked(_ session: UInt64, _ ticket: UInt64?, _ verdict: StoreChange.Verdict) {
         switch verdict {
@@ -30,9 +73,11 @@ extension SessionCoordinator {
         case .overtaken(let user?) where user.session?.id == session: return reply(ticket, .loginInProgress)
         case .overtaken, .inUse: return reply(ticket, .overtaken)
         }
+        view.isMarked = true
         // A logout came first.
         guard sessionID == session else { return reply(ticket, .overtaken) }
         deletion = Deletion(session: session)
+        lockForDeletion()
         reply(ticket, .deletionBegun)
     }
 
@@ -73,11 +118,10 @@ extension SessionCoordinator {
     }
 
     /// A crash has cut a deletion off. Whether the service has deleted the account is unknown. The session is revoked,
-    /// and the user stays logged out.
+    /// and the user stays logged out. The user's lock is held, so that the deletion is no other process's.
     mutating func endInterruptedDeletion(_ stored: StoredSession) {
         logEvent(.deletionInterrupted, .error, reason: "outcome_unknown")
         if let token = stored.refresh { revoke(token) }
-        writes.keep(.end)
-        retryNext()
+        close(with: .end)
     }
 }

@@ -88,6 +88,7 @@ extension SessionCoordinator {
         switch result {
         case .taken: return read()
         case .failed(let message):
+        continueDeletion(result)
             logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
         // The process is about to end, and the call has not begun.
@@ -105,11 +106,11 @@ extension SessionCoordinator {
         self.operation?.stage = .queueing(until: until)
     }
 
-    /// Gives the lock back, with two exceptions. While a rotated refresh token is unsaved, another process would send
+    /// Gives the lock back, with three exceptions. While a rotated refresh token is unsaved, another process would send
     /// the old one. While a logout that has cut off a call is being stored, another process would find an open intent
     /// that was never sent.
     mutating func releaseLock() {
-        guard operation == nil, lock == .held, !writes.isTerminating else { return }
+        guard operation == nil, lock == .held, !writes.isTerminating, !keepsLockForDeletion else { return }
         guard setup.rotation == .none || !writes.hasUnsavedSession else { return }
         lock = .free
         emit(.unlock)

@@ -20,7 +20,7 @@ extension SessionCoordinator {
             waiting.closesIntent = stored.intent != nil
         case .deleting(let session):
             applyToSession(.ended(reason: "remembered"))
-            endInterruptedDeletion(session)
+            waiting.closesIntent = true
         case .active(let session):
             if let other {
                 endDuplicate(session, to: other)

@@ -21,7 +21,8 @@ extension SessionCoordinator {
         }
         if let token = waiting.login?.obtained?.grant.refreshToken { revoke(token) }
         reply(waiting.login?.ticket, .overtaken)
-        (operationState, waiting.login, waiting.call) = (.none, nil, nil)
+        reply(waiting.deletion, .overtaken)
+        (operationState, waiting.login, waiting.call, waiting.deletion) = (.none, nil, nil, nil)
         view.forgetUser()
         refreshToken.triesWithoutResponse = 0
         for action in session.handle(.logoutRequested, at: eventContext, &context) {
@@ -60,6 +61,8 @@ extension SessionCoordinator {
 
     /// Nothing is left to do before the process ends; `isUnsaved` tells whether something could not be stored.
     package var isDrained: Bool {
+        reply(waiting.deletion, .stopping)
+        waiting.deletion = nil
         hasStoppedCalling && waiting.login == nil && writes.writesInFlight.isEmpty && !writes.isWriting
     }
 
@@ -84,9 +87,11 @@ extension SessionCoordinator {
     /// Closes the open intent of a user that is not logged in and has no automatic login. The user's lock is
     /// needed because the call may be another process's that is under way.
     mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
-        guard case .success(let user?) = result, user.session == nil, user.intent != nil, user.version == view.base
-        else {
-            return finish()
+        guard case .success(let user?) = result, user.version == view.base else { return finish() }
+        switch user.status {
+        case .deleting(let session): endInterruptedDeletion(session)
+        case .none, .refused, .loggedOut: user.intent == nil ? finish() : close(with: .clearIntent)
+        case .active: finish()
         }
         close(with: .clearIntent)
     }

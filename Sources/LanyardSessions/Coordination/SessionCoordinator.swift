@@ -230,7 +230,9 @@ package struct SessionCoordinator: Sendable {
 
     /// When to send `.due` next, or `.never`.
     package var due: Instant {
-        min(min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt))
+        min(
+            min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt),
+            deletion?.lockAt ?? .never)
     }
 
     /// Nothing is in progress and nothing is unsaved: the coordinator may be removed.
@@ -258,6 +260,7 @@ package struct SessionCoordinator: Sendable {
             applyToSession(.due)
             if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
             retryWrites()
+            if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
         case .reconfigured(let setup, let isCredentialNew): reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event): applyToSession(event)
         case .login(let credential, let ticket):

@@ -92,6 +92,11 @@ struct SessionWrites: Sendable {
         hasUnsavedCancellation
             || writesInFlight.contains { if case .cancelDeletion = $0.pendingChange { true } else { false } }
     }
+    /// The mark of a deletion is on its way into the store.
+    var isMarkingDeletion: Bool {
+        writesInFlight.contains { if case .beginDeletion = $0.pendingChange { true } else { false } }
+    }
+
 
     /// Keeps an unsaved change and drops the earlier ones that it makes obsolete.
     mutating func keep(_ pendingChange: PendingChange) {

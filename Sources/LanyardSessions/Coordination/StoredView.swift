@@ -14,6 +14,8 @@ struct StoredView: Sendable {
     var wasStored = false
     /// The user did not exist before. Its first login gives it its name.
     var isProvisional = false
+    /// The store has held this process's mark of a deletion; false before the next one is stored.
+    var isMarked = false
     /// The generation reached when an older file replaced a newer one; later generations must be higher.
     private(set) var lowest = Generation.zero
     /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
@@ -107,7 +109,9 @@ struct WaitingCalls: Sendable {
     var call: (call: SessionCall, refresh: Secret?)?
     /// An operator's login.
     var login: SessionCoordinator.RequestedLogin?
-    /// A crash left an open intent in the store, and no later call would close it.
+    /// An operator's deletion, until the user's lock was tried.
+    var deletion: UInt64?
+    /// A crash left an open intent or the mark of a deletion in the store, and no later call would close it.
     var closesIntent = false
     /// The operators that wait for a new access token.
     var refreshTickets: [UInt64] = []
