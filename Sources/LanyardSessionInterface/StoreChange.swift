@@ -26,21 +26,46 @@ package enum StoreChange: Sendable {
         user: String, identity: StoredIdentity, CredentialFingerprint, endedVersion: SessionVersion? = nil)
     /// The session at `base` has ended without an operator: the tokens are erased, the user stays.
     case end(user: String, base: SessionVersion)
-    /// An operator logged the user out: all tokens are erased. `revocation` keeps what the service must be told.
-    case logOut(user: String, identity: StoredIdentity, revocation: StoredRevocation?)
+    /// An operator logged the user out: all tokens are erased, and the file keeps what the service must be told.
+    case logOut(user: String, identity: StoredIdentity, SessionEnd)
     /// The user's account is about to be deleted at the service. From now on the user counts as logged out by an
     /// operator, so that no restart logs it in. The session of this id stays for `cancelDeletion`, and the version does
     /// not move. Another process's mark is not replaced.
     case beginDeletion(user: String, session: UInt64)
     /// The account was not deleted: the session continues. The generation grows, so that other processes notice.
     case cancelDeletion(user: String, session: UInt64)
-    /// The user is forgotten. `revocation` keeps what the service must be told.
-    case remove(user: String, revocation: StoredRevocation?)
+    /// The user is forgotten, and the file keeps what the service must be told.
+    case remove(user: String, SessionEnd)
     case activate(StoreContents.ActiveChoice)
     /// The service must be told of the end of a session that no user has.
     case addRevocation(StoredRevocation)
     /// The service was told of the end of the session with this refresh token, or the revocation was given up.
     case removeRevocation(Secret)
+
+    /// The session that an operator's logout or removal ends, as its process knows it. Another session in the file, or a
+    /// newer version of this one, belongs to another process. It ends, too, and its refresh token is revoked.
+    package struct SessionEnd: Sendable {
+        /// The session with its generation; `.absent`: no session is known.
+        package var version: SessionVersion
+        /// Of the refresh token at hand; nil: there is none.
+        package var revocation: StoredRevocation?
+        /// The service has ended the session itself, because its account is deleted: no token of it is revoked.
+        package var isDeleted = false
+        /// When the operator has asked for it, by the wall clock.
+        package var at: WallTime
+        /// The store could not take it before. The session of another process's login stays if an operator has asked for
+        /// that login since `at`: the verdict is then `overtaken`.
+        package var isRepeated = false
+
+        package init(_ version: SessionVersion, revocation: StoredRevocation?, at: WallTime) {
+            self.version = version
+            self.revocation = revocation
+            self.at = at
+        }
+
+        /// The end of whatever session the file holds.
+        package static func ofUnknown(at: WallTime) -> SessionEnd { SessionEnd(.absent, revocation: nil, at: at) }
+    }
 
     /// The tokens of a login or a refresh, as they are stored.
     package struct StoredLogin: Sendable {
@@ -99,6 +124,9 @@ package enum StoreChange: Sendable {
     package enum Verdict: Equatable, Sendable {
         /// The file holds the change, also after a crash. Carries the user as it is now, if the change was about one.
         case stored(StoredUser?)
+        /// The same, and the change has ended a session that its process does not know. The file keeps the revocation;
+        /// the process sends it.
+        case storedEnding(StoredUser?, StoredRevocation)
         /// The base has moved and nothing was written. Carries the user in the file; nil: the user is not known any
         /// more.
         case overtaken(by: StoredUser?)

@@ -42,6 +42,15 @@ extension StoreContents {
     ///
     /// - Parameter now: the time from which a new account is known.
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
+        let known = revocations.count
+        let verdict = make(change, now: now)
+        guard case .stored(let user) = verdict else { return verdict }
+        // New ones are at the end of the list.
+        let ended = revocations.dropFirst(known).first { $0.refresh != change.revocation?.refresh }
+        return ended.map { .storedEnding(user, $0) } ?? verdict
+    }
+
+    private mutating func make(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
         switch change {
         case .storeIntent(let name, let identity, let intent, let base, let isFirstLook):
             if isFirstLook, let user = self[name], !user.allows(intent, at: identity) { return .overtaken(by: user) }
@@ -91,8 +100,9 @@ extension StoreContents {
                 user.endSession()
                 user.intent = nil
             }
-        case .logOut(let name, let identity, let revocation):
-            keep(revocation)
+        case .logOut(let name, let identity, let end):
+            if let user = self[name], end.isOvertaken(by: user) { return .overtaken(by: user) }
+            keep(end, of: name, now: now)
             return edit(name, identity, base: nil, now: now) { user in
                 // A login that is under way then finds its base moved, with or without a session.
                 user.generation = user.generation.next
@@ -113,8 +123,9 @@ extension StoreContents {
                 user.generation = user.generation.next
                 user.markDeletion(false)
             }
-        case .remove(let name, let revocation):
-            keep(revocation)
+        case .remove(let name, let end):
+            if let user = self[name], end.isOvertaken(by: user) { return .overtaken(by: user) }
+            keep(end, of: name, now: now)
             users.removeAll { $0.name == name }
             return .stored(nil)
         case .activate(let choice):
@@ -172,9 +183,38 @@ extension StoreContents {
         return holder?.name
     }
 
+    /// Keeps what the service must be told of the end of a user's session.
+    private mutating func keep(_ end: StoreChange.SessionEnd, of name: String, now: WallTime) {
+        keep(end.revocation)
+        guard let user = self[name], let session = user.session else { return }
+        if session.id == end.version.session, end.isDeleted || user.generation <= end.version.generation { return }
+        keep(user.evictionRevocation(at: now))
+    }
+
     private mutating func keep(_ revocation: StoredRevocation?) {
         guard let revocation, !revocations.contains(where: { $0.refresh == revocation.refresh }) else { return }
         revocations.append(revocation)
+    }
+}
+
+extension StoreChange {
+    /// The revocation that the change brings; nil: none.
+    fileprivate var revocation: StoredRevocation? {
+        switch self {
+        case .logOut(_, _, let end), .remove(_, let end): end.revocation
+        case .addRevocation(let revocation): revocation
+        case .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .beginDeletion,
+            .cancelDeletion, .activate, .removeRevocation:
+            nil
+        }
+    }
+}
+
+extension StoreChange.SessionEnd {
+    /// An operator has logged the user in since, in another process.
+    fileprivate func isOvertaken(by user: StoredUser) -> Bool {
+        guard isRepeated, case .active(let session) = user.status else { return false }
+        return session.id != version.session && session.isRequested && session.issuedAt >= at
     }
 }
 

@@ -29,7 +29,7 @@ extension StoredUser {
     /// Whether the user belongs to `identity`. A user of another identity is ignored, whatever its name.
     package func belongs(to identity: StoredIdentity) -> Bool { storedIdentity.matches(identity) }
 
-    /// The revocation of this user's session if another identity's user replaces it; nil: no session.
+    /// The revocation of this user's session if it is replaced, or ended by an operator; nil: no refresh token.
     package func evictionRevocation(at now: WallTime) -> StoredRevocation? {
         session?.refresh.map {
             StoredRevocation(identity: identity, refresh: $0, since: now, fingerprint: identityFingerprint)

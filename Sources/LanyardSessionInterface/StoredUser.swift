@@ -109,7 +109,7 @@ package struct StoredUser: Equatable, Sendable {
 
 /// A session as the store keeps it. Each instant of the boot clock comes with the id of its boot.
 package struct StoredSession: Equatable, Sendable {
-    /// Random, never 0, new with each login: it distinguishes the sessions before and after a logout.
+    /// Random, never 0, new with each login: it distinguishes the sessions before and after a logout. See `newID`.
     package var id: UInt64
     /// The access tokens.
     package var tokens: StoredAccessTokens
@@ -132,6 +132,17 @@ package struct StoredSession: Equatable, Sendable {
         self.refresh = refresh
         self.refreshExpiry = refreshExpiry
     }
+
+    /// The id of a new session. Its lowest bit is 1 if an operator has asked for the login, and 0 if the login was
+    /// Lanyard's own.
+    ///
+    /// - Parameter random: random bits.
+    package static func newID(_ random: UInt64, isRequested: Bool) -> UInt64 {
+        isRequested ? random | 1 : max(random & ~1, 2)
+    }
+
+    /// An operator has asked for the login that began the session. Earlier releases have set the bit at random.
+    package var isRequested: Bool { id & 1 == 1 }
 
     /// The plain access token.
     package var access: Secret { tokens.plain.token }

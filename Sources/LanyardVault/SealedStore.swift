@@ -201,7 +201,10 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         if file.hasWritten { recordWriteResult(nil) }
         announceLogEvents()
         for (entry, verdict) in zip(batch, verdicts) {
-            if case .stored(let user) = verdict { handleRemoval(entry.change, standing: user) }
+            switch verdict {
+            case .stored(let user), .storedEnding(let user, _): handleRemoval(entry.change, standing: user)
+            case .overtaken, .inUse: break
+            }
             entry.reply(.success(verdict))
         }
     }

@@ -89,7 +89,8 @@ final class CoordinatorDriver {
     func begin() { handle(.begin(stored)) }
 
     func handle(_ event: SessionCoordinator.Event) {
-        names += 1
+        // The lowest bit has a meaning.
+        names += 2
         let eventContext = EventContext(instant: now, wall: wall, chance: chance, name: names)
         for action in coordinator.handle(event, at: eventContext) { perform(action) }
     }
@@ -117,8 +118,8 @@ final class CoordinatorDriver {
             sent.append(Tokens.text(token) ?? "")
         case .claim(_, let operation): handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): revoke(revocation)
-        case .completeTermination(let revocation, let isStored, let ticket):
-            if let revocation { revoke(revocation) }
+        case .completeTermination(let revocations, let isStored, let ticket):
+            for revocation in revocations { revoke(revocation) }
             if let ticket { replies[ticket] = .terminated(isRevoked: false, isStored: isStored) }
         case .publish(let news):
             availability = news
@@ -281,7 +282,7 @@ final class CoordinatorDriver {
     /// Another process on the same store that has started and continues with what it holds.
     func another(rotation: RefreshTokenRotation = .none, hasCredential: Bool = true) -> CoordinatorDriver {
         let next = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation, disk: disk)
-        (next.now, next.wall) = (now, wall)
+        (next.now, next.wall, next.names) = (now, wall, names + 10_000)
         next.begin()
         next.forget()
         return next

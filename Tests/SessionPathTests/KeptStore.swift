@@ -33,6 +33,17 @@ final class KeptStore: SessionStore {
     /// Contents that an older release has left.
     func edit(_ body: (inout StoreContents) -> Void) { kept.withLock { body(&$0) } }
 
+    /// The held read has its result already; this is what another process changes behind it.
+    func editAfterRead(_ body: @escaping @Sendable (inout StoreContents) -> Void) {
+        heldRead.withLock { read in
+            guard case .held(let reply) = read else { return }
+            read = .held { [self] in
+                reply()
+                kept.withLock { body(&$0) }
+            }
+        }
+    }
+
     /// The next read gets no reply until `releaseRead`.
     func holdNextRead() { heldRead.withLock { $0 = .expected } }
 

@@ -2,6 +2,7 @@ import TestSupport
 import Testing
 
 @testable import LanyardFoundations
+@testable import LanyardIdentity
 @testable import LanyardSessionInterface
 @testable import LanyardSessions
 @testable import LanyardSettings
@@ -190,6 +191,87 @@ import Testing
                 store.contents.revocations.isEmpty
             }
             #expect(try await isRevoked(life, "alice"))
+        }
+        await bench.end()
+    }
+
+    /// Stores a session that another process has obtained for alice by an operator's login.
+    private func logInElsewhere() async throws {
+        let grant = try await bench.foreignSession()
+        let stored = try #require(store.contents["alice"])
+        let session = StoredSession(
+            id: 0xabcd_ef01, access: grant.accessToken, refresh: grant.refreshToken, refreshExpiry: nil,
+            issuedAt: .now, issuedAtBoot: BootInstant(boot: "", instant: .now), lifetime: grant.lifetime)
+        let login = StoreChange.StoredLogin(
+            identity: "demo", session: session, accountID: grant.userID, provider: "email_password", isAdded: false,
+            fingerprint: stored.identityFingerprint, configured: ["alice"])
+        store.apply(.saveSession(user: "alice", login, base: stored.version))
+        try #require(store.contents["alice"]?.session?.id == session.id)
+    }
+
+    private func revocations() async throws -> Int? {
+        try await RawClient.ask(.tcp(bench.port), "GET", "/emulator/ledger").json["total"]["revocations"].int
+    }
+
+    @Test("a logout also revokes the session that another process has begun since, and the response waits for both")
+    func loggedInElsewhere() async throws {
+        try await live { life in
+            try await logInElsewhere()
+            guard case .success(.loggedOut(_, isRevoked: true, isStored: true)) = await life.ask(.logOut("alice"))
+            else {
+                throw TestFailure("not logged out")
+            }
+            #expect(store.contents["alice"]?.session == nil && store.contents.revocations.isEmpty)
+            #expect(try await revocations() == 2)
+        }
+        await bench.end()
+    }
+
+    @Test("a second logout ends the session that another process has begun since the first one")
+    func loggedInElsewhereSince() async throws {
+        try await live { life in
+            _ = await life.ask(.logOut("alice"))
+            try await logInElsewhere()
+            guard case .success(.loggedOut(_, isRevoked: true, isStored: true)) = await life.ask(.logOut("alice"))
+            else {
+                throw TestFailure("not logged out")
+            }
+            #expect(store.contents["alice"]?.isLoggedOut == true && store.contents["alice"]?.session == nil)
+            #expect(try await revocations() == 2)
+        }
+        await bench.end()
+    }
+
+    @Test("a removal of a user that only the store knows revokes the session that is stored at that instant")
+    func removedAsStored() async throws {
+        try await live { try await $0.add("bob") }
+        store.edit { contents in
+            for place in contents.users.indices where contents.users[place].name == "bob" {
+                contents.users[place].isAdded = false
+            }
+        }
+        try await live { life in
+            store.holdNextRead()
+            async let removed = life.ask(.remove("bob"))
+            try await eventually("the store is read") { store.holdsRead }
+            let grant = try await bench.foreignSession()
+            store.editAfterRead { contents in
+                for place in contents.users.indices where contents.users[place].name == "bob" {
+                    guard case .active(var session) = contents.users[place].status else { continue }
+                    session.refresh = grant.refreshToken
+                    contents.users[place].status = .active(session)
+                }
+            }
+            store.releaseRead()
+            guard case .success(.removed(isStored: true)) = await removed else { throw TestFailure("not removed") }
+            #expect(store.contents["bob"] == nil && store.contents.revocations.isEmpty)
+            let token = try #require(grant.refreshToken)
+            let refreshed = await withCheckedContinuation { done in
+                bench.identity.refresh(token) { done.resume(returning: $0) }
+            }
+            guard case .failure(let error) = refreshed, error.verdict == .sessionDead else {
+                throw TestFailure("the session lives on")
+            }
         }
         await bench.end()
     }

@@ -184,7 +184,9 @@ extension SessionCoordinator {
         let old = isRefresh ? session.tokens : nil
         // The unsaved parts of this session are stored with the refresh.
         let unsaved = isRefresh ? writes.unsaved : nil
-        let known = isRefresh && view.base.session != 0 ? view.base.session : eventContext.name
+        let known =
+            isRefresh && view.base.session != 0
+            ? view.base.session : StoredSession.newID(eventContext.name, isRequested: operation.purpose != .own)
         let stored = StoredSession(
             id: unsaved?.session.id ?? known, access: grant.accessToken,
             refresh: grant.refreshToken ?? old?.refresh,

@@ -69,7 +69,7 @@ extension SessionCoordinator {
 
     mutating func handleDeletionMarked(_ session: UInt64, _ ticket: UInt64?, _ verdict: StoreChange.Verdict) {
         switch verdict {
-        case .stored: break
+        case .stored, .storedEnding: break
         case .overtaken(let user?) where user.session?.id == session: return reply(ticket, .loginInProgress)
         case .overtaken, .inUse: return reply(ticket, .overtaken)
         }

@@ -256,7 +256,7 @@ extension SessionCoordinator {
         guard let other = view.foreign else { return }
         view.forgetForeign()
         // An operator's logout carries that revocation itself.
-        if case .terminate = pendingChange { return }
+        if pendingChange.isTermination { return }
         if let revocation = other.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }
     }
 }

@@ -73,6 +73,10 @@ extension SessionCoordinator {
         case (.success(let user), .success(.stored(let stored))):
             learn(user)
             handleIntentStored(intent, stored)
+        case (.success(let user), .success(.storedEnding(let stored, let ended))):
+            emit(.revoke(ended))
+            learn(user)
+            handleIntentStored(intent, stored)
         case (_, .success(.overtaken(let user))): reconcile(with: user)
         // The change was not made: the operation continues with what was read, step by step.
         case (.success(let user), .success(.inUse)), (.success(let user), .failure): reconcile(with: user)
@@ -84,11 +88,11 @@ extension SessionCoordinator {
 
     mutating func handleLocked(_ result: StoreLock) {
         lock = result == .taken ? .held : .free
+        continueDeletion(result)
         guard let operation, operation.isAwaitingLock else { return releaseLock() }
         switch result {
         case .taken: return read()
         case .failed(let message):
-        continueDeletion(result)
             logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
         // The process is about to end, and the call has not begun.
@@ -108,7 +112,7 @@ extension SessionCoordinator {
 
     /// Gives the lock back, with three exceptions. While a rotated refresh token is unsaved, another process would send
     /// the old one. While a logout that has cut off a call is being stored, another process would find an open intent
-    /// that was never sent.
+    /// that was never sent. While the account is being deleted, a start would take the mark for a crash's.
     mutating func releaseLock() {
         guard operation == nil, lock == .held, !writes.isTerminating, !keepsLockForDeletion else { return }
         guard setup.rotation == .none || !writes.hasUnsavedSession else { return }

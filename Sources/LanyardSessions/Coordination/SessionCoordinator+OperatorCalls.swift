@@ -18,7 +18,8 @@ extension SessionCoordinator {
         case .loggedOut:
             applyToSession(.ended(reason: "remembered"))
             waiting.closesIntent = stored.intent != nil
-        case .deleting(let session):
+        case .deleting:
+            // Under the user's lock it turns out whether another process is deleting the account.
             applyToSession(.ended(reason: "remembered"))
             waiting.closesIntent = true
         case .active(let session):

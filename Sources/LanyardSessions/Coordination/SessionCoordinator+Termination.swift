@@ -5,6 +5,7 @@ extension SessionCoordinator {
     /// Local first: the shards learn of it at once, then the store, then the service. A call under way comes too late.
     mutating func terminate(_ termination: Termination, ticket: UInt64?) {
         replyToRefreshRequestsBeforeTermination()
+        let version = endingVersion
         var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
         refreshToken.orphan = nil
         if let operation {
@@ -32,11 +33,20 @@ extension SessionCoordinator {
             case .login, .refresh, .revoke: break
             }
         }
-        // The sessions of a deleted account are over.
-        if deletion?.isDone == true { newest = nil }
-        deletion = nil
         let evicted = view.wasStored ? nil : view.foreign?.evictionRevocation(at: eventContext.wall)
-        write(.terminate(termination, newest.map(revocation) ?? evicted), for: .termination(ticket: ticket))
+        var end = StoreChange.SessionEnd(
+            version, revocation: newest.map(revocation) ?? evicted, at: eventContext.wall)
+        // The sessions of a deleted account are over.
+        if deletion?.isDone == true { (end.isDeleted, end.revocation) = (true, evicted) }
+        deletion = nil
+        write(.terminate(termination, end), for: .termination(ticket: ticket))
+    }
+
+    /// The session that an operator ends, as far as it is known here. The store revokes what it holds beyond it.
+    private var endingVersion: SessionVersion {
+        if session.tokens != nil { return SessionVersion(session: sessionID, generation: view.current) }
+        // Its refresh token is dead or must not be sent again, and the store does not know that yet.
+        return writes.hasUnsavedEnding || writes.hasUnsavedTokenDrop ? view.base : .absent
     }
 
     // MARK: The end of the process
@@ -51,6 +61,8 @@ extension SessionCoordinator {
             reply(login.ticket, .stopping)
             waiting.login = nil
         }
+        reply(waiting.deletion, .stopping)
+        waiting.deletion = nil
         guard let operation, !operation.hasBegun else { return }
         if case .requested(let ticket) = operation.purpose { reply(ticket, .stopping) }
         finish()
@@ -61,8 +73,6 @@ extension SessionCoordinator {
 
     /// Nothing is left to do before the process ends; `isUnsaved` tells whether something could not be stored.
     package var isDrained: Bool {
-        reply(waiting.deletion, .stopping)
-        waiting.deletion = nil
         hasStoppedCalling && waiting.login == nil && writes.writesInFlight.isEmpty && !writes.isWriting
     }
 
@@ -84,8 +94,8 @@ extension SessionCoordinator {
 
     // MARK: After a crash
 
-    /// Closes the open intent of a user that is not logged in and has no automatic login. The user's lock is
-    /// needed because the call may be another process's that is under way.
+    /// Closes the open intent of a user that is not logged in and has no automatic login, and ends a deletion that was
+    /// cut off. The user's lock is needed because the call or the deletion may be another process's.
     mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
         guard case .success(let user?) = result, user.version == view.base else { return finish() }
         switch user.status {
@@ -93,6 +103,5 @@ extension SessionCoordinator {
         case .none, .refused, .loggedOut: user.intent == nil ? finish() : close(with: .clearIntent)
         case .active: finish()
         }
-        close(with: .clearIntent)
     }
 }

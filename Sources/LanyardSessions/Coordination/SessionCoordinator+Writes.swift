@@ -36,9 +36,8 @@ extension SessionCoordinator {
             .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
         case .beginDeletion(let session): .beginDeletion(user: setup.user, session: session)
         case .cancelDeletion(let session): .cancelDeletion(user: setup.user, session: session)
-        case .terminate(.logOut, let revocation):
-            .logOut(user: setup.user, identity: identity, revocation: revocation)
-        case .terminate(.remove, let revocation): .remove(user: setup.user, revocation: revocation)
+        case .terminate(.logOut, let end): .logOut(user: setup.user, identity: identity, end)
+        case .terminate(.remove, let end): .remove(user: setup.user, end)
         }
     }
 
@@ -47,17 +46,25 @@ extension SessionCoordinator {
         writes.isWriting = false
         let write = writes.writesInFlight.removeFirst()
         switch result {
-        case .success(let verdict): writeSucceeded(write, verdict)
+        case .success(.storedEnding(let user, let ended)): writeSucceeded(write, .stored(user), ending: ended)
+        case .success(let verdict): writeSucceeded(write, verdict, ending: nil)
         case .failure(let error): writeFailed(write, error)
         }
         writeNext()
     }
 
-    private mutating func writeSucceeded(_ write: SessionWrites.Write, _ verdict: StoreChange.Verdict) {
+    /// - Parameter ended: the session that the change has ended and that is not known here.
+    private mutating func writeSucceeded(
+        _ write: SessionWrites.Write, _ verdict: StoreChange.Verdict, ending ended: StoredRevocation?
+    ) {
+        // That of a known foreign user is revoked with it.
+        if let ended, !write.pendingChange.isTermination, ended.refresh != view.foreign?.session?.refresh {
+            emit(.revoke(ended))
+        }
         if case .stored(let user) = verdict { handleStored(write.pendingChange, user) }
         switch write.origin {
-        case .unsavedChanges: handleRetried(write.pendingChange, verdict)
-        case .termination(let ticket): handleTerminated(write.pendingChange, ticket, isStored: true)
+        case .unsavedChanges: handleRetried(write.pendingChange, verdict, ending: ended)
+        case .termination(let ticket): handleTerminated(write.pendingChange, ticket, isStored: true, ending: ended)
         case .deletion(let ticket):
             if case .beginDeletion(let session) = write.pendingChange { handleDeletionMarked(session, ticket, verdict) }
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
@@ -151,10 +158,15 @@ extension SessionCoordinator {
         }
     }
 
-    mutating func handleTerminated(_ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool) {
-        guard case .terminate(_, let revocation) = pendingChange else { return }
-        emit(.completeTermination(revocation, isStored: isStored, ticket: ticket))
-        for token in writes.revokedAfterTermination { revoke(token) }
+    /// - Parameter ended: the session that the store held, if it is not the one that was known here.
+    mutating func handleTerminated(
+        _ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool,
+        ending ended: StoredRevocation? = nil
+    ) {
+        guard case .terminate(_, let end) = pendingChange else { return }
+        let revocations = [end.revocation, ended].compactMap(\.self)
+        emit(.completeTermination(revocations, isStored: isStored, ticket: ticket))
+        for token in writes.revokedAfterTermination where token != ended?.refresh { revoke(token) }
         writes.revokedAfterTermination = []
     }
 
@@ -210,9 +222,22 @@ extension SessionCoordinator {
         write(first, for: .unsavedChanges)
     }
 
-    private mutating func handleRetried(_ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict) {
+    private mutating func handleRetried(
+        _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict, ending ended: StoredRevocation?
+    ) {
         switch verdict {
-        case .stored: writes.dropFirst()
+        case .stored, .storedEnding:
+            writes.dropFirst()
+            // The store now keeps the revocation until the service has confirmed it. It most likely has already.
+            if case .terminate(_, let end) = pendingChange {
+                let revocations = [end.revocation, ended].compactMap(\.self)
+                if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, ticket: nil)) }
+            }
+        case .overtaken(let user) where pendingChange.isRemoval:
+            // Another process has added the user again. It is not known here any more.
+            logEvent(.overtaken, .warning, reason: "unsaved_change")
+            writes.dropAll()
+            view.rebase(on: user)
         case .overtaken(let user):
             let relation = relation(of: user)
             switch relation.resolution(at: moment(ofRetrying: pendingChange, over: user)) {
@@ -235,10 +260,6 @@ extension SessionCoordinator {
         case .inUse(let other):
             writes.dropFirst()
             yieldAccount(of: pendingChange, to: other)
-        }
-        // The store now keeps the revocation until the service has confirmed it. It most likely has already.
-        if case .terminate(_, let revocation?) = pendingChange {
-            emit(.completeTermination(revocation, isStored: true, ticket: nil))
         }
         // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
         if case .saveSession = pendingChange, case .stored = verdict, refreshToken.triesWithoutResponse > 0 {

@@ -70,11 +70,11 @@ package struct SessionCoordinator: Sendable {
         case claim(account: String, operation: UInt64)
         /// Tells the identity service that a session is over.
         case revoke(StoredRevocation)
-        /// An operator's logout or removal is done locally. The identity service is told of the session, if there was
-        /// one. Then the `ticket` gets the reply `terminated` with the outcome.
+        /// An operator's logout or removal is done locally. The identity service is told of the session, and of what the
+        /// store held in its place. Then the `ticket` gets the reply `terminated` with the outcome.
         ///
-        /// - isStored: the store holds the change and the revocation.
-        case completeTermination(StoredRevocation?, isStored: Bool, ticket: UInt64?)
+        /// - isStored: the store holds the change and the revocations.
+        case completeTermination([StoredRevocation], isStored: Bool, ticket: UInt64?)
         case publish(AccessToken.Availability)
         case logEvent(SessionLogEvent)
         case reply(UInt64, SessionReply)

@@ -10,8 +10,13 @@ struct SessionWrites: Sendable {
         case saveSession(StoreChange.StoredLogin)
         /// - endedVersion: the session that has ended with it, at the version of that moment.
         case recordRefusal(CredentialFingerprint, endedVersion: SessionVersion?)
-        case terminate(SessionCoordinator.Termination, StoredRevocation?)
+        case terminate(SessionCoordinator.Termination, StoreChange.SessionEnd)
         case beginDeletion(session: UInt64), cancelDeletion(session: UInt64)
+
+        /// An operator's logout or removal.
+        var isTermination: Bool { if case .terminate = self { true } else { false } }
+        /// An operator's removal.
+        var isRemoval: Bool { if case .terminate(.remove, _) = self { true } else { false } }
     }
 
     /// The origin of a write.
@@ -64,7 +69,7 @@ struct SessionWrites: Sendable {
 
     /// An operator's logout or removal is not stored yet.
     var hasUnsavedTermination: Bool {
-        unsavedChanges.contains { if case .terminate = $0 { true } else { false } }
+        unsavedChanges.contains(where: \.isTermination)
     }
 
     /// The store does not know yet that the refresh token is dead.
@@ -87,16 +92,16 @@ struct SessionWrites: Sendable {
         unsavedChanges.contains { if case .cancelDeletion = $0 { true } else { false } }
     }
 
-    /// A deletion was cancelled, and the store may still hold its mark.
-    var isCancellingDeletion: Bool {
-        hasUnsavedCancellation
-            || writesInFlight.contains { if case .cancelDeletion = $0.pendingChange { true } else { false } }
-    }
     /// The mark of a deletion is on its way into the store.
     var isMarkingDeletion: Bool {
         writesInFlight.contains { if case .beginDeletion = $0.pendingChange { true } else { false } }
     }
 
+    /// A deletion was cancelled, and the store may still hold its mark.
+    var isCancellingDeletion: Bool {
+        hasUnsavedCancellation
+            || writesInFlight.contains { if case .cancelDeletion = $0.pendingChange { true } else { false } }
+    }
 
     /// Keeps an unsaved change and drops the earlier ones that it makes obsolete.
     mutating func keep(_ pendingChange: PendingChange) {
@@ -107,7 +112,10 @@ struct SessionWrites: Sendable {
         case .clearIntent: if !unsavedChanges.isEmpty { return }
         case .dropRefreshToken, .recordRefusal, .cancelDeletion:
             unsavedChanges.removeAll { if case .clearIntent = $0 { true } else { false } }
-        case .end, .terminate: unsavedChanges = []
+        case .end: unsavedChanges = []
+        case .terminate(let termination, var end):
+            end.isRepeated = true
+            return unsavedChanges = [.terminate(termination, end)]
         case .saveSession(var login):
             if hasUnsavedCancellation { login.keepsLogout = false }
             let version = SessionVersion(session: login.session.id, generation: login.generationMin)

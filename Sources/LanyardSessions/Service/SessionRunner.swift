@@ -294,8 +294,8 @@ package final class SessionRunner: @unchecked Sendable {
             let ownership = isRetiring ? .free : environment.accounts.claim(account, for: index)
             handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
-        case .completeTermination(let revocation, let isStored, let ticket):
-            completeTermination(revocation, isStored: isStored, ticket)
+        case .completeTermination(let revocations, let isStored, let ticket):
+            completeTermination(revocations, isStored: isStored, ticket)
         case .reply: break
         }
     }
@@ -333,14 +333,26 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     /// Replies once the service has been asked, too.
-    private func completeTermination(_ revocation: StoredRevocation?, isStored: Bool, _ ticket: UInt64?) {
+    private func completeTermination(_ revocations: [StoredRevocation], isStored: Bool, _ ticket: UInt64?) {
         let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
-        guard let revocation else {
+        guard !revocations.isEmpty else {
             // Like any other reply, it comes when the report shows what it says.
             return environment.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
         }
-        environment.revocations.enqueue(revocation, of: name, isStored: isStored, logger) {
-            reply?(.terminated(isRevoked: $0, isStored: isStored))
+        let left = Guarded(revocations.count)
+        let areAllRevoked = Guarded(true)
+        for revocation in revocations {
+            environment.revocations.enqueue(revocation, of: name, isStored: isStored, logger) { isRevoked in
+                let isLast = left.withLock { left in
+                    left -= 1
+                    return left == 0
+                }
+                let all = areAllRevoked.withLock { all in
+                    all = all && isRevoked
+                    return all
+                }
+                if isLast { reply?(.terminated(isRevoked: all, isStored: isStored)) }
+            }
         }
     }
 

@@ -320,7 +320,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private func countWrite(_ result: Result<StoreChange.Verdict, StoreError>) {
         let outcome =
             switch result {
-            case .success(.stored): "stored"
+            case .success(.stored), .success(.storedEnding): "stored"
             case .success(.overtaken), .success(.inUse): "overtaken"
             case .failure: "failed"
             }

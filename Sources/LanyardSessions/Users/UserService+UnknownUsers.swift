@@ -39,18 +39,21 @@ extension UserService {
     ) {
         guard case .success(let found) = result else { return endRemoval(requestID, .failure(.storeFailing)) }
         guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
-        let revocation = user.evictionRevocation(at: .now).flatMap { environment.service(of: $0) == nil ? nil : $0 }
-        environment.commit(.remove(user: name, revocation: revocation)) { [weak self] result in
-            self?.later { [weak self] in self?.removedStored(requestID, name, revocation, result) }
+        // What the store holds of the session at that instant is revoked, unless no configured service can be told.
+        let hasNoService = user.evictionRevocation(at: .now).map { environment.service(of: $0) == nil } ?? false
+        let end = hasNoService ? StoreChange.SessionEnd(user.version, revocation: nil, at: .now) : .ofUnknown(at: .now)
+        environment.commit(.remove(user: name, end)) { [weak self] result in
+            self?.later { [weak self] in self?.removedStored(requestID, name, result) }
         }
     }
 
     private func removedStored(
-        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ revocation: StoredRevocation?,
-        _ result: Result<StoreChange.Verdict, StoreError>
+        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<StoreChange.Verdict, StoreError>
     ) {
-        guard case .success = result else { return endRemoval(requestID, .failure(.storeFailing)) }
-        guard let revocation else { return removedStored(requestID, name, .success(.removed(isStored: true))) }
+        guard case .success(let verdict) = result else { return endRemoval(requestID, .failure(.storeFailing)) }
+        guard case .storedEnding(_, let revocation) = verdict else {
+            return removedStored(requestID, name, .success(.removed(isStored: true)))
+        }
         environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
             self?.removedStored(requestID, name, .success(.removed(isStored: true)))
         }
@@ -83,7 +86,7 @@ extension UserService {
             environment.store.read(name) { [weak self] result in
                 guard let self else { return }
                 if case .success(let user?) = result, Self.isInterruptedLogin(user) {
-                    environment.commit(.remove(user: name, revocation: nil)) { _ in }
+                    environment.commit(.remove(user: name, .ofUnknown(at: .now))) { _ in }
                 }
                 environment.store.unlock(name)
             }

@@ -8,6 +8,8 @@ enum FleetStory {
         switch event {
         case .begin(let user, _): "begin(\(user.map(stored) ?? "unknown"))"
         case .committed(.success(.stored(let user))): "committed(stored \(user.map(stored) ?? "-"))"
+        case .committed(.success(.storedEnding(let user, let ended))):
+            "committed(stored \(user.map(stored) ?? "-"), ended \(token(ended.refresh)))"
         case .committed(.success(.overtaken(let user))): "committed(overtaken \(user.map(stored) ?? "-"))"
         case .committed(.success(.inUse(let other))): "committed(in use by \(other))"
         case .committed(.failure(let fault)): "committed(failure \(fault.kind))"
@@ -27,7 +29,9 @@ enum FleetStory {
         case .refresh(let secret, let call): "refresh \(call.number) \(call.cause) \(token(secret))"
         case .publish(.token(let token)): "publish \(token.generation)"
         case .logEvent(let logEvent): "note \(logEvent.event) \(logEvent.reason)"
-        case .revoke(let revocation), .completeTermination(let revocation?, _, _): "revoke \(token(revocation.refresh))"
+        case .revoke(let revocation): "revoke \(token(revocation.refresh))"
+        case .completeTermination(let revocations, _, _):
+            "revoke \(revocations.map { token($0.refresh) }.joined(separator: " "))"
         case .claim: "claim"
         default: "\(action)"
         }

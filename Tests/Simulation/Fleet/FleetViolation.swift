@@ -18,6 +18,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case readable = "the store can always be read"
         case progress = "deadlines that were told do not stay due"
         case revokedLive = "no session that the store holds is revoked"
+        case endedRevoked = "a session that a logout takes out of the store is revoked"
         case fedToken = "a token that another program renews is served while it can be read, and no longer"
         case rightUser = "a token goes only on its own user's requests"
         case spentOnce = "a credential that was refused, or has served its only login, is not sent again"

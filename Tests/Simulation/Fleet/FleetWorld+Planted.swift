@@ -23,6 +23,10 @@ extension FleetWorld {
         case (.spentForgotten, .saveSession(let user, var login, let base)):
             login.spent = nil
             return .saveSession(user: user, login, base: base)
+        case (.endedForgotten, .logOut(let user, let identity, var end)):
+            end.version = SessionVersion(
+                session: storedContents()?[user]?.session?.id ?? 0, generation: Generation(.max))
+            return .logOut(user: user, identity: identity, end)
         case (.deletionMarkLost, .saveSession(let user, var login, let base)):
             login.keepsLogout = false
             return .saveSession(user: user, login, base: base)
@@ -91,7 +95,10 @@ extension FleetWorld {
             try draft.sync()
             try process.gate.rename(storePath.temporary, to: storePath.name)
             try process.gate.syncFolder()
-            if case .stored(let stored) = verdict { checkStored(change, stored, user(of: stored)) }
+            switch verdict {
+            case .stored(let stored), .storedEnding(let stored, _): checkStored(change, stored, user(of: stored))
+            case .overtaken, .inUse: break
+            }
             return .success(verdict)
         } catch {
             return .failure(StoreError(.busy, message: "planted"))

@@ -157,15 +157,20 @@ extension FleetWorld {
         case .claim(_, let operation):
             heap.plan(
                 .claimed(process: process.number, life: process.life, user: user, operation: operation), at: clocks.now)
-        case .revoke(let revocation), .completeTermination(let revocation?, _, _):
-            if case .revoke = action { checkRevoked(process, user, revocation) }
+        case .revoke(let revocation):
+            checkRevoked(process, user, revocation)
             guard survives(process, .revoke) else { return }
             revoke(process, user, revocation)
+        case .completeTermination(let revocations, _, _):
+            for revocation in revocations {
+                guard survives(process, .revoke) else { return }
+                revoke(process, user, revocation)
+            }
         case .publish(let availability):
             guard survives(process, .publish) else { return }
             publish(process, user, availability)
         case .reply(let ticket, let reply): receive(reply, to: ticket, process, user)
-        case .logEvent, .completeTermination(nil, _, _): break
+        case .logEvent: break
         }
     }
 

@@ -106,8 +106,11 @@ extension FleetWorld {
         recordCredential(change, process, task.user, isStored: false)
         process.gate.work = CrashPoint.Work(change)
         if let planted = plantedCommit(change, process, task.user) { return planted }
+        let (held, writes) = (storedContents()?[members[task.user].name], report.writes)
         do throws(StoreError) {
             let verdict = try process.file.commit([change], now: clocks.wall)[0]
+            // Another process may have written before the lock was had.
+            if case .logOut = change, report.writes == writes { checkEnded(held, verdict, task.user) }
             // It may have died at the very end, when the lock goes back.
             if process.gate.died == nil { stored(change, verdict, process, task.user) }
             return .success(verdict)
@@ -174,7 +177,7 @@ extension FleetWorld {
         report.writes += 1
         if case .storeIntent = change {} else { process.sessions[user].unsettled = 0 }
         switch verdict {
-        case .stored(let stored):
+        case .stored(let stored), .storedEnding(let stored, _):
             process.sessions[user].known = stored
             process.copy.replace(stored)
             checkStored(change, stored, user)

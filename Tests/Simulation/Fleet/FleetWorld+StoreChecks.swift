@@ -72,6 +72,19 @@ extension FleetWorld {
         }
     }
 
+    /// A logout has taken what the store `held` of a user.
+    func checkEnded(_ held: StoredUser?, _ verdict: StoreChange.Verdict, _ user: Int) {
+        report.checks += 1
+        if case .overtaken = verdict { return }
+        guard let refresh = held?.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now) else {
+            return
+        }
+        let session = SimulatedToken(refresh).session
+        let revocations = storedContents()?.revocations ?? []
+        guard !revocations.contains(where: { SimulatedToken($0.refresh).session == session }) else { return }
+        accuse(.endedRevoked, "user \(user) has logged out, and the session that the store held lives on")
+    }
+
     /// What one user's write does to all others: nothing.
     private func checkOthers(_ now: StoreContents?, except user: Int?) {
         guard let now, let latest else { return }

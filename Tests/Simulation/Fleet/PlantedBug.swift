@@ -39,6 +39,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case noLook = "no-look"
     /// A refresh's response is taken for another session's, and that which was at hand is ended.
     case revokesOwn = "revokes-own"
+    /// A logout forgets the session that another process has stored.
+    case endedForgotten = "ended-forgotten"
     /// A token that can no longer be read is served on.
     case unreadServed = "unread-served"
     /// The response of another user's call.
