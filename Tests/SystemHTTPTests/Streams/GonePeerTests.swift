@@ -61,6 +61,9 @@ import Testing
         try await clock.pass(.seconds(29))
         #expect(upstreams.allSatisfy { !$0.hasInput })
         try await clock.pass(.seconds(31))
+        // What has come is looked at: a connection that is kept sends no end, however long it is waited for.
+        let haveEnded = upstreams.allSatisfy { $0.hasInput }
+        try #require(haveEnded)
         for upstream in upstreams { #expect(try await upstream.rest().text == "") }
         let (client, upstream) = try await stream(bench)
         client.close()
@@ -80,6 +83,7 @@ import Testing
         try await clock.pass(.seconds(29))
         #expect(!upstream.hasInput)
         try await clock.pass(.seconds(31))
+        try #require(upstream.hasInput)
         #expect(try await upstream.rest().text == "")
     }
 
@@ -174,6 +178,7 @@ import Testing
         try await bench.pass(.seconds(60), sparing: upstream)
         // The checks are half of that time apart.
         try await clock.pass(.seconds(60))
+        try #require(upstream.hasInput)
         #expect(try await upstream.rest().text == "")
         client.close()
     }
