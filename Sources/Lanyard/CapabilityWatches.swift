@@ -59,14 +59,16 @@ final class CapabilityWatches: Sendable {
             })
     }
 
-    /// Watches the files of these listeners from here on. A new watch reports the present content first. In the turn of the publication
-    /// that hands the capabilities over.
+    /// Watches the files of these listeners from here on. A new watch reports the present content first. In the turn that hands
+    /// the capabilities over.
     ///
     /// - Parameter changed: the capabilities of listeners that have another file than before.
-    func follow(_ listeners: [ListenerSettings], _ changed: [Int: ListenerCapability?]) {
+    func follow(
+        _ listeners: [ListenerSettings], _ changed: [Int: ListenerCapability?], in turn: borrowing FilePublication.Turn
+    ) {
         var watches = watches.withLock { $0 }
         for (index, capability) in changed {
-            watches[index]?.end()
+            watches[index]?.end(in: turn)
             watches[index] = makeWatch(listeners[index], index, capability)
             watches[index]?.start(by: files, on: loop)
         }
@@ -164,14 +166,14 @@ private final class CapabilityWatch: Sendable {
 
     func stop() { watch.withLock { $0 }?.stop() }
 
-    /// Publishes nothing from here on. In a turn of the publication.
-    func end() {
+    /// Publishes nothing from here on.
+    func end(in _: borrowing FilePublication.Turn) {
         published.withLock { $0.isEnded = true }
         stop()
     }
 
     private func publish(_ outcome: FileWatch.Outcome) {
-        publication.turn {
+        publication.turn { _ in
             guard !published.withLock(\.isEnded) else { return }
             let checked = Self.check(outcome)
             let secret = try? checked.get()

@@ -124,7 +124,7 @@ final class IdentityTLSWatches: Sendable {
 
     /// Follows these identities' files from here on. A service whose files hold something else than before gets it.
     func follow(_ tls: IdentityTLS, of services: [String: any IdentityClient]) {
-        publication.turn {
+        publication.turn { turn in
             let (former, tls) = (state.withLock { $0 }, renewed(tls))
             var watches: [String: IdentityTLSWatch] = [:]
             for (name, service) in services {
@@ -137,9 +137,9 @@ final class IdentityTLSWatches: Sendable {
             }
             state.withLock { [watches] in $0.watches = watches }
             guard former.isStarted else { return }
-            for (name, watch) in former.watches where watches[name] !== watch { watch.end() }
+            for (name, watch) in former.watches where watches[name] !== watch { watch.end(in: turn) }
             for (name, watch) in watches where former.watches[name] !== watch {
-                watch.apply()
+                watch.apply(in: turn)
                 watch.start(by: files)
             }
         }
@@ -199,11 +199,11 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     /// When the client's chain in use ends; nil: there is none. From any thread.
     var certificateExpiresAt: WallTime? { certificateEnd.withLock { $0 } }
 
-    /// The service uses what the files held when this began. In a turn of the publication.
-    func apply() { service.replaceTLS(entry.contents) }
+    /// The service uses what the files held when this began.
+    func apply(in _: borrowing FilePublication.Turn) { service.replaceTLS(entry.contents) }
 
     override func use(
-        _ contents: TLSFileContents, changed: Set<String>
+        _ contents: TLSFileContents, changed: Set<String>, in turn: borrowing FilePublication.Turn
     ) throws(TLSFileContents.FileError) -> [String] {
         service.replaceTLS(try entry.files.contents(from: contents))
         let end = entry.files.certificateExpiresAt(in: contents)

@@ -107,13 +107,16 @@ final class ListenerTLSWatches: Sendable {
         return changed
     }
 
-    /// Follows the files of a new configuration from here on. In the turn of the publication that hands the contexts over.
+    /// Follows the files of a new configuration from here on. In the turn that hands the contexts over.
     ///
     /// - Parameter changed: the listeners that have other files than before.
-    func follow(_ tls: ListenerTLS, _ listeners: [ListenerSettings], _ changed: [Int: TLSServerContext]) {
+    func follow(
+        _ tls: ListenerTLS, _ listeners: [ListenerSettings], _ changed: [Int: TLSServerContext],
+        in turn: borrowing FilePublication.Turn
+    ) {
         var watches = state.withLock(\.watches)
         for index in changed.keys {
-            watches[index]?.end()
+            watches[index]?.end(in: turn)
             watches[index] = makeWatch(tls, listeners, index)
             watches[index]?.start(by: files)
         }
@@ -147,7 +150,7 @@ private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     }
 
     override func use(
-        _ contents: TLSFileContents, changed: Set<String>
+        _ contents: TLSFileContents, changed: Set<String>, in turn: borrowing FilePublication.Turn
     ) throws(TLSFileContents.FileError) -> [String] {
         let context = try files.context(from: contents)
         path.setTLS(context, ofListener: index)

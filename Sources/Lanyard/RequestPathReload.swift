@@ -42,7 +42,7 @@ final class RequestPathReload: Reloadable {
 
     /// Hands the new routes to the shards, with the active user, and has the watches follow the new files.
     func commit(_ prepared: Prepared, active: UserIndex?) {
-        publication.turn { serve(prepared.configuration, prepared.files, active) }
+        publication.turn { turn in serve(prepared.configuration, prepared.files, active, in: turn) }
     }
 
     /// Waits for the shards and tells of warnings.
@@ -51,8 +51,11 @@ final class RequestPathReload: Reloadable {
         prepared.files.logWarnings(to: log)
     }
 
-    /// In a turn of the publication. The files were read before it: what is in use and was found in the same file later is kept.
-    private func serve(_ configuration: Configuration, _ files: RequestPathFiles, _ active: UserIndex?) {
+    /// The files were read before the turn: what is in use and was found in the same file later is kept.
+    private func serve(
+        _ configuration: Configuration, _ files: RequestPathFiles, _ active: UserIndex?,
+        in turn: borrowing FilePublication.Turn
+    ) {
         let listeners = configuration.listeners
         let listenerContents = files.listenerTLS.renewed(from: listenerTLS.contentsInUse)
         let upstreamContents = files.upstreamTLS.renewed(from: [upstreamTLS.contentsInUse])
@@ -63,9 +66,9 @@ final class RequestPathReload: Reloadable {
             capabilities: capabilityContents.mapValues { $0?.secret }, listenerTLS: changedListeners,
             upstreamTLS: upstreamTLS.changes(upstreamContents),
             accessLines: accessLog.lines(configuration.log.logsAccess))
-        capabilities.follow(listeners, capabilityContents)
-        listenerTLS.follow(listenerContents, listeners, changedListeners)
-        upstreamTLS.follow(upstreamContents, of: targets)
+        capabilities.follow(listeners, capabilityContents, in: turn)
+        listenerTLS.follow(listenerContents, listeners, changedListeners, in: turn)
+        upstreamTLS.follow(upstreamContents, of: targets, in: turn)
     }
 }
 

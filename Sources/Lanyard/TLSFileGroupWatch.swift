@@ -33,10 +33,12 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    /// Uses changed contents, in a turn of the publication. A thrown error is logged by `logFailure`.
+    /// Uses changed contents. A thrown error is logged by `logFailure`.
     ///
     /// - Returns: the paths whose contents are in use now.
-    func use(_ contents: TLSFileContents, changed: Set<String>) throws(TLSFileContents.FileError) -> [String] { [] }
+    func use(
+        _ contents: TLSFileContents, changed: Set<String>, in turn: borrowing FilePublication.Turn
+    ) throws(TLSFileContents.FileError) -> [String] { [] }
 
     /// Logs why the files cannot be used, on the loop's queue.
     func logFailure(_ reason: String) {}
@@ -57,8 +59,8 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Publishes nothing from here on. In a turn of the publication.
-    final func end() {
+    /// Publishes nothing from here on.
+    final func end(in _: borrowing FilePublication.Turn) {
         published.withLock { $0.isEnded = true }
         stop()
     }
@@ -95,10 +97,10 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
     final override func due(_ deadline: Deadline) {
         let paths = changed
         changed = []
-        publication.turn {
+        publication.turn { turn in
             guard !published.withLock(\.isEnded) else { return }
             do throws(TLSFileContents.FileError) {
-                let used = try use(contents, changed: paths)
+                let used = try use(contents, changed: paths, in: turn)
                 published.withLock { [contents] in $0.inUse.adopt(used, from: contents) }
             } catch {
                 logFailure(error.message)

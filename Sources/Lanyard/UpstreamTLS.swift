@@ -99,12 +99,12 @@ final class UpstreamTLSWatches: Sendable {
         return changed
     }
 
-    /// Follows the files of a new configuration from here on. In the turn of the publication that hands the routes over.
+    /// Follows the files of a new configuration from here on. In the turn that hands the routes over.
     ///
     /// - Parameter targets: of its routes.
-    func follow(_ tls: UpstreamTLS, of targets: [UpstreamTarget]) {
+    func follow(_ tls: UpstreamTLS, of targets: [UpstreamTarget], in turn: borrowing FilePublication.Turn) {
         let (former, next) = (watch, makeWatch(tls, targets))
-        former.end()
+        former.end(in: turn)
         current.withLock { $0 = next }
         next.start(by: files)
     }
@@ -156,7 +156,9 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         }
     }
 
-    override func use(_ contents: TLSFileContents, changed: Set<String>) -> [String] {
+    override func use(
+        _ contents: TLSFileContents, changed: Set<String>, in turn: borrowing FilePublication.Turn
+    ) -> [String] {
         var used: [String] = []
         var authorities: [String: TLSAuthorities] = [:]
         for route in routes {

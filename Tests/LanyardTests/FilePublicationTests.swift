@@ -47,7 +47,7 @@ import Testing
                 sockets: try configuration.listeners.map { try ListeningSocket($0) },
                 capabilities: try RequestPathFiles(configuration, running: nil).secrets(ofListeners: 2),
                 listenerTLS: listener.contexts,
-                names: UserNames(["alice"]), shardCount: 1, source: SessionTokenSource(), log: log)
+                names: UserNames(["alice"]), shardCount: 2, source: SessionTokenSource(), log: log)
             let loop = try EventLoop(label: "test.files")
             capabilities = CapabilityWatches(
                 configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: loop, log: log)
@@ -56,7 +56,7 @@ import Testing
                 listener, configuration.listeners, for: path, by: publication, on: loop, log: log)
             let pipe = LogPipe()
             reload = RequestPathReload(
-                path, capabilities, upstreamTLS, listenerTLS, AccessLogSwitch(pipe, shardCount: 1), by: publication,
+                path, capabilities, upstreamTLS, listenerTLS, AccessLogSwitch(pipe, shardCount: 2), by: publication,
                 log: log)
             (running, self.loop) = (configuration, loop)
             path.start()
@@ -265,12 +265,18 @@ import Testing
         }
         try blockUntil("the reload hands over its routes") { bench.path.targets[0] !== former }
         // It has done so when its turn has ended.
-        bench.publication.turn {}
+        bench.publication.turn { _ in }
         // The files of the former configuration change, and another authority is trusted by its watch, if there still is one.
         try bench.replace("a.capability", by: Bench.capability("c"))
         try bench.replace("clients.pem", by: Bench.other.pem)
         let seen = Guarded<(String?, Bool)?>(nil)
-        bench.loop.pass(FileWatch.interval + FileSettling.settlingDelay)
+        // The other shard gets nothing of them, for as long as the reload waits for the first one.
+        let other = bench.path.shards[1]
+        for _ in 0..<5 {
+            bench.loop.pass(.seconds(1))
+            let present = other.loop.perform { Bench.Visible(other) }
+            #expect(present.capability == Bench.capability("b") && present.hasNames)
+        }
         bench.shard.loop.post { [shard = bench.shard] in
             let capability = shard.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
             seen.withLock { $0 = (capability, shard.listenerTLS[0]?.clientNames.isEmpty ?? true) }

@@ -11,7 +11,9 @@ import Testing
     private final class Group: TLSFileGroupWatch, @unchecked Sendable {
         let contents = Guarded<[TLSFileContents]>([])
 
-        override func use(_ contents: TLSFileContents, changed: Set<String>) -> [String] {
+        override func use(
+            _ contents: TLSFileContents, changed: Set<String>, in turn: borrowing FilePublication.Turn
+        ) -> [String] {
             self.contents.withLock { $0.append(contents) }
             return Array(changed)
         }
