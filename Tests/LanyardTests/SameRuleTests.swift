@@ -25,7 +25,7 @@ import Testing
         }
         let known = (FieldName.other.rawValue...UInt8.max).prefix { FieldName(rawValue: $0) != nil }.compactMap(
             FieldName.init)
-        let ownOnes = known.filter { $0.refusesLookAlikes || $0 == .expect || $0 == .via || $0 == .lanyard }
+        let ownOnes = known.filter { $0.refusesConfusableNames || $0 == .expect || $0 == .via || $0 == .lanyard }
         #expect(ownOnes.count == names.count)
     }
 }

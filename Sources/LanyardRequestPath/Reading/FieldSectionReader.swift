@@ -7,7 +7,7 @@ package struct FieldSectionReader {
     private enum State: UInt8 { case lineStart, name, valueStart, value, lineFeed, endLineFeed }
 
     private var state = State.lineStart
-    private var isOdd = false
+    private var isConfusable = false
     private var nameStart: Int32 = 0
     private var nameLength: Int32 = 0
     private var valueStart: Int32 = 0
@@ -77,7 +77,7 @@ package struct FieldSectionReader {
                 fields < limits.fieldsMax
             else { break }
             if let table {
-                let line = Self.line(bytes, name: start..<colon, value: valueStart..<end, isOdd: false)
+                let line = Self.line(bytes, name: start..<colon, value: valueStart..<end, isConfusable: false)
                 guard table._withUnsafeGuaranteedRef({ $0.append(line) }) else { break }
             }
             fields += 1
@@ -89,14 +89,14 @@ package struct FieldSectionReader {
 
     /// A field line without the spaces behind its value.
     @inline(__always)
-    private static func line(_ bytes: Bytes, name: Range<Int>, value: Range<Int>, isOdd: Bool) -> FieldLine {
+    private static func line(_ bytes: Bytes, name: Range<Int>, value: Range<Int>, isConfusable: Bool) -> FieldLine {
         var end = value.upperBound
         while end > value.lowerBound, ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
         return FieldLine(
             nameStart: Int32(truncatingIfNeeded: name.lowerBound), nameLength: Int32(truncatingIfNeeded: name.count),
             valueStart: Int32(truncatingIfNeeded: value.lowerBound),
             valueLength: Int32(truncatingIfNeeded: end - value.lowerBound), name: FieldName.of(bytes[run: name]),
-            isOdd: isOdd)
+            isConfusable: isConfusable)
     }
 
     private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadError) {
@@ -107,7 +107,7 @@ package struct FieldSectionReader {
         } else if ByteClass.isToken(byte) {
             nameStart = Int32(truncatingIfNeeded: position)
             nameLength = 0
-            isOdd = false
+            isConfusable = false
             state = .name
         } else if ByteClass.isSpace(byte) {
             throw .malformed("a line begins with white space (obs-fold)")
@@ -119,17 +119,17 @@ package struct FieldSectionReader {
     private mutating func readName(_ bytes: Bytes, _ position: inout Int, _ limits: HeadLimits) throws(HeadError) {
         let from = position
         var index = position
-        var odd = isOdd
+        var confusable = isConfusable
         while index < bytes.count {
             let byte = bytes[index]
             if !ByteClass.isPlainName(byte) {
                 guard ByteClass.isToken(byte) else { break }
-                odd = true
+                confusable = true
             }
             index += 1
         }
         position = index
-        isOdd = odd
+        isConfusable = confusable
         nameLength &+= Int32(truncatingIfNeeded: index - from)
         lineBytes += index - from
         try checkLength(limits)
@@ -178,7 +178,8 @@ package struct FieldSectionReader {
     /// False if the table is full. The caller retains the table: reference counting for each field would cost time.
     private func add(to table: Unmanaged<FieldTable>, _ bytes: Bytes, end: Int) -> Bool {
         let line = Self.line(
-            bytes, name: Int(nameStart)..<Int(nameStart + nameLength), value: Int(valueStart)..<end, isOdd: isOdd)
+            bytes, name: Int(nameStart)..<Int(nameStart + nameLength), value: Int(valueStart)..<end,
+            isConfusable: isConfusable)
         return table._withUnsafeGuaranteedRef { $0.append(line) }
     }
 

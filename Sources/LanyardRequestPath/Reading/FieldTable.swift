@@ -6,7 +6,7 @@ package struct FieldLine: Equatable, Sendable {
     package var valueLength: Int32
     package var name: FieldName
     /// The name has a byte other than letters, digits and `-`: it may look like another name (http-rules.md 10.4).
-    package var isOdd: Bool
+    package var isConfusable: Bool
 }
 
 /// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.

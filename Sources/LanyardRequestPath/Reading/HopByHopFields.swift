@@ -45,7 +45,9 @@ extension FieldName {
     var ignoresNomination: Bool { self == .contentLength || self == .upgrade }
 
     /// A look-alike of one of these fields is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
-    package var refusesLookAlikes: Bool { isHopByHop || self == .host || self == .contentLength || self == .trailer }
+    package var refusesConfusableNames: Bool {
+        isHopByHop || self == .host || self == .contentLength || self == .trailer
+    }
 }
 
 /// The options of all `Connection` fields of a head together (RFC 9110 §7.6.1, http-rules.md 9.1, 10.1).

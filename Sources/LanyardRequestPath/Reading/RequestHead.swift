@@ -59,7 +59,7 @@ package struct RequestHead: Equatable, Sendable {
         package static let secFetchSite = Traits(rawValue: 2)
         package static let maxForwards = Traits(rawValue: 4)
         package static let via = Traits(rawValue: 8)
-        package static let odd = Traits(rawValue: 16)
+        package static let confusable = Traits(rawValue: 16)
         package static let forwarding = Traits(rawValue: 32)
         package static let upgrade = Traits(rawValue: 64)
         /// `TE: trailers`.

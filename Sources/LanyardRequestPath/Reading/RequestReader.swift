@@ -155,7 +155,7 @@ package struct RequestReader {
         var seen = SeenFields()
         for index in 0..<table.count {
             let line = table[index]
-            if line.isOdd { head.traits.insert(.odd) }
+            if line.isConfusable { head.traits.insert(.confusable) }
             if line.name != .other { try recordField(line.name, index, table.value(index, in: bytes), &seen) }
         }
         head.framing = try seen.framing.decide(bytes, table, minorVersion: head.minorVersion)

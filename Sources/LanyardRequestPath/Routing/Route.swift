@@ -36,7 +36,7 @@ package final class Route: Sendable {
     package let closesOnSwitch: Bool
     /// A name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look
     /// like it.
-    package let hasOddNames: Bool
+    package let hasConfusableNames: Bool
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
     /// The upstream's path as configured, for a request that has just the prefix as its path.
@@ -63,7 +63,7 @@ package final class Route: Sendable {
         closesOnLogout = settings.closeUpgradedOn.contains(.logout)
         closesOnSwitch = settings.closeUpgradedOn.contains(.switch)
         let names = [bearerField.name, requestIDName ?? []] + fixedFields.map(\.name)
-        hasOddNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
+        hasConfusableNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []

@@ -211,7 +211,7 @@ package struct ByteStream: ~Copyable {
         guard !hasEnded, !isBroken else { return true }
         tls.noteReadable(hasEnded: false)
         let before = tls.sentBytes
-        canRead = tls.processIdleInput(queue: &outbound, canWrite: &canWrite) != .quiet
+        canRead = tls.processIdleInput(queue: &outbound, canWrite: &canWrite)
         taken &+= tls.sentBytes &- before
         return canRead
     }

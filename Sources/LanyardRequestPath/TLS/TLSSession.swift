@@ -24,13 +24,6 @@ package final class TLSSession {
         case failed(TLSError)
     }
 
-    package enum IdleState: Equatable, Sendable {
-        /// Still usable: nothing came, or messages without data such as session tickets.
-        case quiet
-        /// Data, an end or an error.
-        case ended
-    }
-
     private enum Role {
         case client(TLSClientContext)
         case server(TLSServerContext)
@@ -303,15 +296,18 @@ package final class TLSSession {
         _ = deliver(&queue, &canWrite)
     }
 
-    /// Reads the messages that have arrived on an idle connection. Session tickets leave it usable (http-rules.md 16.2).
-    package func processIdleInput(queue: inout ByteQueue, canWrite: inout Bool) -> IdleState {
-        guard isEstablished, ending == nil else { return .ended }
+    /// Reads the messages that have arrived on an idle connection.
+    ///
+    /// - Returns: whether input is pending: data, an end or an error. Messages without data, such as session tickets, are none, and the
+    ///   connection stays usable (http-rules.md 16.2).
+    package func processIdleInput(queue: inout ByteQueue, canWrite: inout Bool) -> Bool {
+        guard isEstablished, ending == nil else { return true }
         // OpenSSL allocates a buffer for the read if the session has lost its own.
         workspace.noteUse(of: self)
         var byte: UInt8 = 0
         let count = read(&byte, 1, lanyard_tls_peek)
         if workspace.output.pointee.count > 0 { sendReplies(&queue, &canWrite) }
-        return count == nil && ending == nil ? .quiet : .ended
+        return count != nil || ending != nil
     }
 
     // MARK: Writing

@@ -145,7 +145,8 @@ final class HeadFuzz<Run: HeadRun>: FuzzTarget {
             try BrokenPromise.unless(
                 table.name(index, in: bytes).elementsEqual(otherTable.name(index, in: written))
                     && table.value(index, in: bytes).elementsEqual(otherTable.value(index, in: written))
-                    && table[index].name == otherTable[index].name && table[index].isOdd == otherTable[index].isOdd,
+                    && table[index].name == otherTable[index].name
+                    && table[index].isConfusable == otherTable[index].isConfusable,
                 "written anew, there are other fields")
         }
     }

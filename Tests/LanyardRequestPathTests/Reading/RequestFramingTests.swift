@@ -130,6 +130,6 @@ import Testing
     func lookAlikes() {
         let head = Self.reading("Content_Length: 5\r\nTransfer.Encoding: chunked").head
         #expect(head?.framing == BodyFraming.none)
-        #expect(head?.traits == .odd)
+        #expect(head?.traits == .confusable)
     }
 }

@@ -149,7 +149,7 @@ final class TLSEnd {
     }
 
     func closeNotify() -> CInt { session.closeNotify(queue: &queue, canWrite: &canWrite) }
-    func idle() -> TLSSession.IdleState {
+    func hasPendingInput() -> Bool {
         _ = poll()
         return session.processIdleInput(queue: &queue, canWrite: &canWrite)
     }

@@ -71,7 +71,7 @@ import Testing
         let budget = BufferBudget(64 << 20)
         let pair = try established(budget: budget)
         let (sender, reader) = fromClient ? (pair.client, pair.server) : (pair.server, pair.client)
-        if !fromClient { _ = pair.client.idle() }
+        if !fromClient { _ = pair.client.hasPendingInput() }
         let part = pattern(64 << 10)
         for _ in 0..<64 { #expect(sender.send(part) == 0) }
         let waiting = sender.queue.count
@@ -140,7 +140,7 @@ import Testing
     @Test("a whole small message is one recv and one send of the session")
     func fewCalls() throws {
         let pair = try established()
-        _ = pair.client.idle()
+        _ = pair.client.hasPendingInput()
         let before = pair.server.session.sentBytes
         #expect(pair.server.send(pattern(300), pattern(300)) == 0)
         let sent = pair.server.session.sentBytes - before

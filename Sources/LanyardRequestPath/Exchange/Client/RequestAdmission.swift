@@ -36,7 +36,7 @@ package struct RequestAdmission {
     ///   - capabilities: one for each listener.
     ///   - isNamedClient: the client's certificate has one of the listener's `client_names`, or it asks for none.
     package func decide(_ rules: ListenerRules, capabilities: [Secret?], isNamedClient: Bool = true) -> Decision {
-        if head.traits.contains(.odd), hasForbiddenLookAlike() {
+        if head.traits.contains(.confusable), hasForbiddenConfusableName() {
             return .refuse(.malformed("a field name that resembles a field of framing or routing"), nil)
         }
         do throws(HeadError) {
@@ -170,8 +170,9 @@ package struct RequestAdmission {
         return number
     }
 
-    private func hasForbiddenLookAlike() -> Bool {
-        for index in 0..<table.count where table[index].isOdd && LookAlikes.isRefused(table.name(index, in: bytes)) {
+    private func hasForbiddenConfusableName() -> Bool {
+        for index in 0..<table.count
+        where table[index].isConfusable && ConfusableNames.isRefused(table.name(index, in: bytes)) {
             return true
         }
         return false

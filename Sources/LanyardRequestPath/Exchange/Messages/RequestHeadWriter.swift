@@ -109,7 +109,7 @@ package struct RequestHeadWriter {
         if isInjected, route.settings.clientAuthorization != .pass { return shard.counters.dropped(.injected) }
         if isNominated(name) { return }
         if isInjected { clientSentOwn = true }
-        if line.isOdd || route.hasOddNames, LookAlikes.isDropped(name, route) {
+        if line.isConfusable || route.hasConfusableNames, ConfusableNames.isDropped(name, route) {
             // A second field of the same name, which the client may pass, is no look-alike.
             if !isInjected { return shard.counters.dropped(.lookalike) }
         }

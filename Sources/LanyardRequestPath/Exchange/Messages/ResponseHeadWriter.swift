@@ -87,7 +87,9 @@ struct ResponseHeadWriter {
                     status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
             else { continue }
             let name = table.name(index, in: bytes)
-            if line.name == .lanyard || LookAlikes.isDroppedInResponses(name, isOdd: line.isOdd, route) {
+            if line.name == .lanyard
+                || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)
+            {
                 shard.counters.dropped(.lookalike)
                 continue
             }

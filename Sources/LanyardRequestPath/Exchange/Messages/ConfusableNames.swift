@@ -2,12 +2,12 @@ import LanyardSettings
 
 /// Field names that an upstream cannot tell from others if it turns names into variables (http-rules.md 10.4,
 /// threats.md T9).
-enum LookAlikes {
-    /// The name resembles a field of framing, routing or one hop: the request is refused. The caller asks for odd names
-    /// only, which are no such field themselves.
+enum ConfusableNames {
+    /// The name resembles a field of framing, routing or one hop: the request is refused. The caller asks only for names
+    /// that are confusable, and so are no such field themselves.
     static func isRefused(_ name: Bytes) -> Bool {
         let read = FieldName.of(canonical: name)
-        return read.refusesLookAlikes
+        return read.refusesConfusableNames
     }
 
     /// The name resembles a field that the route injects or sets, `Lanyard-*`, or a forwarding field that the route
@@ -27,8 +27,8 @@ enum LookAlikes {
 
     /// An upstream's field resembles `Lanyard-*`, or the field that the route injects: an upstream that sends back what it received
     /// would show the token to the client.
-    static func isDroppedInResponses(_ name: Bytes, isOdd: Bool, _ route: Route?) -> Bool {
+    static func isDroppedInResponses(_ name: Bytes, isConfusable: Bool, _ route: Route?) -> Bool {
         if let route, route.bearerField.resembles(name) { return true }
-        return isOdd && FieldName.of(canonical: name) == .lanyard
+        return isConfusable && FieldName.of(canonical: name) == .lanyard
     }
 }
