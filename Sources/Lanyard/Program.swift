@@ -88,15 +88,14 @@ final class Program: Sendable {
         let made = try sources.prepare(configuration, files.identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
-        sessions = try SessionService(
-            made.configuration.users, identities: made.configuration.identities, names: names,
-            settings: made.configuration.settings, store: store, contents: opened.contents, publisher: path,
-            logger: log)
-        tokenSource.connect(to: sessions)
         let stop = try ShutdownCoordinator(
             configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
-        sessions.onFailedStart = { stop.endFailedStart(status: $0) }
+        sessions = try SessionService(
+            made.configuration.users, identities: made.configuration.identities, names: names,
+            settings: made.configuration.settings, store: store, contents: opened.contents, publisher: path,
+            logger: log, onFailedStart: { stop.endFailedStart(status: $0) })
+        tokenSource.connect(to: sessions)
         let refused = AdminRefusalCounters()
         let counts = ReloadCounts()
         let healthSources = Self.healthSources(

@@ -28,20 +28,15 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private let loop: EventLoop
     private let file: StoreFile
     private let log: Logger
-    private let failing: Atomic<Bool>
-    /// Why the latest write failed.
-    private var writeError: StoreError?
+    private let writeState: StoreWriteState
     private var openFileLock: (any DiskLock)?
     /// Requests that the queue has not taken yet.
     private let inbox = Guarded<[Request]>([])
     private var requests: [Request] = []
-    private var heldUserLocks: [String: any DiskLock] = [:]
-    /// Users that a change has removed while their lock was held here. Their lock files are removed with the lock.
-    private var removed: Set<String> = []
+    private var userLocks: UserLocks
     private let deadline = Deadline()
     private var isWaiting = false
     private var isClosed = false
-    private let latestFailure: Guarded<StoreFailure?>
     private let isStarted = Atomic<Bool>(false)
     /// Ends the wait of `close`.
     private let closed = DispatchSemaphore(value: 0)
@@ -55,19 +50,17 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         self.openFileLock = openFileLock
         self.loop = loop
         self.log = log
-        writeError = unwritten
-        failing = Atomic(unwritten != nil)
-        latestFailure = Guarded(
-            unwritten.map { StoreFailure(path: file.path.path, since: .now, message: $0.message) })
+        writeState = StoreWriteState(of: file.path.path, unwritten: unwritten, log: log)
+        userLocks = UserLocks(of: file)
         super.init()
         deadline.owner = self
     }
 
     package var isMemoryOnly: Bool { false }
 
-    package var isFailing: Bool { failing.load(ordering: .relaxed) }
+    package var isFailing: Bool { writeState.isFailing }
 
-    package var failure: StoreFailure? { latestFailure.withLock { $0 } }
+    package var failure: StoreFailure? { writeState.failure }
 
     package func read(_ user: String, reply: @escaping @Sendable (Result<StoredUser?, StoreError>) -> Void) {
         enqueue(.read(user, reply))
@@ -143,7 +136,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
                 begin(user, intent, reply)
             case .unlock(let user):
                 requests.removeFirst()
-                unlockUser(user)
+                userLocks.release(user)
             case .close(let reply):
                 requests.removeFirst()
                 closeAll()
@@ -155,7 +148,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     private func read(_ user: String) -> Result<StoredUser?, StoreError> {
         do throws(StoreError) {
             let contents = try file.read()
-            updateFailureState()
+            writeState.update(unsynced: file.unsynced)
             announceLogEvents()
             return .success(contents[user])
         } catch {
@@ -165,7 +158,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// Called every 30 s. Other failed calls are repeated by their callers. The failed write of the start is repeated only here.
     private func readAll() -> [StoredUser]? {
-        if writeError != nil { tryToWrite() }
+        if writeState.error != nil { tryToWrite() }
         guard let contents = try? file.read() else { return nil }
         announceLogEvents()
         return contents.users
@@ -209,31 +202,15 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    /// A removed user's lock has no further purpose, nor that of a user whose first login was refused.
+    /// A user that a change has removed, or whose first login was refused, needs no lock any more.
     private func handleRemoval(_ change: StoreChange, standing: StoredUser?) {
-        if let standing { removed.remove(standing.name) }
-        let user: String
+        if let standing { userLocks.keep(standing.name) }
         switch change {
-        case .remove(let name, _): user = name
-        case .clearIntent(let name) where standing == nil: user = name
-        default: return
-        }
-        if heldUserLocks[user] != nil {
-            removed.insert(user)
-        } else if let lock = try? file.disk.lock(file.path.lock(of: user), .exclusive) {
-            removeLockFile(of: user)
-            lock.release()
+        case .remove(let name, _): userLocks.handleRemoval(of: name)
+        case .clearIntent(let name) where standing == nil: userLocks.handleRemoval(of: name)
+        default: break
         }
     }
-
-    private func unlockUser(_ user: String) {
-        guard let lock = heldUserLocks.removeValue(forKey: user) else { return }
-        if removed.remove(user) != nil { removeLockFile(of: user) }
-        lock.release()
-    }
-
-    /// Under the lock. A lock file that cannot be removed does no harm.
-    private func removeLockFile(of user: String) { try? file.disk.remove(file.path.lock(of: user)) }
 
     /// - Returns: false if the first change has waited long enough.
     private func waitForLock() -> Bool {
@@ -260,9 +237,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     private func tryLock(_ user: String) -> StoreLock {
         do throws(DiskError) {
-            guard let lock = try file.disk.lock(file.path.lock(of: user), .exclusive) else { return .busy }
-            heldUserLocks[user] = lock
-            return .taken
+            return try userLocks.take(user) ? .taken : .busy
         } catch {
             let message = "\(file.path.folder): \(error.doing) failed (\(Errno.text(of: error.code)))"
             log.warning(
@@ -274,7 +249,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     private func closeAll() {
         isClosed = true
-        for user in Array(heldUserLocks.keys) { unlockUser(user) }
+        userLocks.releaseAll()
         openFileLock?.release()
         openFileLock = nil
         loop.drop(deadline)
@@ -283,32 +258,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     // MARK: Log
 
-    private func recordWriteResult(_ error: StoreError?) {
-        writeError = error
-        updateFailureState()
-    }
-
-    /// Logs a line when the store starts to fail and when it works again. The metrics count the failures.
-    private func updateFailureState() {
-        let error = writeError ?? file.unsynced
-        latestFailure.withLock { failure in
-            failure = error.map {
-                StoreFailure(path: file.path.path, since: failure?.since ?? .now, message: $0.message)
-            }
-        }
-        let was = failing.exchange(error != nil, ordering: .relaxed)
-        guard was != (error != nil) else { return }
-        let path: Logger.MetadataValue = "\(file.path.path)"
-        if let error {
-            let what =
-                writeError == nil
-                ? "what the store holds may not outlast a loss of power"
-                : "sessions cannot be stored and live in memory until they can"
-            log.error("\(what): \(error.message)", metadata: ["event": "store.write_failed", "path": path])
-        } else {
-            log.notice("sessions are stored again", metadata: ["event": "store.write_recovered", "path": path])
-        }
-    }
+    private func recordWriteResult(_ error: StoreError?) { writeState.record(error, unsynced: file.unsynced) }
 
     private func announceLogEvents() {
         for event in file.takeLogEvents() { event.announce(of: file.path, on: log) }

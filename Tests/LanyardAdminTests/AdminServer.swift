@@ -229,8 +229,8 @@ final class PlayedUsers: UserOperations {
     ) -> SessionStatus {
         SessionStatus(
             user: name, index: UserIndex(number), identity: "demo", accountID: account, state: state,
-            reason: .tokenValid, generation: generation, accessTokenExpiry: expiry, refreshTokenExpiry: nil,
-            nextRefreshAt: nil, lastError: error, hasEverBeenReady: true, usableUntil: .past)
+            reason: .tokenValid, tokens: .init(generation: generation, accessExpiry: expiry), nextRefreshAt: nil,
+            lastError: error, hasEverBeenReady: true)
     }
 
     /// Alice is active, bob is inactive, carol has no session. Then come the others.

@@ -21,11 +21,11 @@ struct SessionServiceTests {
         #expect(bench.published.active == UserIndex(0) && bench.service.report.activeUser == UserIndex(0))
         let alice = bench.alice
         #expect(alice.isReady() && alice.reason() == .tokenValid && alice.hasEverBeenReady && alice.accountID != nil)
-        let left = try #require(alice.accessTokenExpiry) - WallTime.now
+        let left = try #require(alice.tokens.accessExpiry) - WallTime.now
         let next = try #require(alice.nextRefreshAt) - WallTime.now
         #expect(left > .seconds(1790) && left <= .seconds(1800))
         #expect(next > .seconds(1160) && next <= .seconds(1350))
-        #expect(try #require(alice.refreshTokenExpiry) - WallTime.now > .seconds(5_000_000))
+        #expect(try #require(alice.tokens.refreshExpiry) - WallTime.now > .seconds(5_000_000))
         #expect(bench.metric("lanyard_session_state", ["user": "alice", "state": "valid"]) == 1)
         #expect(bench.metric("lanyard_session_state", ["user": "alice", "state": "stale"]) == 0)
         let logins = bench.metric("lanyard_login_attempts_total", ["provider": "email_password", "result": "success"])
@@ -43,7 +43,7 @@ struct SessionServiceTests {
         try await bench.becomes(.valid)
         for generation: UInt64 in 2...5 {
             try await bench.passToRefresh()
-            try await eventually("token \(generation)") { bench.alice.generation == generation }
+            try await eventually("token \(generation)") { bench.alice.tokens.generation == generation }
             #expect(bench.alice.isReady(at: bench.now))
             #expect(try await bench.useToken() == 200)
         }
@@ -94,7 +94,7 @@ struct SessionServiceTests {
         try await bench.passToRefresh()
         try await eventually("a second token") {
             #expect(bench.alice.isReady(at: bench.now))
-            return bench.alice.generation == 2
+            return bench.alice.tokens.generation == 2
         }
         #expect(try await bench.useToken() == 200)
         #expect(try await bench.calls("login") == 2)
@@ -167,7 +167,7 @@ struct SessionServiceTests {
         let bench = try await SessionServiceBench()
         try await bench.becomes(.valid)
         try await bench.passToRefresh()
-        try await eventually("two tokens") { bench.alice.generation == 2 }
+        try await eventually("two tokens") { bench.alice.tokens.generation == 2 }
         let token = try #require(Tokens.text(bench.published.token()?.token))
         let lines = bench.log.lines
         #expect(lines.contains { $0.contains("session.login.succeeded") && $0.contains("next_at") })

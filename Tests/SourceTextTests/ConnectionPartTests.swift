@@ -23,38 +23,6 @@ import Testing
         }
     }
 
-    /// The stored properties of each type, by its name. A property's line begins four columns behind its type's.
-    private static func storedProperties(in text: String) -> [String: Int] {
-        let modifiers: Set<Substring> = [
-            "private", "set", "package", "public", "fileprivate", "unowned", "unsafe", "nonisolated", "weak", "lazy",
-        ]
-        var types: [(name: String, indent: Int)] = []
-        var counts: [String: Int] = [:]
-        let lines = SourceFiles.codeLines(of: text)
-        for (index, (_, line)) in lines.enumerated() where !line.isEmpty {
-            let indent = line.prefix { $0 == " " }.count
-            while let last = types.last, indent <= last.indent, line.drop(while: { $0 == " " }) != "}" {
-                types.removeLast()
-            }
-            let words = SourceFiles.words(of: line)
-            if let kind = words.firstIndex(where: { ["struct", "class", "enum"].contains($0) }), line.hasSuffix("{"),
-                kind + 1 < words.count, !words[..<kind].contains("func")
-            {
-                types.append((String(words[kind + 1]), indent))
-                continue
-            }
-            guard let type = types.last, indent == type.indent + 4,
-                let first = words.first(where: { !modifiers.contains($0) }),
-                first == "let" || first == "var", !words.contains("static")
-            else { continue }
-            let next = index + 1 < lines.count ? lines[index + 1].text.drop { $0 == " " } : ""
-            let isObserved = next.hasPrefix("didSet") || next.hasPrefix("willSet")
-            guard !line.contains("{") || isObserved else { continue }
-            counts[type.name, default: 0] += 1
-        }
-        return counts
-    }
-
     @Test("no switch in the client's connection has a default: a new wait or state is decided about everywhere")
     func exhaustiveSwitches() throws {
         let texts = try SourceFiles.texts(below: "\(Self.exchange)/Client")
@@ -65,7 +33,7 @@ import Testing
     @Test("the connection and each of its parts have at most 12 stored properties")
     func storedProperties() throws {
         var counts: [String: Int] = [:]
-        for text in try Self.partTexts().values { counts.merge(Self.storedProperties(in: text)) { max($0, $1) } }
+        for text in try Self.partTexts().values { counts.merge(StoredProperties.counts(in: text)) { max($0, $1) } }
         #expect(counts["ClientConnection"] ?? 0 > 8 && counts["ClientWaits"] ?? 0 > 4, "\(counts)")
         #expect(counts.filter { $0.value > Self.storedMax } == [:])
     }
@@ -91,6 +59,6 @@ import Testing
                 }
             }
             """
-        #expect(Self.storedProperties(in: type) == ["Part": 3, "Inner": 1])
+        #expect(StoredProperties.counts(in: type) == ["Part": 3, "Inner": 1])
     }
 }

@@ -1,5 +1,33 @@
 import LanyardFoundations
 
+/// Compares the clocks every 30 s. Belongs to the queue of its loop.
+final class ClockTimer {
+    private var comparison = ClockComparison(instant: .now, wall: .now)
+    private let onCompared: (ClockComparison.Disagreement?) -> Void
+    private let loop: EventLoop
+    private lazy var timer = SessionTimer(on: loop) { [unowned self] in compare() }
+
+    /// - Parameter onCompared: called on the queue after each comparison.
+    init(on loop: EventLoop, onCompared: @escaping (ClockComparison.Disagreement?) -> Void) {
+        self.loop = loop
+        self.onCompared = onCompared
+    }
+
+    func start() {
+        comparison = ClockComparison(instant: .now, wall: .now)
+        timer.set(at: comparison.nextAt)
+    }
+
+    /// Ends the comparisons. Call it before the last reference goes.
+    func drop() { timer.drop() }
+
+    private func compare() {
+        let reason = comparison.disagreement(at: .now, .now)
+        start()
+        onCompared(reason)
+    }
+}
+
 /// The boot clock and the wall clock at one instant. A later comparison shows whether one of them has jumped or the
 /// machine was suspended.
 package struct ClockComparison {

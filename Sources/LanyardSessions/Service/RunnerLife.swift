@@ -31,3 +31,33 @@ struct UserSlot {
 
     var all: [SessionRunner] { (current.map { [$0] } ?? []) + retiring }
 }
+
+/// The runners of all users, by the number of their `UserIndex`. An index is reused only if its first user never had a
+/// session.
+struct UserSlots {
+    private var slots: [UserSlot] = []
+
+    /// The runners of all present users.
+    var current: [SessionRunner] { slots.compactMap(\.current) }
+
+    /// The runners that have left, or were replaced, and have not ended.
+    var retiring: [SessionRunner] { slots.flatMap(\.retiring) }
+
+    /// All runners that have not ended.
+    var all: [SessionRunner] { slots.flatMap(\.all) }
+
+    /// The runners of the user's name.
+    subscript(user: UserIndex) -> UserSlot {
+        get { slots.indices.contains(user.number) ? slots[user.number] : UserSlot() }
+        set {
+            while slots.count <= user.number { slots.append(UserSlot()) }
+            slots[user.number] = newValue
+        }
+    }
+
+    /// Ends all runners.
+    mutating func stop() {
+        for runner in all { runner.stop() }
+        slots = []
+    }
+}

@@ -50,8 +50,8 @@ package struct SessionReport: Sendable {
                     value: state == user.state ? 1 : 0))
         }
         let times: [(String, WallTime?)] = [
-            ("lanyard_access_token_expiry_timestamp_seconds", user.accessTokenExpiry),
-            ("lanyard_refresh_token_expiry_timestamp_seconds", user.refreshTokenExpiry),
+            ("lanyard_access_token_expiry_timestamp_seconds", user.tokens.accessExpiry),
+            ("lanyard_refresh_token_expiry_timestamp_seconds", user.tokens.refreshExpiry),
             ("lanyard_next_refresh_timestamp_seconds", user.nextRefreshAt),
         ]
         for case (let name, let time?) in times {
@@ -115,25 +115,42 @@ package struct SessionStatus: Sendable {
     package var state: SessionState
     /// Why it is ready or not, at the time of the report.
     package var reason: SessionReason
-    /// Grows with each new access token; 0 before the first.
-    package var generation: UInt64
-    /// nil: no token, or one without an expiry.
-    package var accessTokenExpiry: WallTime?
-    package var refreshTokenExpiry: WallTime?
+    /// The tokens at hand.
+    package var tokens: Tokens
     /// The next scheduled call; nil while one is under way or none will be made.
     package var nextRefreshAt: WallTime?
     /// The message of the latest error; nil after a success.
     package var lastError: String?
     /// True from the first token on, for `/startupz`.
     package var hasEverBeenReady: Bool
-    /// Until then, a request of this user carries a valid token; `.past` without one.
-    package var usableUntil: Instant
     /// The kind of the latest login; nil before the first.
     package var provider: String?
     /// Some changes of the user are unsaved.
     package var isStoreFailing = false
     /// The call that had no response at the time of the report.
     package var call: CallProgress?
+
+    /// The tokens of a user, without their text.
+    package struct Tokens: Sendable {
+        /// Grows with each new access token; 0 before the first.
+        package var generation: UInt64
+        /// nil: no access token, or one without an expiry.
+        package var accessExpiry: WallTime?
+        /// nil: no refresh token, or one whose expiry is not known.
+        package var refreshExpiry: WallTime?
+        /// Until then, a request of this user carries a valid token; `.past` without one.
+        package var usableUntil: Instant
+
+        package init(
+            generation: UInt64, accessExpiry: WallTime? = nil, refreshExpiry: WallTime? = nil,
+            usableUntil: Instant = .past
+        ) {
+            self.generation = generation
+            self.accessExpiry = accessExpiry
+            self.refreshExpiry = refreshExpiry
+            self.usableUntil = usableUntil
+        }
+    }
 
     /// The call that has had no response for some seconds; nil: none.
     package func slowCall(at now: Instant = .now) -> CallProgress? {
@@ -142,11 +159,11 @@ package struct SessionStatus: Sendable {
 
     /// Whether a forwarded request would carry a valid token now, even if nothing was published since the token
     /// expired.
-    package func isReady(at now: Instant = .now) -> Bool { now < usableUntil }
+    package func isReady(at now: Instant = .now) -> Bool { now < tokens.usableUntil }
 
     /// `reason` at `now`: a token that has expired is not valid.
     package func reason(at now: Instant = .now) -> SessionReason {
-        guard usableUntil != .past, !isReady(at: now) else { return reason }
+        guard tokens.usableUntil != .past, !isReady(at: now) else { return reason }
         return reason == .identityGone ? reason : .identityUnreachable
     }
 }

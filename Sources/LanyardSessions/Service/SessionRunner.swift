@@ -30,9 +30,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// The number of changes sent to the store.
     private(set) var commitCount: UInt64 = 0
     private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
-    /// The call that has no response yet.
-    private var progress: CallProgress?
-    private lazy var slowTimer = SessionTimer(on: environment.loop) { [self] in logSlowCall() }
+    private let openCall: OpenCall
 
     init(
         _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, publisher: any TokenPublisher,
@@ -45,6 +43,7 @@ package final class SessionRunner: @unchecked Sendable {
         var logger = environment.logger
         logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
+        openCall = OpenCall(on: environment.loop, logger: logger)
         coordinator = SessionCoordinator(setup)
     }
 
@@ -173,7 +172,7 @@ package final class SessionRunner: @unchecked Sendable {
             log(logEvent, at: .now)
         }
         timer.drop()
-        slowTimer.drop()
+        openCall.drop()
         managedUser.credential?.stop()
         if case .feed(let feed) = managedUser.source { feed.stop() }
         for reply in replies.values { reply(.overtaken) }
@@ -287,7 +286,7 @@ package final class SessionRunner: @unchecked Sendable {
         case .refresh(let token, let call):
             guard case .service(let service) = managedUser.source else { return }
             environment.callBegan()
-            let progress = begin(.refresh)
+            let progress = openCall.begin(.refresh)
             service.refresh(token, progress: progress) { [self] in complete($0, to: call, progress) }
         case .claim(let account, let operation):
             // The registry knows the index as the successor's. The store checks the account all the same.
@@ -308,28 +307,9 @@ package final class SessionRunner: @unchecked Sendable {
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = managedUser.source else { return }
         environment.callBegan()
-        let progress = begin(.login)
+        let progress = openCall.begin(.login)
         let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
         service.login(credential, guarded: guarded, progress: progress) { [self] in complete($0, to: call, progress) }
-    }
-
-    private func begin(_ kind: SessionCall.Kind) -> CallProgress {
-        let progress = CallProgress(kind)
-        self.progress = progress
-        slowTimer.set(at: progress.startedAt + CallProgress.slowTime)
-        return progress
-    }
-
-    /// Long before the call's own time limit.
-    private func logSlowCall() {
-        slowTimer.set(at: .never)
-        guard let progress, !isStopped else { return }
-        var metadata: Logger.Metadata = [
-            "event": "session.call.slow", "call": .string(progress.kind.rawValue),
-            "age_seconds": .stringConvertible(progress.ageSeconds()),
-        ]
-        if let url = progress.url { metadata["url"] = .string(url) }
-        logger.warning("\(progress.text())", metadata: metadata)
     }
 
     /// Replies once the service has been asked, too.
@@ -360,10 +340,7 @@ package final class SessionRunner: @unchecked Sendable {
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall, _ progress: CallProgress) {
         environment.loop.post { [self] in
             environment.callEnded()
-            if self.progress === progress {
-                self.progress = nil
-                slowTimer.set(at: .never)
-            }
+            openCall.end(progress)
             defer { environment.signalIfDrained() }
             guard !environment.isStopped else { return }
             count(result, call)
@@ -419,12 +396,13 @@ package final class SessionRunner: @unchecked Sendable {
             user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
             // Until its start it is not known whether the user is logged in: what the store holds decides.
             state: session.reason == .loggingIn ? .loggingIn : session.state, reason: session.reason,
-            generation: context.generation,
-            accessTokenExpiry: tokens?.expiry,
-            refreshTokenExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
+            tokens: SessionStatus.Tokens(
+                generation: context.generation, accessExpiry: tokens?.expiry,
+                refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
+                usableUntil: tokens?.usableUntil ?? .past),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
-            hasEverBeenReady: context.hasEverBeenReady, usableUntil: tokens?.usableUntil ?? .past,
-            provider: coordinator.provider, isStoreFailing: coordinator.storeError != nil, call: progress)
+            hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
+            isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }
 
     private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {

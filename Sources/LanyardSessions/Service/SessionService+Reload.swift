@@ -79,7 +79,7 @@ extension SessionService {
             users: configuration.users.map { ($0.settings.name, $0.origin) }, identities: identities,
             configuredActive: configuration.settings.activeUser,
             activatesNext: configuration.settings.activatesNextOnLogout, present: present, waiting: waiting,
-            former: configured.mapValues(\.origin))
+            former: self.configuration.users.mapValues(\.origin))
     }
 
     /// Reads the users one after the other.
@@ -130,19 +130,19 @@ extension SessionService {
     private func reconfigure(_ runner: SessionRunner) {
         let former = runner.managedUser
         guard let user = userService.registry[runner.index] ?? userService.registry.hidden(at: runner.index),
-            let managedUser = user.isConfigured ? configured[user.name] : managedUser(for: user)
+            let managedUser = configuration.managedUser(for: user)
         else { return }
         // An unchanged user keeps its watch.
         let new = managedUser.origin == former.origin ? former : managedUser
-        runner.reconfigure(new, setup(of: new, runner.index))
+        runner.reconfigure(new, configuration.setup(of: new, runner.index))
     }
 
     /// Puts a new runner in the place of the user's former one, which retires.
     private func exchangeRunner(of user: RegisteredUser) -> SessionRunner? {
-        guard let managedUser = user.isConfigured ? configured[user.name] : managedUser(for: user) else { return nil }
-        let former = slot(of: user.index)
+        guard let managedUser = configuration.managedUser(for: user) else { return nil }
+        let former = slots[user.index]
         let runner = makeRunner(managedUser, user.index, after: former.current?.coordinator.context.generation ?? 0)
-        change(user.index) { $0.current = runner }
+        slots[user.index].current = runner
         publisher.publish(.pending, for: user.index)
         guard !former.all.isEmpty else { return runner }
         runner.waitForPredecessor()
@@ -155,20 +155,20 @@ extension SessionService {
     ///
     /// - Parameter index: what its name means from now on.
     private func remove(_ runner: SessionRunner, as index: UserIndex) {
-        change(index) { $0.current = nil }
+        slots[index].current = nil
         publisher.publish(.none(.userUnknown(wasRemoved: false)), for: index)
         retire(runner, for: .none)
     }
 
     private func retire(_ runner: SessionRunner, for successor: RunnerLife.Successor) {
-        change(runner.index) { $0.retiring.append(runner) }
+        slots[runner.index].retiring.append(runner)
         runner.retire(for: successor)
     }
 
     /// Starts the runner with what the store holds now, after the one before it.
     private func begin(_ runner: SessionRunner, _ known: StoredUser?) {
         guard runner.isWaiting else { return start(runner, known) }
-        guard slot(of: runner.index).retiring.isEmpty else { return }
+        guard slots[runner.index].retiring.isEmpty else { return }
         guard case .service = runner.managedUser.source else { return start(runner, nil) }
         store.read(runner.name) { [self] result in
             loop.post { [self] in
@@ -188,7 +188,7 @@ extension SessionService {
     }
 
     func retired(_ runner: SessionRunner) {
-        change(runner.index) { $0.retiring.removeAll { $0 === runner } }
+        slots[runner.index].retiring.removeAll { $0 === runner }
         countRefreshes()
         if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {
             // Not in the turn that has made the successor: it is shown first.

@@ -13,43 +13,19 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// The loop `lanyard.sessions`. Its deadlines include time in which the machine was suspended.
     package let loop: EventLoop
     let publisher: any TokenPublisher
-    let store: any SessionStore
     let logger: Logger
-    private var settings: SessionSettings
-    private let boot = Machine.bootID
-    /// The configured identities, by name.
-    private(set) var identities: [String: ConfiguredIdentity]
-    /// What the store held when it was opened.
-    let contents: StoreContents
-    /// The runners, by the number of their `UserIndex`. An index is reused only if its first user never had a session.
-    private(set) var slots: [UserSlot] = []
-    /// What waits for the start.
-    private var reloadsBeforeStart: [@Sendable () -> Void] = []
-    private(set) var isStarted = false
-    private(set) var isStopped = false
-    /// The process is about to end: what is under way is finished, and nothing begins.
-    private(set) var isDraining = false
-    /// Only operators' requests are waited for any more.
-    private var awaitsOperatorsOnly = false
-    /// Login and refresh calls without a result yet, including those of removed users. The tokens that these bring are
-    /// revoked.
-    private var callsInFlight = 0
-    private let drained = DispatchSemaphore(value: 0)
-    private let ended = DispatchSemaphore(value: 0)
-    /// The configured users, by name, whether or not an operator has removed them.
-    private(set) var configured: [String: ManagedUser]
+    private let countedStore: CountedStore
+    private(set) var configuration: RunningConfiguration
+    var slots = UserSlots()
+    private var life = ServiceLife.starting(waiting: [])
+    private let waits = ServiceEnd()
     /// The registry as it was at the start. From then on `userService` has it.
     private let registry: UserRegistry
     private(set) lazy var userService = UserService(registry, environment: self)
     private lazy var revocationRunner = RevocationRunner(environment: self)
-    private var clocks: ClockComparison?
-    private lazy var clockTimer = SessionTimer(on: loop) { [self] in compareClocks() }
-    private let refreshDurations = Histogram()
+    private lazy var clocks = ClockTimer(on: loop) { [unowned self] in handleClocks($0) }
     private var startupCheck: StartupCheck
-    /// Called once, on the queue, if the start has failed and the configuration wants the process to end with this
-    /// status.
-    package nonisolated(unsafe) var onFailedStart: @Sendable (Int32) -> Void = { _ in }
-    private let latest = Guarded(SessionReport())
+    private let board = SessionReportBoard()
 
     /// Prepares the service; no thread starts and no call is made before `start`.
     ///
@@ -58,30 +34,30 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     ///   - identities: for users that the admin API adds, or that the store has kept.
     ///   - names: begins with those of `managedUsers`.
     ///   - contents: what `store` held when it was opened.
+    ///   - onFailedStart: called once, on the queue, if the start has failed and the configuration wants the process to end
+    ///     with this status.
     /// - Throws: the local error of a missing descriptor.
     package init(
         _ managedUsers: [ManagedUser], identities: [ConfiguredIdentity] = [], names: UserNames? = nil,
         settings: SessionSettings = SessionSettings(), store: any SessionStore, contents: StoreContents,
-        publisher: any TokenPublisher, logger: Logger
+        publisher: any TokenPublisher, logger: Logger, onFailedStart: @escaping @Sendable (Int32) -> Void = { _ in }
     ) throws(SystemError) {
         loop = try EventLoop(label: "lanyard.sessions")
         self.publisher = publisher
-        self.store = store
-        self.contents = contents
-        self.settings = settings
-        startupCheck = StartupCheck(settings.login)
+        countedStore = CountedStore(store: store, contents: contents, board: board)
+        startupCheck = StartupCheck(settings.login, onFailure: onFailedStart)
         self.logger = logger
-        self.identities = Dictionary(identities.map { ($0.name, $0) }) { first, _ in first }
-        configured = Dictionary(managedUsers.map { ($0.settings.name, $0) }) { first, _ in first }
+        configuration = RunningConfiguration(
+            SessionConfiguration(users: managedUsers, identities: identities, settings: settings))
         registry = UserRegistry(
             managedUsers, identities: identities, contents: contents, settings: settings,
             names: names ?? UserNames(managedUsers.map(\.settings.name)))
-        slots = managedUsers.enumerated().map { place, managedUser in
-            UserSlot(current: makeRunner(managedUser, UserIndex(place)))
+        for (place, managedUser) in managedUsers.enumerated() {
+            slots[UserIndex(place)].current = makeRunner(managedUser, UserIndex(place))
         }
         // Users that only the store knows.
         for user in registry.users where !user.isConfigured { addRunner(for: user) }
-        latest.withLock { report in
+        board.change { report in
             report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
             report.users = registry.shown.compactMap { runner(at: $0)?.status }
@@ -116,20 +92,29 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             for revocation in contents.revocations {
                 revocationRunner.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
             }
-            startClockTimer()
-            isStarted = true
-            for reload in reloadsBeforeStart { reload() }
-            reloadsBeforeStart = []
+            clocks.start()
+            handleStarted()
             isUnderWay.signal()
         }
         _ = isUnderWay.wait(timeout: .now() + 1)
     }
 
+    private func handleStarted() {
+        guard case .starting(let waiting) = life else { return }
+        life = .serving
+        for work in waiting { work() }
+    }
+
     /// At once, or after the start.
     func whenStarted(_ work: @escaping @Sendable () -> Void) {
         loop.assertIsCurrent()
-        if isStarted { work() } else { reloadsBeforeStart.append(work) }
+        guard case .starting(let waiting) = life else { return work() }
+        life = .starting(waiting: waiting + [work])
     }
+
+    var isStopped: Bool { life.isStopped }
+    /// What is in progress is finished, and nothing begins.
+    var isDraining: Bool { life.isDraining }
 
     /// Waits until calls under way have a result that is stored. Unsaved changes are tried once more; no further call
     /// begins. Blocks the calling thread, which owns no queue.
@@ -141,32 +126,33 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     ///   - operators: the longest wait for operators' requests, if that is longer.
     package func drain(within limit: Duration, operators: Duration = .zero) {
         let began = Instant.now
-        loop.post { [self] in
-            isDraining = true
-            userService.drain()
-            for runner in runners { runner.drain() }
-            signalIfDrained()
-        }
-        guard drained.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .timedOut else { return }
+        loop.post { [self] in beginDrain() }
+        guard !waits.waitUntilDrained(within: limit) else { return }
         let left = operators - (.now - began)
         guard left > .zero else { return }
         loop.post { [self] in
-            awaitsOperatorsOnly = true
+            if isDraining { life = .draining(operatorsOnly: true) }
             signalIfDrained()
         }
-        _ = drained.wait(timeout: .now() + .nanoseconds(Int(left.nanoseconds)))
+        _ = waits.waitUntilDrained(within: left)
+    }
+
+    private func beginDrain() {
+        guard !isStopped else { return }
+        if !isDraining { life = .draining(operatorsOnly: false) }
+        userService.drain()
+        for runner in runners { runner.drain() }
+        signalIfDrained()
     }
 
     /// Ends `drain` at once, also one that has not begun. From anywhere.
-    package func endDrain() { drained.signal() }
+    package func endDrain() { waits.signalDrained() }
 
     func signalIfDrained() {
-        guard isDraining, userService.isDrained else { return }
-        let isQuiet =
-            callsInFlight == 0 && revocationRunner.isDrained
-            && slots.allSatisfy { $0.all.allSatisfy(\.isDrained) }
-        guard awaitsOperatorsOnly || isQuiet else { return }
-        drained.signal()
+        guard case .draining(let operatorsOnly) = life, userService.isDrained else { return }
+        let isQuiet = waits.callsInFlight == 0 && revocationRunner.isDrained && slots.all.allSatisfy(\.isDrained)
+        guard operatorsOnly || isQuiet else { return }
+        waits.signalDrained()
     }
 
     /// Ends the service: no further call, log line or publication. Published tokens stay usable while they last. From
@@ -183,27 +169,22 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     private func end() {
         guard !isStopped else { return }
-        isStopped = true
+        life = .stopped
         userService.stop()
-        for slot in slots { slot.all.forEach { $0.stop() } }
-        slots = []
-        clockTimer.drop()
+        slots.stop()
+        clocks.drop()
         loop.stop()
-        ended.signal()
+        waits.signalEnded()
     }
 
     /// Waits for the end that `stop` has begun. Afterwards no reply is sent and nothing is written to the store. Blocks
     /// the calling thread, which owns no queue.
     package func waitForEnd(within limit: Duration) {
-        _ = ended.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
+        waits.waitUntilEnded(within: limit)
     }
 
     /// All sessions as of the latest change. It never waits for the queue. From anywhere.
-    package var report: SessionReport {
-        var report = latest.withLock { $0 }
-        report.refreshDurations = refreshDurations.samples("lanyard_refresh_duration_seconds")
-        return report
-    }
+    package var report: SessionReport { board.report }
 
     /// Hands over a session that was obtained elsewhere. It replaces the session of `user`, and its lifetime counts
     /// from now. From anywhere.
@@ -231,19 +212,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// The runners of all present users. On the queue.
-    var runners: [SessionRunner] { slots.compactMap(\.current) }
+    var runners: [SessionRunner] { slots.current }
 
     /// The runner of the present user of that name, if there is one. On the queue.
-    func runner(withNameOf user: UserIndex) -> SessionRunner? { slot(of: user).current }
-
-    /// The runners of the user's name. On the queue.
-    func slot(of user: UserIndex) -> UserSlot { slots.indices.contains(user.number) ? slots[user.number] : UserSlot() }
-
-    /// Changes the runners of the user's name. On the queue.
-    func change(_ user: UserIndex, _ change: (inout UserSlot) -> Void) {
-        while slots.count <= user.number { slots.append(UserSlot()) }
-        change(&slots[user.number])
-    }
+    func runner(withNameOf user: UserIndex) -> SessionRunner? { slots[user].current }
 
     /// The runner of a user by name. On the queue.
     package func runner(named name: String) -> SessionRunner? {
@@ -251,14 +223,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     func addRunner(for user: RegisteredUser) {
-        guard let managedUser = managedUser(for: user) else { return }
-        let runner = makeRunner(managedUser, user.index)
-        change(user.index) { $0.current = runner }
+        guard let managedUser = configuration.addedUser(user) else { return }
+        slots[user.index].current = makeRunner(managedUser, user.index)
     }
 
     /// - Parameter generation: of the latest token that was published for the index.
     func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: UInt64 = 0) -> SessionRunner {
-        var setup = setup(of: managedUser, index)
+        var setup = configuration.setup(of: managedUser, index)
         setup.generation = generation
         return SessionRunner(managedUser, setup: setup, publisher: publisher, environment: self)
     }
@@ -266,32 +237,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func drop(_ runner: SessionRunner) {
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
-        change(runner.index) { $0.current = nil }
+        slots[runner.index].current = nil
         // An operator has removed a configured user.
-        publisher.publish(.none(.userUnknown(wasRemoved: configured[runner.name] != nil)), for: runner.index)
-    }
-
-    /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
-    func managedUser(for user: RegisteredUser) -> ManagedUser? {
-        guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
-        return ManagedUser(
-            UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
-            isAdded: true)
-    }
-
-    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
-        let credential: Credential? =
-            if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
-        return SessionCoordinator.Setup(
-            user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
-            credential: credential,
-            rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
-            offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
-            others: identities.values.compactMap(\.storedIdentity), configured: Set(configured.keys))
+        let wasRemoved = configuration.users[runner.name] != nil
+        publisher.publish(.none(.userUnknown(wasRemoved: wasRemoved)), for: runner.index)
     }
 
     // MARK: The store and the service
 
+    var store: any SessionStore { countedStore.store }
+    var contents: StoreContents { countedStore.contents }
     var fingerprintKey: Secret { contents.fingerprintKey }
 
     func retryUnsavedEnds(for runner: SessionRunner) {
@@ -304,45 +259,29 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     package func commit(
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
-        store.commit(change) { [self] result in
-            countWrite(result)
-            reply(result)
-        }
+        countedStore.commit(change, reply: reply)
     }
 
     func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
-        store.begin(user, intent) { [self] result in
-            if case .looked(_, _, let verdict) = result { countWrite(verdict) }
-            reply(result)
-        }
-    }
-
-    private func countWrite(_ result: Result<StoreChange.Verdict, StoreError>) {
-        let outcome =
-            switch result {
-            case .success(.stored), .success(.storedEnding): "stored"
-            case .success(.overtaken), .success(.inUse): "overtaken"
-            case .failure: "failed"
-            }
-        count("lanyard_store_writes", [.init("result", outcome)])
+        countedStore.begin(user, intent, reply: reply)
     }
 
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
         let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
-        if let identity = identities[revocation.identity], case .service(let service, _) = identity.kind,
+        if let identity = configuration.identities[revocation.identity], case .service(let service, _) = identity.kind,
             identity.storedIdentity?.matches(wanted) == true
         {
             return service
         }
         // A user that leaves ends its session at its former service.
-        for runner in runners + slots.flatMap(\.retiring) where runner.managedUser.storedIdentity.matches(wanted) {
+        for runner in slots.current + slots.retiring where runner.managedUser.storedIdentity.matches(wanted) {
             if case .service(let service) = runner.managedUser.source { return service }
         }
         return nil
     }
 
     func accounts(at identity: String) -> (any AccountService)? {
-        if case .service(let service, _)? = identities[identity]?.kind { return service.accounts }
+        if case .service(let service, _)? = configuration.identities[identity]?.kind { return service.accounts }
         for runner in runners where runner.managedUser.settings.identity == identity {
             if case .service(let service) = runner.managedUser.source { return service.accounts }
         }
@@ -354,14 +293,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func update(_ runner: SessionRunner) {
         loop.assertIsCurrent()
         guard !runner.isStopped else { return }
-        let status = runner.status
         countRefreshes()
-        latest.withLock { report in
-            if let place = report.users.firstIndex(where: { $0.index == status.index }) {
-                report.users[place] = status
-            }
-            report.skew = runner.coordinator.context.skew ?? report.skew
-        }
+        board.update(runner.status, skew: runner.coordinator.context.skew)
         userService.runnerChanged(runner)
         checkStartup()
         signalIfDrained()
@@ -369,12 +302,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Calls of users that leave count until they end.
     func countRefreshes() {
-        let inFlight = slots.reduce(0) { $0 + $1.all.count(where: \.isRefreshing) }
-        latest.withLock { $0.refreshesInFlight = inFlight }
+        let inFlight = slots.all.count(where: \.isRefreshing)
+        board.change { $0.refreshesInFlight = inFlight }
     }
 
     func show(_ shown: [UserIndex], isFailing: Bool) {
-        latest.withLock { report in
+        board.change { report in
             report.isActiveUserUnsaved = isFailing
             guard report.users.map(\.index) != shown else { return }
             report.users = shown.compactMap { runner(at: $0)?.status }
@@ -382,30 +315,24 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
-    func view(of user: UserIndex) -> UserView? {
-        let report = latest.withLock { $0 }
-        return report.users.first { $0.index.hasName(of: user) }
-            .map { UserView(status: $0, userState: report.userState(of: $0)) }
-    }
+    func view(of user: UserIndex) -> UserView? { board.view(of: user) }
 
     func activate(_ user: UserIndex?) {
         publisher.activate(user)
-        latest.withLock { $0.activeUser = user }
+        board.change { $0.activeUser = user }
     }
 
     /// Takes what all users have in common, before the users change. The runners follow.
     func apply(_ configuration: SessionConfiguration) {
         loop.assertIsCurrent()
-        identities = Dictionary(configuration.identities.map { ($0.name, $0) }) { first, _ in first }
-        configured = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
-        settings = configuration.settings
+        self.configuration = RunningConfiguration(configuration)
         startupCheck.end()
         revocationRunner.retryGivenUp()
     }
 
     /// Shows exactly these users, and the active one. The shards have it with the routes.
     func showReloaded(_ shown: [UserIndex], active: UserIndex?) {
-        latest.withLock { report in
+        board.change { report in
             report.users = shown.compactMap { runner(at: $0)?.status }
             report.activeUser = active
             for user in shown { expectRefreshes(of: user, &report) }
@@ -417,26 +344,18 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         let users = runners.filter { $0.coordinator.setup.credential != nil }.map {
             ($0.coordinator.session.state, $0.coordinator.session.reason, $0.coordinator.context.hasEverBeenReady)
         }
-        if let status = startupCheck.verdict(users) { onFailedStart(status) }
+        startupCheck.check(users)
     }
 
-    func callBegan() { callsInFlight += 1 }
+    func callBegan() { waits.callBegan() }
 
-    func callEnded() { callsInFlight -= 1 }
+    func callEnded() { waits.callEnded() }
 
-    func count(_ name: String, _ labels: [MetricSample.Label]) {
-        latest.withLock { $0.count(name, labels) }
-    }
+    func count(_ name: String, _ labels: [MetricSample.Label]) { board.count(name, labels) }
 
-    func observe(refresh duration: Duration) { refreshDurations.observe(duration) }
+    func observe(refresh duration: Duration) { board.observe(refresh: duration) }
 
     // MARK: Clocks
-
-    private func startClockTimer() {
-        let clocks = ClockComparison(instant: .now, wall: .now)
-        self.clocks = clocks
-        clockTimer.set(at: clocks.nextAt)
-    }
 
     /// Reads external changes of users that would not read the store for a long time.
     func readExternalChanges() {
@@ -459,12 +378,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// Every 30 s (refresh.md 14).
-    private func compareClocks() {
-        let reason = clocks?.disagreement(at: .now, .now)
-        startClockTimer()
+    private func handleClocks(_ reason: ClockComparison.Disagreement?) {
         readExternalChanges()
         guard let reason else { return }
-        latest.withLock { $0.clockJumps += 1 }
+        board.change { $0.clockJumps += 1 }
         logger.warning(
             "the clocks jumped: all sessions are re-evaluated",
             metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])

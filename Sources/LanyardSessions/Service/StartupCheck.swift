@@ -1,16 +1,26 @@
 import LanyardSettings
 
 /// Whether the start has failed: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes:
-/// architecture.md 7.5). It decides; the caller ends the process.
+/// architecture.md 7.5).
 struct StartupCheck: Sendable {
     let settings: LoginSettings
+    /// Ends the process with this status. Called once at most.
+    private let onFailure: @Sendable (Int32) -> Void
     /// A user has had a token, the verdict was given, or a reload has changed the users.
     private(set) var isOver = false
 
-    init(_ settings: LoginSettings) { self.settings = settings }
+    init(_ settings: LoginSettings, onFailure: @escaping @Sendable (Int32) -> Void = { _ in }) {
+        self.settings = settings
+        self.onFailure = onFailure
+    }
 
     /// No verdict follows: the users are not those of the start any more.
     mutating func end() { isOver = true }
+
+    /// Reports a start that has failed.
+    mutating func check(_ users: [(state: SessionState, reason: SessionReason, hasBeenReady: Bool)]) {
+        if let status = verdict(users) { onFailure(status) }
+    }
 
     /// The exit status, once: 77 if every credential is refused, 75 if no first login is possible for now; nil to go on.
     ///

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSettings
 
 /// When a session calls its identity service, as one value: each limit once (refresh.md 3, 4, 5, 9, 12; architecture.md
@@ -69,6 +70,36 @@ package struct ClockPolicy: Sendable {
     /// The service's limit as it is honoured: up to the mandatory zone, then for at most `retryAfterMax`.
     func honoured(_ limit: Instant, advisoryEnd: Instant, at now: Instant) -> Instant {
         limit <= now ? .past : min(limit, now < advisoryEnd ? advisoryEnd : now + retryAfterMax)
+    }
+}
+
+/// How long the service has asked not to be called (Retry-After, 410). It outlives `RetryState`, because a session that is
+/// taken over from another process comes from the same service.
+struct ServiceLimit: Sendable {
+    /// The service must not be called before; `.past`: it may.
+    private(set) var notBefore = Instant.past
+    /// The error that has set it.
+    private(set) var error: IdentityError?
+
+    /// An attempt has failed. The service's latest request applies. A failure without one clears only a 410, because the
+    /// attempt may have been an operator's, or one that could not wait.
+    mutating func record(_ instant: Instant, _ error: IdentityError) {
+        let isNews =
+            switch error.verdict {
+            case .gone, .transient(retryAfter: .some): true
+            case .transient(nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
+                .credentialUnavailable, .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
+                self.error?.verdict == .gone || instant > notBefore
+            }
+        guard isNews else { return }
+        self.error = error
+        notBefore = instant
+    }
+
+    /// How long a session without a usable token waits; nil: not at all. A 410 is honoured in full.
+    func until(by policy: ClockPolicy, at now: Instant) -> Instant? {
+        guard notBefore > now else { return nil }
+        return error?.verdict == .gone ? notBefore : policy.honoured(notBefore, advisoryEnd: .past, at: now)
     }
 }
 

@@ -23,11 +23,8 @@ package struct SessionContext: Sendable {
     package internal(set) var hasEverBeenLoggedIn = false
     /// The latest error; nil after a success.
     package internal(set) var lastError: IdentityError?
-    /// The service must not be called before this instant (Retry-After, 410); a success clears it. It outlives
-    /// `RetryState`, because a session that is taken over from another process comes from the same service.
-    package internal(set) var notBefore = Instant.past
-    /// The error that set `notBefore`.
-    private(set) var retryAfterError: IdentityError?
+    /// How long the service has asked not to be called.
+    private var limit = ServiceLimit()
     /// The service's clock minus ours, smoothed (refresh.md 13).
     package internal(set) var skew: Duration?
     /// The credential's file has changed since the latest login began. A refusal then says nothing about its new
@@ -55,20 +52,12 @@ package struct SessionContext: Sendable {
 
     mutating func credentialChanged() { hasUntriedCredential = true }
 
-    /// Records when the service may be called again after an attempt failed with `error`. The service's latest request
-    /// applies. A failure without one clears only a 410, because the attempt may have been an operator's, or one that
-    /// could not wait.
+    /// The service must not be called before this instant; `.past`: it may.
+    package var notBefore: Instant { limit.notBefore }
+
+    /// Records when the service may be called again after an attempt failed with `error`.
     mutating func recordRetryAfter(_ retryState: RetryState, _ error: IdentityError) {
-        let isNews =
-            switch error.verdict {
-            case .gone, .transient(retryAfter: .some): true
-            case .transient(nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
-                .credentialUnavailable, .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
-                retryAfterError?.verdict == .gone || retryState.notBefore > notBefore
-            }
-        guard isNews else { return }
-        retryAfterError = error
-        notBefore = retryState.notBefore
+        limit.record(retryState.notBefore, error)
     }
 
     /// Something renews the tokens, or they do not end.
@@ -79,10 +68,7 @@ package struct SessionContext: Sendable {
 
     /// How long to wait without a usable token; nil: not at all. A 410 is honoured in full.
     func waitBeforeCall(at now: Instant) -> RetryState? {
-        guard notBefore > now else { return nil }
-        let until =
-            retryAfterError?.verdict == .gone ? notBefore : policy.honoured(notBefore, advisoryEnd: .past, at: now)
-        return RetryState(restingUntil: until, because: retryAfterError)
+        limit.until(by: policy, at: now).map { RetryState(restingUntil: $0, because: limit.error) }
     }
 
     /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
@@ -149,7 +135,7 @@ package struct SessionContext: Sendable {
         generation += 1
         hasEverBeenLoggedIn = true
         lastError = nil
-        notBefore = .past
+        limit = ServiceLimit()
         let accountID = grant.userID ?? old?.accountID
         return SessionTokens(
             grant, generation: generation, accountID: accountID, account: accountNumber(of: accountID),

@@ -228,7 +228,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     private func handleReply(refresh reply: SessionReply, of requestID: OperatorRequestID, _ user: UserIndex) {
         later { [self] in
             if let error = reply.refreshError { return deliver(requestID, .failure(error)) }
-            deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.accessTokenExpiry)))
+            deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.tokens.accessExpiry)))
         }
     }
 

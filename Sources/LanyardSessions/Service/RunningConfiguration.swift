@@ -1,0 +1,44 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The configuration in force, by name. It says how each user is kept logged in.
+struct RunningConfiguration {
+    /// What all users have in common.
+    private let settings: SessionSettings
+    /// The configured identities.
+    let identities: [String: ConfiguredIdentity]
+    /// The configured users, whether or not an operator has removed them.
+    let users: [String: ManagedUser]
+    private let boot = Machine.bootID
+
+    init(_ configuration: SessionConfiguration) {
+        settings = configuration.settings
+        identities = Dictionary(configuration.identities.map { ($0.name, $0) }) { first, _ in first }
+        users = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
+    }
+
+    /// A registered user with its token source; nil: its identity is not configured any more.
+    func managedUser(for user: RegisteredUser) -> ManagedUser? {
+        user.isConfigured ? users[user.name] : addedUser(user)
+    }
+
+    /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
+    func addedUser(_ user: RegisteredUser) -> ManagedUser? {
+        guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
+        return ManagedUser(
+            UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
+            isAdded: true)
+    }
+
+    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
+        let credential: Credential? =
+            if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
+        return SessionCoordinator.Setup(
+            user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
+            credential: credential,
+            rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
+            offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
+            others: identities.values.compactMap(\.storedIdentity), configured: Set(users.keys))
+    }
+}

@@ -1,0 +1,50 @@
+import Dispatch
+import LanyardFoundations
+
+/// Where the session service is in its life. Belongs to its queue.
+enum ServiceLife {
+    /// The users are not started yet. The work follows the start. Goes to `serving` or `draining`.
+    case starting(waiting: [@Sendable () -> Void])
+    /// Goes to `draining` or `stopped`.
+    case serving
+    /// The process is about to end: what has begun is finished, and nothing begins. Goes to `stopped`.
+    ///
+    /// - operatorsOnly: only operators' calls are waited for any more.
+    case draining(operatorsOnly: Bool)
+    /// Nothing is done any more.
+    case stopped
+
+    var isStopped: Bool { if case .stopped = self { true } else { false } }
+    var isDraining: Bool { if case .draining = self { true } else { false } }
+}
+
+/// What the end of the process waits for: calls of the session service, which its queue counts, and signals, which other
+/// threads wait for.
+final class ServiceEnd: @unchecked Sendable {
+    /// Login and refresh calls without a result yet, including those of removed users. The tokens that these bring are
+    /// revoked. Belongs to the service's queue.
+    private(set) var callsInFlight = 0
+    private let drained = DispatchSemaphore(value: 0)
+    private let ended = DispatchSemaphore(value: 0)
+
+    func callBegan() { callsInFlight += 1 }
+
+    func callEnded() { callsInFlight -= 1 }
+
+    /// Nothing is left to wait for, or the wait is given up. From anywhere, as the members below.
+    func signalDrained() { drained.signal() }
+
+    func signalEnded() { ended.signal() }
+
+    /// Blocks the calling thread.
+    ///
+    /// - Returns: false: the limit has passed.
+    func waitUntilDrained(within limit: Duration) -> Bool { Self.wait(drained, within: limit) }
+
+    /// Blocks the calling thread, at most `limit`.
+    func waitUntilEnded(within limit: Duration) { _ = Self.wait(ended, within: limit) }
+
+    private static func wait(_ semaphore: DispatchSemaphore, within limit: Duration) -> Bool {
+        semaphore.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds))) == .success
+    }
+}
