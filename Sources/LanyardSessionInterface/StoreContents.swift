@@ -214,7 +214,7 @@ extension StoreChange.SessionEnd {
     /// An operator has logged the user in since, in another process.
     fileprivate func isOvertaken(by user: StoredUser) -> Bool {
         guard isRepeated, case .active(let session) = user.status else { return false }
-        return session.id != version.session && session.isRequested && session.issuedAt >= at
+        return session.id != version.session && session.isByOperator && session.issuedAt >= at
     }
 }
 

@@ -137,12 +137,12 @@ package struct StoredSession: Equatable, Sendable {
     /// Lanyard's own.
     ///
     /// - Parameter random: random bits.
-    package static func newID(_ random: UInt64, isRequested: Bool) -> UInt64 {
-        isRequested ? random | 1 : max(random & ~1, 2)
+    package static func newID(_ random: UInt64, isByOperator: Bool) -> UInt64 {
+        isByOperator ? random | 1 : max(random & ~1, 2)
     }
 
     /// An operator has asked for the login that began the session. Earlier releases have set the bit at random.
-    package var isRequested: Bool { id & 1 == 1 }
+    package var isByOperator: Bool { id & 1 == 1 }
 
     /// The plain access token.
     package var access: Secret { tokens.plain.token }

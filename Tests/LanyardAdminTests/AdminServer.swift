@@ -151,12 +151,12 @@ final class PlayedUsers: UserOperations {
 
     var waiting: Int { parked.withLock { $0.count } }
 
-    func perform(_ request: UserRequest, reply: @escaping Reply) {
+    func perform(_ request: UserCall, reply: @escaping Reply) {
         note(request)
         if let result = response.withLock({ $0 }) { reply(result) } else { parked.withLock { $0.append(reply) } }
     }
 
-    private func note(_ request: UserRequest) {
+    private func note(_ request: UserCall) {
         let words =
             switch request {
             case .add(let name, let identity, let credential, let activates):

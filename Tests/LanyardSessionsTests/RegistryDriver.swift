@@ -47,18 +47,18 @@ struct RegistryDriver {
     var authenticated: [String] { registry.users.filter(\.isAuthenticated).map(\.name) }
 
     /// Sends a request without a response of the service; returns the actions as words.
-    mutating func ask(_ request: UserRequest) -> [String] {
+    mutating func ask(_ call: UserCall) -> [String] {
         asks += 1
-        return words(registry.handle(.requested(request, UserRegistry.OperatorRequestID(asks))))
+        return words(registry.handle(.called(call, UserRegistry.UserCallID(asks))))
     }
 
     /// The latest request.
-    var latest: UserRegistry.OperatorRequestID { UserRegistry.OperatorRequestID(asks) }
+    var latest: UserRegistry.UserCallID { UserRegistry.UserCallID(asks) }
 
     /// The request's login, which is for `name`, succeeds in `account`; returns the following actions up to the
     /// response.
     mutating func succeed(
-        _ ask: UserRegistry.OperatorRequestID, _ name: String, _ account: String?, _ provider: String = "email_password"
+        _ ask: UserRegistry.UserCallID, _ name: String, _ account: String?, _ provider: String = "email_password"
     ) -> [String] {
         switch account.map({ registry.claim($0, for: index(name)) }) ?? .free {
         case .free: return stand(ask, name, account, provider)
@@ -70,37 +70,37 @@ struct RegistryDriver {
 
     /// The session of the login becomes the session of `name`.
     private mutating func stand(
-        _ ask: UserRegistry.OperatorRequestID, _ name: String, _ account: String?, _ provider: String
+        _ ask: UserRegistry.UserCallID, _ name: String, _ account: String?, _ provider: String
     ) -> [String] {
         _ = change(name, .valid, account, provider)
         return words(registry.handle(.loggedIn(ask)))
     }
 
-    mutating func fail(_ ask: UserRegistry.OperatorRequestID, _ error: UserError) -> [String] {
+    mutating func fail(_ ask: UserRegistry.UserCallID, _ error: UserError) -> [String] {
         words(registry.handle(.failed(ask, error)))
     }
 
-    mutating func nameExists(_ ask: UserRegistry.OperatorRequestID) -> [String] {
+    mutating func nameExists(_ ask: UserRegistry.UserCallID) -> [String] {
         words(registry.handle(.nameExists(ask)))
     }
 
     /// The service has deleted the account of the request.
-    mutating func deletes(_ ask: UserRegistry.OperatorRequestID) -> [String] {
+    mutating func deletes(_ ask: UserRegistry.UserCallID) -> [String] {
         words(registry.handle(.accountDeleted(ask)))
     }
 
     /// The request's link or deletion has changed no user.
-    mutating func endsChange(_ ask: UserRegistry.OperatorRequestID) -> [String] {
+    mutating func endsChange(_ ask: UserRegistry.UserCallID) -> [String] {
         words(registry.handle(.accountChangeEnded(ask)))
     }
 
-    mutating func overtake(_ ask: UserRegistry.OperatorRequestID) -> [String] {
+    mutating func overtake(_ ask: UserRegistry.UserCallID) -> [String] {
         words(registry.handle(.overtaken(ask)))
     }
 
     /// The store was read for a second logout: the latest request, unless another one is named.
     mutating func finds(
-        _ name: String, hasSession: Bool, _ ask: UserRegistry.OperatorRequestID? = nil
+        _ name: String, hasSession: Bool, _ ask: UserRegistry.UserCallID? = nil
     ) -> [String] {
         words(registry.handle(.storeRead(ask ?? latest, index(name), hasSession: hasSession)))
     }

@@ -14,7 +14,7 @@ import Testing
         var driver = RegistryDriver()
         driver.begin("alice")
         _ = driver.change("robot", .valid)
-        let requests: [(String) -> UserRequest] = [
+        let requests: [(String) -> UserCall] = [
             { .call($0, .profile) }, { .customData($0) }, { .link($0, Self.email) }, { .deleteAccount($0) },
         ]
         for request in requests {
@@ -38,7 +38,7 @@ import Testing
         driver.begin("alice")
         #expect(driver.ask(.link("alice", Self.email)) == ["call alice"])
         let link = driver.latest
-        for request in [.link("alice", Self.email), .deleteAccount("alice"), .login("alice", nil)] as [UserRequest] {
+        for request in [.link("alice", Self.email), .deleteAccount("alice"), .login("alice", nil)] as [UserCall] {
             #expect(driver.ask(request) == ["fault loginInProgress"])
         }
         #expect(driver.ask(.call("alice", .profile)) == ["call alice"])

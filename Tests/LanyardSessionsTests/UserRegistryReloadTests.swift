@@ -114,9 +114,9 @@ import Testing
             [("alice", origin())], from: registry, stored: [stored("bob", isAdded: true)], hasIdentity: false)
         #expect(words(registry.apply(gone)) == ["retire bob"] && registry.unknownStoredUsers == ["bob"])
         registry.identities["demo"] = false
-        let request = UserRegistry.OperatorRequestID(1)
+        let request = UserRegistry.UserCallID(1)
         _ = registry.handle(
-            .requested(.add(name: "bob", identity: "demo", RegistryDriver.email(), activates: false), request))
+            .called(.add(name: "bob", identity: "demo", RegistryDriver.email(), activates: false), request))
         _ = registry.handle(.loggedIn(request))
         #expect(registry.unknownStoredUsers.isEmpty)
         var back = reload([("alice", origin())], from: registry, stored: [stored("bob", isAdded: true)])
@@ -200,8 +200,8 @@ import Testing
     @Test("a login of the admin API under way is an obstacle for its own name, and for no other")
     func obstacles() {
         var registry = registry([user("alice")])
-        let request = UserRequest.add(name: "bob", identity: "demo", RegistryDriver.email())
-        _ = registry.handle(.requested(request, UserRegistry.OperatorRequestID(1)))
+        let call = UserCall.add(name: "bob", identity: "demo", RegistryDriver.email())
+        _ = registry.handle(.called(call, UserRegistry.UserCallID(1)))
         let alice = ("alice", origin())
         #expect(registry.obstacles(to: reload([alice, ("carol", origin())], from: registry)).isEmpty)
         for reload in [
@@ -210,7 +210,7 @@ import Testing
             let obstacles = registry.obstacles(to: reload)
             #expect(obstacles.count == 1 && obstacles[0].hasPrefix("users.bob: "), "\(obstacles)")
         }
-        _ = registry.handle(.failed(UserRegistry.OperatorRequestID(1), .noCredential))
+        _ = registry.handle(.failed(UserRegistry.UserCallID(1), .noCredential))
         // Its runner still has work.
         #expect(registry.obstacles(to: reload([alice, ("bob", origin())], from: registry)).count == 1)
         _ = registry.handle(.removalCompleted(names.index(of: "bob")))
@@ -221,7 +221,7 @@ import Testing
     func loginUnderWay() {
         var registry = registry([user("alice")])
         _ = registry.handle(
-            .requested(.login("alice", RegistryDriver.email()), UserRegistry.OperatorRequestID(1)))
+            .called(.login("alice", RegistryDriver.email()), UserRegistry.UserCallID(1)))
         let other = origin(.apiKey("/k"))
         #expect(registry.obstacles(to: reload([("alice", other)], from: registry)).isEmpty)
         let elsewhere = origin(app: "other", source: moved)

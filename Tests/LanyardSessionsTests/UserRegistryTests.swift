@@ -61,7 +61,7 @@ import Testing
         _ = driver.ask(.add(name: "bob", identity: "demo", RegistryDriver.email()))
         #expect(driver.known == ["alice", "kiosk", "robot", "carol"])
         for request in [.activate("bob"), .refresh("bob"), .logOut("bob"), .remove("bob"), .login("bob", nil)]
-            as [UserRequest]
+            as [UserCall]
         {
             #expect(driver.ask(request) == ["fault noSuchUser"])
         }

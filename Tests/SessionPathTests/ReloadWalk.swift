@@ -39,7 +39,7 @@ final class ReloadWalk {
     /// What an operator does.
     struct Call {
         let words: String
-        let request: UserRequest
+        let request: UserCall
     }
 
     private(set) var file: File

@@ -42,7 +42,9 @@ struct SessionDrainTests {
         try await eventually("carol's first token") { service.report.users[1].tokens.generation == 1 }
         for generation: UInt64 in 2...3 {
             try await bench.passToRefresh(of: service, user: 1)
-            try await eventually("carol's token \(generation)") { service.report.users[1].tokens.generation == generation }
+            try await eventually("carol's token \(generation)") {
+                service.report.users[1].tokens.generation == generation
+            }
         }
         try await eventually("bob's failure") { service.report.users[0].reason == .identityUnreachable }
         #expect(service.report.users[1].isReady(at: service.loop.perform { .now }))

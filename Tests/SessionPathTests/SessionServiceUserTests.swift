@@ -44,7 +44,7 @@ import Testing
             return view
         }
 
-        func ask(_ request: UserRequest) async -> Result<UserOutcome, UserError> {
+        func ask(_ request: UserCall) async -> Result<UserOutcome, UserError> {
             await withCheckedContinuation { continuation in
                 service.perform(request) { continuation.resume(returning: $0) }
             }

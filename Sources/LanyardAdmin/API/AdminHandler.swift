@@ -45,17 +45,17 @@ final class AdminHandler: Sendable {
                 return finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
             case .logIn(let name):
                 let login = try AdminBody.login(body)
-                let request = UserRequest.login(name, login.credential, activates: login.activates)
-                return performUserRequest(request, name, call, peer, reply)
+                let userCall = UserCall.login(name, login.credential, activates: login.activates)
+                return performUserCall(userCall, name, call, peer, reply)
             case .link(let name):
-                return performUserRequest(.link(name, try AdminBody.link(body)), name, call, peer, reply)
+                return performUserCall(.link(name, try AdminBody.link(body)), name, call, peer, reply)
             case .account(let name, let accountCall):
-                let request = UserRequest.call(name, try accountCall.request(body))
-                return performUserRequest(request, name, call, peer, reply)
+                let userCall = UserCall.call(name, try accountCall.request(body))
+                return performUserCall(userCall, name, call, peer, reply)
             case .emailPassword(let identity, let verb):
-                let request = UserRequest.manageAccount(
+                let userCall = UserCall.manageAccount(
                     identity: identity, try AdminBody.emailPassword(verb, body))
-                return performUserRequest(request, nil, call, peer, reply)
+                return performUserCall(userCall, nil, call, peer, reply)
             default: try AdminBody.nothing(body)
             }
         } catch {
@@ -73,15 +73,15 @@ final class AdminHandler: Sendable {
         case .user(let name):
             let view = sources.users.report.view(of: name)
             finish(view.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)
-        case .activate(let name): performUserRequest(.activate(name), name, call, peer, reply)
-        case .refresh(let name): performUserRequest(.refresh(name), name, call, peer, reply)
-        case .logOut(let name): performUserRequest(.logOut(name), name, call, peer, reply)
-        case .remove(let name): performUserRequest(.remove(name), name, call, peer, reply)
-        case .deleteAccount(let name): performUserRequest(.deleteAccount(name), name, call, peer, reply)
-        case .customData(let name): performUserRequest(.customData(name), name, call, peer, reply)
+        case .activate(let name): performUserCall(.activate(name), name, call, peer, reply)
+        case .refresh(let name): performUserCall(.refresh(name), name, call, peer, reply)
+        case .logOut(let name): performUserCall(.logOut(name), name, call, peer, reply)
+        case .remove(let name): performUserCall(.remove(name), name, call, peer, reply)
+        case .deleteAccount(let name): performUserCall(.deleteAccount(name), name, call, peer, reply)
+        case .customData(let name): performUserCall(.customData(name), name, call, peer, reply)
         case .token(let name):
             guard sources.exposesTokens else { return finish(.tokenNotExposed, call, name, peer, reply) }
-            performUserRequest(.accessToken(name), name, call, peer, reply)
+            performUserCall(.accessToken(name), name, call, peer, reply)
         case .shutdown:
             // The response leaves with the listener's next turn: the stop has begun by then, and cannot end before the response is queued.
             finish(AdminResponses.stopping(), call, nil, peer, reply)
@@ -104,17 +104,17 @@ final class AdminHandler: Sendable {
         _ newUser: AdminBody.NewUser, _ call: AdminCall, _ peer: PeerCredentials,
         _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
-        let request = UserRequest.add(
+        let userCall = UserCall.add(
             name: newUser.name, identity: newUser.identity, newUser.credential, activates: newUser.activates)
-        performUserRequest(request, newUser.name, call, peer, reply)
+        performUserCall(userCall, newUser.name, call, peer, reply)
     }
 
     /// - Parameter name: the user in the call; nil: the call is about no user of this device.
-    private func performUserRequest(
-        _ request: UserRequest, _ name: String?, _ call: AdminCall, _ peer: PeerCredentials,
+    private func performUserCall(
+        _ userCall: UserCall, _ name: String?, _ call: AdminCall, _ peer: PeerCredentials,
         _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
-        sources.users.perform(request) { [self] result in
+        sources.users.perform(userCall) { [self] result in
             finish(Self.response(result, name, call), call, Self.userName(of: result) ?? name, peer, reply)
         }
     }

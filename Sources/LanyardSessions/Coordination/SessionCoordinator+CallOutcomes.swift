@@ -68,7 +68,7 @@ extension SessionCoordinator {
         switch (ownership, operation.purpose) {
         case (.free, _), (.belongs, .own), (.belongs, .closingIntent): save(grant)
         case (.inUse(let other), _): rejectAccountInUse(grant, for: other)
-        case (.belongs(let other), .requested(let ticket)):
+        case (.belongs(let other), .operatorLogin(let ticket)):
             let obtained = ObtainedSession(
                 grant, startedAt: operation.call.startedAt, startedAtWall: operation.call.startedAtWall,
                 provider: operation.provider)
@@ -94,8 +94,8 @@ extension SessionCoordinator {
         guard let operation else { return }
         // While another process has the lock, an intent in the store belongs to that process.
         let isSent = !operation.isAwaitingLock
-        if case .requested(let ticket) = operation.purpose {
-            logEvent(.requestedLoginFailed, .warning, reason: error.verdict.label, error: error)
+        if case .operatorLogin(let ticket) = operation.purpose {
+            logEvent(.operatorLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let token = operation.obtained?.grant.refreshToken { revoke(token) }
             reply(ticket, operatorReply ?? .failed(error))
             return isSent ? close(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
@@ -186,7 +186,7 @@ extension SessionCoordinator {
         let unsaved = isRefresh ? writes.unsaved : nil
         let known =
             isRefresh && view.base.session != 0
-            ? view.base.session : StoredSession.newID(eventContext.name, isRequested: operation.purpose != .own)
+            ? view.base.session : StoredSession.newID(eventContext.name, isByOperator: operation.purpose != .own)
         let stored = StoredSession(
             id: unsaved?.session.id ?? known, access: grant.accessToken,
             refresh: grant.refreshToken ?? old?.refresh,
@@ -224,11 +224,11 @@ extension SessionCoordinator {
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
-        case .requested(let ticket) where operation.isLink:
+        case .operatorLogin(let ticket) where operation.isLink:
             applyToSession(.renewed(grant, operation.call))
             view.provider = operation.provider ?? view.provider
             reply(ticket, .linked)
-        case .requested(let ticket):
+        case .operatorLogin(let ticket):
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
             waiting.call = nil
             applyToSession(.loggedIn(grant, operation.call))
@@ -286,7 +286,7 @@ extension SessionCoordinator {
             revoke(token)
         }
         view.rebase(on: user)
-        if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+        if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         yield(to: user)
     }
 }

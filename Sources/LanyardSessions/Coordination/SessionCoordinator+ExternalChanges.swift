@@ -162,7 +162,7 @@ extension SessionCoordinator {
     /// from now on, as after a restart. A user that was configured once, and is not any more, stays unknown: the refused
     /// call must not bring it back.
     private mutating func reportNameInUse(for user: StoredUser) {
-        guard let operation, case .requested(let ticket) = operation.purpose else { return prepareCall() }
+        guard let operation, case .operatorLogin(let ticket) = operation.purpose else { return prepareCall() }
         reply(ticket, .nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
         view.isProvisional = false
@@ -215,7 +215,7 @@ extension SessionCoordinator {
 
     private mutating func reconcile(withForeign other: StoredUser) {
         let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
-        if view.isProvisional, isKnownHere, let operation, case .requested(let ticket) = operation.purpose {
+        if view.isProvisional, isKnownHere, let operation, case .operatorLogin(let ticket) = operation.purpose {
             reply(ticket, .nameInUse(isKnown: false))
             return finish()
         }

@@ -13,7 +13,7 @@ extension SessionCoordinator {
             waiting.login = nil
             let isLink = login.obtained?.continuedSession != nil
             let call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
-            operation = TokenOperation(call, requested: login, lockDeadline: lockDeadline)
+            operation = TokenOperation(call, for: login, lockDeadline: lockDeadline)
             if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
         } else if !isDraining, let next = waiting.call, next.call.number == session.call?.number {
             waiting.call = nil
@@ -152,7 +152,7 @@ extension SessionCoordinator {
         if let obtained = operation.obtained {
             // The access token of a link belongs to a session that has ended.
             if let continued = obtained.continuedSession, session.tokens == nil || continued != sessionID {
-                if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+                if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
                 return finish()
             }
             // Unsaved changes go first.

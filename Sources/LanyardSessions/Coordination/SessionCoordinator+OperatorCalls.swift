@@ -1,6 +1,6 @@
 import LanyardSessionInterface
 
-/// The start, and what operators request of a user's session.
+/// The start, and what operators ask of a user's session.
 extension SessionCoordinator {
     /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
@@ -62,7 +62,7 @@ extension SessionCoordinator {
     }
 
     /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
-    mutating func requestLogin(_ login: RequestedLogin) {
+    mutating func beginOperatorLogin(_ login: OperatorLogin) {
         let refusal: SessionReply? =
             if waiting.login != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
                 .stopping
@@ -90,7 +90,7 @@ extension SessionCoordinator {
     }
 
     /// Replies once the session's call has its final result and that is stored.
-    mutating func replyToRefreshRequests() {
+    mutating func replyToRefreshCalls() {
         guard !waiting.refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
         // A crash right after the reply must not undo what the reply reports.
         if case .closing? = operation?.stage { return }
@@ -98,7 +98,7 @@ extension SessionCoordinator {
     }
 
     /// Before a termination, reports the result of a completed call: only the write was still open.
-    mutating func replyToRefreshRequestsBeforeTermination() {
+    mutating func replyToRefreshCallsBeforeTermination() {
         if !waiting.refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
     }
 

@@ -4,7 +4,7 @@ import LanyardSessionInterface
 extension SessionCoordinator {
     /// Local first: the shards learn of it at once, then the store, then the service. A call under way comes too late.
     mutating func terminate(_ termination: Termination, ticket: UInt64?) {
-        replyToRefreshRequestsBeforeTermination()
+        replyToRefreshCallsBeforeTermination()
         let version = endingVersion
         var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
         refreshToken.orphan = nil
@@ -18,7 +18,7 @@ extension SessionCoordinator {
                 case (.refresh, _): newest = token
                 }
             }
-            if case .requested(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+            if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         }
         if let token = waiting.login?.obtained?.grant.refreshToken { revoke(token) }
         reply(waiting.login?.ticket, .overtaken)
@@ -64,7 +64,7 @@ extension SessionCoordinator {
         reply(waiting.deletion, .stopping)
         waiting.deletion = nil
         guard let operation, !operation.hasBegun else { return }
-        if case .requested(let ticket) = operation.purpose { reply(ticket, .stopping) }
+        if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .stopping) }
         finish()
     }
 

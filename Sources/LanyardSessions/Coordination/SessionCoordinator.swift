@@ -139,7 +139,7 @@ package struct SessionCoordinator: Sendable {
     }
 
     /// A login that waits for the operation before it.
-    struct RequestedLogin: Sendable {
+    struct OperatorLogin: Sendable {
         /// The credential, or the session that has come already.
         var credentials: TokenOperation.Credentials
         var ticket: UInt64?
@@ -190,7 +190,7 @@ package struct SessionCoordinator: Sendable {
         handle(event)
         startNext()
         retryBeforeExit()
-        replyToRefreshRequests()
+        replyToRefreshCalls()
         addWarnings()
         defer { actions = [] }
         return actions
@@ -264,9 +264,9 @@ package struct SessionCoordinator: Sendable {
         case .reconfigured(let setup, let isCredentialNew): reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event): applyToSession(event)
         case .login(let credential, let ticket):
-            requestLogin(RequestedLogin(credentials: .login(credential), ticket: ticket))
+            beginOperatorLogin(OperatorLogin(credentials: .login(credential), ticket: ticket))
         case .obtained(let obtained, let ticket):
-            requestLogin(RequestedLogin(credentials: .obtained(obtained), ticket: ticket))
+            beginOperatorLogin(OperatorLogin(credentials: .obtained(obtained), ticket: ticket))
         case .refresh(let ticket): refresh(ticket)
         case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
         case .beginDeletion(let ticket): beginDeletion(ticket)

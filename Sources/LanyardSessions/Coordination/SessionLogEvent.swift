@@ -12,7 +12,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case loginStarted = "login.started"
         case loginSucceeded = "login.succeeded"
         case loginFailed = "login.failed"
-        case requestedLoginFailed = "login.given_up"
+        case operatorLoginFailed = "login.given_up"
         case loginRequired = "login.required"
         case refused = "credential.refused"
         case credentialDiffers = "credential.differs"
@@ -83,7 +83,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .loginStarted: "logging in"
         case .loginSucceeded: "logged in"
         case .loginFailed: "login failed, trying again"
-        case .requestedLoginFailed: "the login that an operator requested failed; the session is unchanged"
+        case .operatorLoginFailed: "the login that an operator asked for failed; the session is unchanged"
         case .loginRequired: "an operator must log in"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
         case .credentialDiffers:

@@ -108,7 +108,7 @@ struct WaitingCalls: Sendable {
     /// The session's own call.
     var call: (call: SessionCall, refresh: Secret?)?
     /// An operator's login.
-    var login: SessionCoordinator.RequestedLogin?
+    var login: SessionCoordinator.OperatorLogin?
     /// An operator's deletion, until the user's lock was tried.
     var deletion: UInt64?
     /// A crash left an open intent or the mark of a deletion in the store, and no later call would close it.

@@ -11,7 +11,7 @@ package struct TokenOperation: Sendable {
         case own
         /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: no reply is
         /// expected.
-        case requested(ticket: UInt64?)
+        case operatorLogin(ticket: UInt64?)
         /// Closes an intent that a crash left open; there is no call.
         case closingIntent
     }
@@ -72,8 +72,8 @@ package struct TokenOperation: Sendable {
     }
 
     /// An operator's login, or the session that came from one.
-    init(_ call: SessionCall, requested login: SessionCoordinator.RequestedLogin, lockDeadline: Instant) {
-        purpose = .requested(ticket: login.ticket)
+    init(_ call: SessionCall, for login: SessionCoordinator.OperatorLogin, lockDeadline: Instant) {
+        purpose = .operatorLogin(ticket: login.ticket)
         var call = call
         if let obtained = login.obtained {
             call.startedAt = obtained.startedAt

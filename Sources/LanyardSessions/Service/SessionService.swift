@@ -123,7 +123,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - limit: the longest wait for work that no operator waits for.
-    ///   - operators: the longest wait for operators' requests, if that is longer.
+    ///   - operators: the longest wait for operators' calls, if that is longer.
     package func drain(within limit: Duration, operators: Duration = .zero) {
         let began = Instant.now
         loop.post { [self] in beginDrain() }
@@ -395,15 +395,15 @@ extension SessionService: RunnerEnvironment, UserEnvironment, RevocationEnvironm
     var revocations: any RevocationSending { revocationRunner }
 }
 
-/// Operators' requests while Lanyard runs. On the service's queue, unless stated otherwise.
+/// Operators' calls while Lanyard runs. On the service's queue, unless stated otherwise.
 extension SessionService: UserOperations {
     /// From anywhere.
     package func perform(
-        _ request: UserRequest, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void
+        _ call: UserCall, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void
     ) {
         loop.post { [self] in
             guard !isStopped, !isDraining else { return reply(.failure(.stopping)) }
-            userService.perform(request, reply)
+            userService.perform(call, reply)
         }
     }
 }

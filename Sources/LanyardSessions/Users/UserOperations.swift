@@ -8,14 +8,14 @@ package protocol UserOperations: AnyObject, Sendable {
     /// added. It never waits.
     var report: SessionReport { get }
 
-    /// Carries out an operator's request (architecture.md 5.6). The reply comes exactly once, on any queue, after
+    /// Carries out an operator's call (architecture.md 5.6). The reply comes exactly once, on any queue, after
     /// `report` and requests show what it says. Calls to an identity service in between have their own time limits (30
     /// s).
-    func perform(_ request: UserRequest, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void)
+    func perform(_ call: UserCall, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void)
 }
 
-/// A request of an operator, by user name.
-package enum UserRequest: Sendable {
+/// A call of an operator, by user name.
+package enum UserCall: Sendable {
     /// Adds a user and logs it in.
     ///
     /// - activates: makes the user active, here as in `login`.
@@ -44,7 +44,7 @@ package enum UserRequest: Sendable {
     case manageAccount(identity: String, EmailPasswordCall)
 }
 
-/// The result of an operator's request that was carried out.
+/// The result of an operator's call that was carried out.
 package enum UserOutcome: Sendable {
     /// There is a new user, logged in and active.
     ///
@@ -66,7 +66,7 @@ package enum UserOutcome: Sendable {
     case accessToken(Secret, WallTime?)
 }
 
-/// Why an operator's request was not carried out. Nothing has changed then, unless the case says otherwise.
+/// Why an operator's call was not carried out. Nothing has changed then, unless the case says otherwise.
 ///
 /// A type of its own, because the admin API has a status and a problem for each case.
 package enum UserError: Error, Equatable, Sendable {

@@ -1,16 +1,16 @@
 import LanyardFoundations
 
-/// Logins that operators request, the ownership of their accounts, and changes of sessions (architecture.md 5.7).
+/// Logins that operators ask for, the ownership of their accounts, and changes of sessions (architecture.md 5.7).
 extension UserRegistry {
     mutating func add(
-        _ name: String, _ identity: String, _ provider: String, activates: Bool, _ requestID: OperatorRequestID
+        _ name: String, _ identity: String, _ provider: String, activates: Bool, _ callID: UserCallID
     ) throws(UserError) -> [Action] {
         guard let isStatic = identities[identity] else { throw .noSuchIdentity }
         guard !isStatic else { throw .notSupported }
         if provider == RegisteredUser.anonymous {
             // A second anonymous login makes no second account (app-services.md 2.5).
             if let user = users.first(where: { $0.identity == identity && $0.isAnonymous && $0.isAuthenticated }) {
-                return (activates ? makeActive(user.index) : []) + [.respond(requestID, .user(user.index))]
+                return (activates ? makeActive(user.index) : []) + [.respond(callID, .user(user.index))]
             }
             // Two anonymous logins at the same time would make two accounts.
             let isUnderWay = logins.values.contains { $0.provider == provider && self[$0.user]?.identity == identity }
@@ -22,13 +22,13 @@ extension UserRegistry {
         let user = RegisteredUser(
             name: name, index: index, identity: identity, isConfigured: false, standing: .provisional)
         members.append(user)
-        logins[requestID] = Login(name: name, provider: provider, isNew: true, user: index, activates: activates)
-        return [.admit(user), .logIn(requestID, index)]
+        logins[callID] = Login(name: name, provider: provider, isNew: true, user: index, activates: activates)
+        return [.admit(user), .logIn(callID, index)]
     }
 
     /// - Parameter given: the kind of the credential that was given.
     mutating func logIn(
-        _ name: String, _ given: String?, activates: Bool, _ requestID: OperatorRequestID
+        _ name: String, _ given: String?, activates: Bool, _ callID: UserCallID
     ) throws(UserError) -> [Action] {
         // A configured anonymous user is not shown after its logout, but can log in.
         guard let user = self[name] ?? hidden.first(where: { $0.name == name }), !user.isProvisional else {
@@ -37,12 +37,12 @@ extension UserRegistry {
         guard !user.isStatic else { throw .notSupported }
         guard let provider = given ?? user.configuredProvider else { throw .noCredential }
         if provider == RegisteredUser.anonymous, user.isAnonymous, let known = self[name], known.isAuthenticated {
-            return (activates ? makeActive(user.index) : []) + [.respond(requestID, .user(user.index))]
+            return (activates ? makeActive(user.index) : []) + [.respond(callID, .user(user.index))]
         }
         guard !hasChangeUnderWay(user.index) else { throw .loginInProgress }
-        logins[requestID] = Login(
+        logins[callID] = Login(
             name: name, provider: provider, isNew: false, user: user.index, activates: activates)
-        return [.logIn(requestID, user.index)]
+        return [.logIn(callID, user.index)]
     }
 
     // MARK: Account ownership
@@ -62,20 +62,20 @@ extension UserRegistry {
     }
 
     /// The account belongs to another known user, which has no session. The login continues as that user's.
-    mutating func transferLogin(_ requestID: OperatorRequestID, to name: String) -> [Action] {
-        guard let login = logins[requestID] else { return [] }
-        guard let holder = self[name] else { return failLogin(requestID, nil) }
-        logins[requestID]?.user = holder.index
-        return dropProvisional(login) + [.adopt(requestID, holder.index)]
+    mutating func transferLogin(_ callID: UserCallID, to name: String) -> [Action] {
+        guard let login = logins[callID] else { return [] }
+        guard let holder = self[name] else { return failLogin(callID, nil) }
+        logins[callID]?.user = holder.index
+        return dropProvisional(login) + [.adopt(callID, holder.index)]
     }
 
     // MARK: Ends of logins
 
-    /// The session becomes the user's, and the user becomes active unless the request says otherwise.
-    mutating func completeLogin(_ requestID: OperatorRequestID) -> [Action] {
-        guard let login = logins.removeValue(forKey: requestID) else { return [] }
+    /// The session becomes the user's, and the user becomes active unless the call says otherwise.
+    mutating func completeLogin(_ callID: UserCallID) -> [Action] {
+        guard let login = logins.removeValue(forKey: callID) else { return [] }
         if let user = hidden(at: login.user) { move(user, to: .known) }
-        guard let user = self[login.user] else { return [.respond(requestID, .error(.noSuchUser))] }
+        guard let user = self[login.user] else { return [.respond(callID, .error(.noSuchUser))] }
         // Requests may name the user from now on.
         _ = names.index(of: user.name)
         self[user.index]?.isAuthenticated = true
@@ -84,25 +84,25 @@ extension UserRegistry {
         self[user.index]?.provider = login.provider
         let isNew = login.isNew && user.name == login.name
         return (login.activates ? makeActive(user.index) : [])
-            + [.respond(requestID, isNew ? .added(user.index) : .user(user.index))]
+            + [.respond(callID, isNew ? .added(user.index) : .user(user.index))]
     }
 
     /// The login has failed, and the users are as before.
     ///
     /// - Parameter error: nil: something else happened first.
-    mutating func failLogin(_ requestID: OperatorRequestID, _ error: UserError?) -> [Action] {
-        guard let login = logins.removeValue(forKey: requestID) else { return [] }
+    mutating func failLogin(_ callID: UserCallID, _ error: UserError?) -> [Action] {
+        guard let login = logins.removeValue(forKey: callID) else { return [] }
         let provisional = dropProvisional(login)
         let isKnown = self[login.user] != nil || hidden(at: login.user) != nil
-        return provisional + [.respond(requestID, .error(error ?? (isKnown ? .notLoggedIn : .noSuchUser)))]
+        return provisional + [.respond(callID, .error(error ?? (isKnown ? .notLoggedIn : .noSuchUser)))]
     }
 
     /// The provisional user exists already, added by another process.
-    mutating func confirmProvisional(_ requestID: OperatorRequestID) -> [Action] {
-        guard let login = logins.removeValue(forKey: requestID) else { return [] }
+    mutating func confirmProvisional(_ callID: UserCallID) -> [Action] {
+        guard let login = logins.removeValue(forKey: callID) else { return [] }
         self[login.user]?.standing = .known
         _ = names.index(of: login.name)
-        return [.respond(requestID, .error(.nameInUse))]
+        return [.respond(callID, .error(.nameInUse))]
     }
 
     private mutating func dropProvisional(_ login: Login) -> [Action] {

@@ -5,8 +5,8 @@ import LanyardSettings
 /// Decides which users are known and which is active (architecture.md 5.6, 5.7 about several users). It takes an event
 /// and returns actions, in order; `UserService` performs them. It does no I/O and sees no secret.
 package struct UserRegistry: Sendable {
-    /// Names one request of an operator until it has a response.
-    package struct OperatorRequestID: Hashable, Sendable {
+    /// Names one call of an operator until it has a response.
+    package struct UserCallID: Hashable, Sendable {
         /// Unique in this process.
         package let number: UInt64
         package init(_ number: UInt64) { self.number = number }
@@ -14,24 +14,24 @@ package struct UserRegistry: Sendable {
 
     /// What has happened.
     package enum Event: Sendable {
-        case requested(UserRequest, OperatorRequestID)
-        /// The login of the request has succeeded.
-        case loggedIn(OperatorRequestID)
+        case called(UserCall, UserCallID)
+        /// The login of the call has succeeded.
+        case loggedIn(UserCallID)
         /// The login succeeded in the account of this user, which has no session. The session becomes that user's.
-        case belongs(OperatorRequestID, to: String)
-        case failed(OperatorRequestID, UserError)
+        case belongs(UserCallID, to: String)
+        case failed(UserCallID, UserError)
         /// Another process has added a user of the requested name. That user is known here from now on.
-        case nameExists(OperatorRequestID)
+        case nameExists(UserCallID)
         /// Something else happened first, such as a logout.
-        case overtaken(OperatorRequestID)
-        /// The link or the deletion of the request has ended, without a change of the user.
-        case accountChangeEnded(OperatorRequestID)
+        case overtaken(UserCallID)
+        /// The link or the deletion of the call has ended, without a change of the user.
+        case accountChangeEnded(UserCallID)
         /// The service has deleted the account.
-        case accountDeleted(OperatorRequestID)
+        case accountDeleted(UserCallID)
         /// The store was read for a second logout of the user.
         ///
         /// - hasSession: another process has logged the user in since.
-        case storeRead(OperatorRequestID, UserIndex, hasSession: Bool)
+        case storeRead(UserCallID, UserIndex, hasSession: Bool)
         /// The state of a user's session has changed.
         case changed(UserIndex, SessionSnapshot)
         /// A forgotten user is gone completely: its name is free again.
@@ -60,34 +60,34 @@ package struct UserRegistry: Sendable {
     package enum Action: Equatable, Sendable {
         /// A new user, not shown before its login has succeeded.
         case admit(RegisteredUser)
-        /// Log in with the request's credential, otherwise with the configured one; then `loggedIn`, `belongs`,
+        /// Log in with the call's credential, otherwise with the configured one; then `loggedIn`, `belongs`,
         /// `failed` or `overtaken`.
-        case logIn(OperatorRequestID, UserIndex)
-        /// Give the session that the request's login obtained to this user; then `loggedIn`, `failed` or `overtaken`.
-        case adopt(OperatorRequestID, UserIndex)
+        case logIn(UserCallID, UserIndex)
+        /// Give the session that the call's login obtained to this user; then `loggedIn`, `failed` or `overtaken`.
+        case adopt(UserCallID, UserIndex)
         /// Routes without a user of their own follow this one from now on, and after a restart.
         case activate(StoreContents.ActiveChoice, UserIndex?)
         /// The same without a new choice: a user has come that is active by the configuration or by the latest choice.
         case follow(UserIndex?)
-        case refresh(OperatorRequestID, UserIndex)
-        /// Make the request's call about the user's account; a link or a deletion then ends with `accountChangeEnded`
+        case refresh(UserCallID, UserIndex)
+        /// Make the operator's call about the user's account; a link or a deletion then ends with `accountChangeEnded`
         /// or `accountDeleted`.
-        case callAccount(OperatorRequestID, UserIndex)
-        /// Make the request's call at this identity.
-        case manageAccount(OperatorRequestID, identity: String)
+        case callAccount(UserCallID, UserIndex)
+        /// Make the operator's call at this identity.
+        case manageAccount(UserCallID, identity: String)
         /// End the session: erase the tokens, tell the service, send the response.
-        case logOut(OperatorRequestID, UserIndex)
+        case logOut(UserCallID, UserIndex)
         /// Read what the store holds of a user that is logged out here; then `storeRead`.
-        case readStored(OperatorRequestID, UserIndex)
+        case readStored(UserCallID, UserIndex)
         /// End the session, and the user is not shown any more.
-        case hide(OperatorRequestID, UserIndex)
+        case hide(UserCallID, UserIndex)
         /// The same, and the user is forgotten; then `removalCompleted`.
-        case forget(OperatorRequestID?, UserIndex)
+        case forget(UserCallID?, UserIndex)
         /// Remove an unknown user from the store, tell the service, send the response.
-        case removeStored(OperatorRequestID, String)
+        case removeStored(UserCallID, String)
         /// Remove a user whose login never succeeded; then `removalCompleted`.
         case drop(UserIndex)
-        case respond(OperatorRequestID, Response)
+        case respond(UserCallID, Response)
     }
 
     /// What an operator is told.
@@ -98,12 +98,12 @@ package struct UserRegistry: Sendable {
         case error(UserError)
     }
 
-    /// A login that an operator requested.
+    /// A login that an operator asked for.
     struct Login: Sendable {
-        /// The name in the request.
+        /// The name in the call.
         let name: String
         let provider: String
-        /// Whether the request adds a user of that name.
+        /// Whether the call adds a user of that name.
         let isNew: Bool
         /// The user that logs in, or the owner of the account if that is another user.
         var user: UserIndex
@@ -124,13 +124,13 @@ package struct UserRegistry: Sendable {
     /// The latest choice of an active user, as the store has it; nil: never chosen.
     var remembered: StoreContents.ActiveChoice?
     let names: UserNames
-    var logins: [OperatorRequestID: Login] = [:]
+    var logins: [UserCallID: Login] = [:]
     /// The users whose account is being linked or deleted.
-    var accountChanges: [OperatorRequestID: UserIndex] = [:]
+    var accountChanges: [UserCallID: UserIndex] = [:]
     /// The names of users that were in the store and not known. One of them may be known again by now.
     private var formerlyStored: Set<String> = []
     /// The unknown users that are being removed from the store.
-    var storedRemovals: [OperatorRequestID: String] = [:]
+    var storedRemovals: [UserCallID: String] = [:]
     /// Users whose stored session belongs to an account that another user keeps, each with that user's name.
     var duplicateAccounts: [UserIndex: String] = [:]
 
@@ -225,15 +225,15 @@ package struct UserRegistry: Sendable {
 
     private mutating func decide(_ event: Event) -> [Action] {
         switch event {
-        case .requested(let request, let requestID): respond(request, requestID)
-        case .loggedIn(let requestID): completeLogin(requestID)
-        case .belongs(let requestID, let name): transferLogin(requestID, to: name)
-        case .failed(let requestID, let error): failLogin(requestID, error)
-        case .nameExists(let requestID): confirmProvisional(requestID)
-        case .overtaken(let requestID): failLogin(requestID, nil)
-        case .accountChangeEnded(let requestID): endAccountChange(requestID)
-        case .accountDeleted(let requestID): completeDeletion(requestID)
-        case .storeRead(let requestID, let user, let hasSession): logOutAgain(user, requestID, hasSession: hasSession)
+        case .called(let call, let callID): respond(call, callID)
+        case .loggedIn(let callID): completeLogin(callID)
+        case .belongs(let callID, let name): transferLogin(callID, to: name)
+        case .failed(let callID, let error): failLogin(callID, error)
+        case .nameExists(let callID): confirmProvisional(callID)
+        case .overtaken(let callID): failLogin(callID, nil)
+        case .accountChangeEnded(let callID): endAccountChange(callID)
+        case .accountDeleted(let callID): completeDeletion(callID)
+        case .storeRead(let callID, let user, let hasSession): logOutAgain(user, callID, hasSession: hasSession)
         case .changed(let user, let snapshot): sessionChanged(user, snapshot)
         case .removalCompleted(let user): releaseIndex(user)
         }
@@ -245,30 +245,30 @@ package struct UserRegistry: Sendable {
         return []
     }
 
-    private mutating func respond(_ request: UserRequest, _ requestID: OperatorRequestID) -> [Action] {
+    private mutating func respond(_ call: UserCall, _ callID: UserCallID) -> [Action] {
         do throws(UserError) {
-            switch request {
+            switch call {
             case .add(let name, let identity, let credential, let activates):
-                return try add(name, identity, credential.provider, activates: activates, requestID)
+                return try add(name, identity, credential.provider, activates: activates, callID)
             case .login(let name, let credential, let activates):
-                return try logIn(name, credential?.provider, activates: activates, requestID)
-            case .activate(let name): return try activate(try known(name), requestID)
-            case .refresh(let name): return try refresh(try known(name), requestID)
-            case .logOut(let name): return try logOut(try known(name), requestID)
+                return try logIn(name, credential?.provider, activates: activates, callID)
+            case .activate(let name): return try activate(try known(name), callID)
+            case .refresh(let name): return try refresh(try known(name), callID)
+            case .logOut(let name): return try logOut(try known(name), callID)
             case .remove(let name):
                 if unknownStoredUsers.contains(name) {
-                    storedRemovals[requestID] = name
-                    return [.removeStored(requestID, name)]
+                    storedRemovals[callID] = name
+                    return [.removeStored(callID, name)]
                 }
-                return forget(try known(name), requestID)
-            case .call(let name, _), .customData(let name): return try callAccount(try known(name), requestID)
-            case .accessToken(let name): return try showToken(try known(name), requestID)
+                return forget(try known(name), callID)
+            case .call(let name, _), .customData(let name): return try callAccount(try known(name), callID)
+            case .accessToken(let name): return try showToken(try known(name), callID)
             case .link(let name, _), .deleteAccount(let name):
-                return try changeAccount(try known(name), requestID)
-            case .manageAccount(let identity, _): return try manageAccount(identity, requestID)
+                return try changeAccount(try known(name), callID)
+            case .manageAccount(let identity, _): return try manageAccount(identity, callID)
             }
         } catch {
-            return [.respond(requestID, .error(error))]
+            return [.respond(callID, .error(error))]
         }
     }
 
@@ -281,10 +281,10 @@ package struct UserRegistry: Sendable {
     // MARK: The active user
 
     private mutating func activate(
-        _ user: RegisteredUser, _ requestID: OperatorRequestID
+        _ user: RegisteredUser, _ callID: UserCallID
     ) throws(UserError) -> [Action] {
         guard user.isAuthenticated else { throw .notLoggedIn }
-        return makeActive(user.index) + [.respond(requestID, .user(user.index))]
+        return makeActive(user.index) + [.respond(callID, .user(user.index))]
     }
 
     mutating func makeActive(_ user: UserIndex?) -> [Action] {
@@ -302,45 +302,45 @@ package struct UserRegistry: Sendable {
         return makeActive(activatesNext ? users.first { $0.isAuthenticated && $0.index != user }?.index : nil)
     }
 
-    private func refresh(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
+    private func refresh(_ user: RegisteredUser, _ callID: UserCallID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         guard user.isAuthenticated else { throw .notLoggedIn }
-        return [.refresh(requestID, user.index)]
+        return [.refresh(callID, user.index)]
     }
 
     // MARK: Logout and removal
 
-    mutating func logOut(_ user: RegisteredUser, _ requestID: OperatorRequestID) throws(UserError) -> [Action] {
+    mutating func logOut(_ user: RegisteredUser, _ callID: UserCallID) throws(UserError) -> [Action] {
         guard !user.isStatic else { throw .notSupported }
         // A second logout changes nothing (app-services.md 7.1). But another process may have logged the user in since.
-        guard !user.isLoggedOut else { return [.readStored(requestID, user.index)] }
-        return endSession(of: user, requestID)
+        guard !user.isLoggedOut else { return [.readStored(callID, user.index)] }
+        return endSession(of: user, callID)
     }
 
     private mutating func logOutAgain(
-        _ index: UserIndex, _ requestID: OperatorRequestID, hasSession: Bool
+        _ index: UserIndex, _ callID: UserCallID, hasSession: Bool
     ) -> [Action] {
-        guard hasSession, let user = self[index] else { return [.respond(requestID, .loggedOutBefore(index))] }
-        return endSession(of: user, requestID)
+        guard hasSession, let user = self[index] else { return [.respond(callID, .loggedOutBefore(index))] }
+        return endSession(of: user, callID)
     }
 
-    private mutating func endSession(of user: RegisteredUser, _ requestID: OperatorRequestID) -> [Action] {
-        if user.isAnonymous { return user.isConfigured ? hide(user, requestID) : forget(user, requestID) }
+    private mutating func endSession(of user: RegisteredUser, _ callID: UserCallID) -> [Action] {
+        if user.isAnonymous { return user.isConfigured ? hide(user, callID) : forget(user, callID) }
         let actions = deactivate(user.index)
         self[user.index]?.isAuthenticated = false
         self[user.index]?.isLoggedOut = true
-        return actions + [.logOut(requestID, user.index)]
+        return actions + [.logOut(callID, user.index)]
     }
 
-    private mutating func hide(_ user: RegisteredUser, _ requestID: OperatorRequestID) -> [Action] {
+    private mutating func hide(_ user: RegisteredUser, _ callID: UserCallID) -> [Action] {
         let actions = deactivate(user.index)
         move(user, to: .hidden)
-        return actions + [.hide(requestID, user.index)]
+        return actions + [.hide(callID, user.index)]
     }
 
-    mutating func forget(_ user: RegisteredUser, _ requestID: OperatorRequestID?) -> [Action] {
+    mutating func forget(_ user: RegisteredUser, _ callID: UserCallID?) -> [Action] {
         let actions = deactivate(user.index)
         move(user, to: .leaving)
-        return actions + [.forget(requestID, user.index)]
+        return actions + [.forget(callID, user.index)]
     }
 }

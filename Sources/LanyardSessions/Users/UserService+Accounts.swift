@@ -6,44 +6,44 @@ import Logging
 /// Operators' calls about accounts: as a user, or at an identity (app-services.md 4).
 extension UserService {
     /// Calls at an identity that belong to no user.
-    func manageAccount(_ requestID: OperatorRequestID, _ identity: String) {
-        guard case .manageAccount(_, let call)? = pendingRequests[requestID]?.request,
+    func manageAccount(_ callID: UserCallID, _ identity: String) {
+        guard case .manageAccount(_, let call)? = pendingCalls[callID]?.call,
             let accounts = environment.accounts(at: identity)
         else {
-            return later { self.deliver(requestID, .failure(.notSupported)) }
+            return later { self.deliver(callID, .failure(.notSupported)) }
         }
         accounts.perform(.emailPassword(call), token: nil) { [weak self] result in
             self?.later { [weak self] in
-                self?.deliver(requestID, result.map { .result($0) }.mapError(AccountAttempt.failure))
+                self?.deliver(callID, result.map { .result($0) }.mapError(AccountAttempt.failure))
             }
         }
     }
 
     /// Calls as a user.
-    func callAccount(_ requestID: OperatorRequestID, _ user: UserIndex) {
-        guard let request = pendingRequests[requestID]?.request, let runner = runner(of: user, for: requestID) else {
-            return carryOut(registry.handle(.accountChangeEnded(requestID)))
+    func callAccount(_ callID: UserCallID, _ user: UserIndex) {
+        guard let call = pendingCalls[callID]?.call, let runner = runner(of: user, for: callID) else {
+            return carryOut(registry.handle(.accountChangeEnded(callID)))
         }
-        if case .accessToken = request { return showToken(requestID, runner) }
+        if case .accessToken = call { return showToken(callID, runner) }
         guard case .service(let service) = runner.managedUser.source, let accounts = service.accounts else {
-            return end(requestID, .failure(.notSupported))
+            return end(callID, .failure(.notSupported))
         }
-        switch request {
+        switch call {
         case .call(_, let call):
             perform(call, as: runner, at: accounts) { [unowned self] in
-                end(requestID, $0.map { .result($0) })
+                end(callID, $0.map { .result($0) })
             }
-        case .customData: customData(requestID, runner, accounts)
-        case .link(_, let credential): link(requestID, credential, runner, accounts)
-        case .deleteAccount: deleteAccount(requestID, runner, accounts)
+        case .customData: customData(callID, runner, accounts)
+        case .link(_, let credential): link(callID, credential, runner, accounts)
+        case .deleteAccount: deleteAccount(callID, runner, accounts)
         default: break
         }
     }
 
-    /// Ends a request that has not changed the user.
-    private func end(_ requestID: OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
-        carryOut(registry.handle(.accountChangeEnded(requestID)))
-        later { self.deliver(requestID, result) }
+    /// Ends a call that has not changed the user.
+    private func end(_ callID: UserCallID, _ result: Result<UserOutcome, UserError>) {
+        carryOut(registry.handle(.accountChangeEnded(callID)))
+        later { self.deliver(callID, result) }
     }
 
     private func perform(
@@ -58,9 +58,9 @@ extension UserService {
 
     // MARK: The access token and what it carries
 
-    private func showToken(_ requestID: OperatorRequestID, _ runner: SessionRunner) {
+    private func showToken(_ callID: UserCallID, _ runner: SessionRunner) {
         withUsableToken(of: runner) { [unowned self] result in
-            later { self.deliver(requestID, result.map { .accessToken($0.access, $0.expiry) }) }
+            later { self.deliver(callID, result.map { .accessToken($0.access, $0.expiry) }) }
         }
     }
 
@@ -82,12 +82,12 @@ extension UserService {
     }
 
     /// The service writes the current custom data into each new access token, and nowhere else.
-    private func customData(_ requestID: OperatorRequestID, _ runner: SessionRunner, _ accounts: any AccountService) {
+    private func customData(_ callID: UserCallID, _ runner: SessionRunner, _ accounts: any AccountService) {
         renew(runner) { [unowned self] result in
             let data = result.flatMap { tokens in
                 accounts.customData(in: tokens.access).mapError { UserError.identity($0) }
             }
-            later { self.deliver(requestID, data.map { .result($0) }) }
+            later { self.deliver(callID, data.map { .result($0) }) }
         }
     }
 
@@ -96,7 +96,7 @@ extension UserService {
     /// The link is one call with the access token. The new access token is then stored by an operation of the user's
     /// session, like the result of a refresh.
     private func link(
-        _ requestID: OperatorRequestID, _ credential: LoginMethod<Secret>, _ runner: SessionRunner,
+        _ callID: UserCallID, _ credential: LoginMethod<Secret>, _ runner: SessionRunner,
         _ accounts: any AccountService
     ) {
         let session = runner.coordinator.sessionID
@@ -110,9 +110,9 @@ extension UserService {
             AccountAttempt(.accessToken, isLink: true), as: runner, in: environment, by: exchange
         ) { [unowned self] result in
             switch result {
-            case .failure(let error): end(requestID, .failure(error))
+            case .failure(let error): end(callID, .failure(error))
             case .success(let grant):
-                if let error = Self.foreignAccount(grant, runner) { return end(requestID, .failure(error)) }
+                if let error = Self.foreignAccount(grant, runner) { return end(callID, .failure(error)) }
                 let start = grant.requestStartedAt ?? began.withLock { $0 }
                 let wasAnonymous = runner.coordinator.provider == RegisteredUser.anonymous
                 let obtained = ObtainedSession(
@@ -120,17 +120,17 @@ extension UserService {
                     provider: wasAnonymous ? credential.provider : nil, continuedSession: session)
                 // Whether or not the session takes the token, the account is linked.
                 runner.adopt(obtained) { [unowned self] _ in
-                    readIdentities(requestID, runner, accounts)
+                    readIdentities(callID, runner, accounts)
                 }
             }
         }.start()
     }
 
     private func readIdentities(
-        _ requestID: OperatorRequestID, _ runner: SessionRunner, _ accounts: any AccountService
+        _ callID: UserCallID, _ runner: SessionRunner, _ accounts: any AccountService
     ) {
         perform(.identities, as: runner, at: accounts) { [unowned self] result in
-            end(requestID, .success(.result(result.success ?? Self.unknownIdentities(of: runner))))
+            end(callID, .success(.result(result.success ?? Self.unknownIdentities(of: runner))))
         }
     }
 
@@ -158,34 +158,34 @@ extension UserService {
 
     /// The store is marked first. A crash then leaves a user that is logged out, whatever the service has done.
     private func deleteAccount(
-        _ requestID: OperatorRequestID, _ runner: SessionRunner, _ accounts: any AccountService
+        _ callID: UserCallID, _ runner: SessionRunner, _ accounts: any AccountService
     ) {
         runner.beginDeletion { [unowned self] reply in
             switch reply {
             case .deletionBegun:
                 later { [unowned self] in
                     perform(.deleteAccount, as: runner, at: accounts) { [unowned self] result in
-                        deleted(requestID, runner, result)
+                        deleted(callID, runner, result)
                     }
                 }
-            case .storeFailing: end(requestID, .failure(.storeFailing))
-            case .loginInProgress: end(requestID, .failure(.loginInProgress))
-            case .stopping: end(requestID, .failure(.stopping))
-            default: end(requestID, .failure(.notLoggedIn))
+            case .storeFailing: end(callID, .failure(.storeFailing))
+            case .loginInProgress: end(callID, .failure(.loginInProgress))
+            case .stopping: end(callID, .failure(.stopping))
+            default: end(callID, .failure(.notLoggedIn))
             }
         }
     }
 
-    private func deleted(_ requestID: OperatorRequestID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
+    private func deleted(_ callID: UserCallID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
         switch result {
         case .success:
             runner.endDeletion(isDeleted: true)
-            carryOut(registry.handle(.accountDeleted(requestID)))
+            carryOut(registry.handle(.accountDeleted(callID)))
         case .failure(let error):
             runner.endDeletion(isDeleted: false)
             switch error {
-            case .identity(let error), .serviceOutcomeUnknown(let error): end(requestID, .failure(.notDeleted(error)))
-            default: end(requestID, .failure(error))
+            case .identity(let error), .serviceOutcomeUnknown(let error): end(callID, .failure(.notDeleted(error)))
+            default: end(callID, .failure(error))
             }
         }
     }

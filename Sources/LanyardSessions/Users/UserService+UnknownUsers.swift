@@ -28,47 +28,47 @@ extension UserService {
     }
 
     /// Forgets an unknown user. Its session is revoked if the identity is still configured.
-    func removeStored(_ requestID: UserRegistry.OperatorRequestID, _ name: String) {
+    func removeStored(_ callID: UserRegistry.UserCallID, _ name: String) {
         environment.store.read(name) { [weak self] result in
-            self?.later { [weak self] in self?.removeStored(requestID, name, result) }
+            self?.later { [weak self] in self?.removeStored(callID, name, result) }
         }
     }
 
     private func removeStored(
-        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<StoredUser?, StoreError>
+        _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<StoredUser?, StoreError>
     ) {
-        guard case .success(let found) = result else { return endRemoval(requestID, .failure(.storeFailing)) }
-        guard let user = found else { return removedStored(requestID, name, .failure(.noSuchUser)) }
+        guard case .success(let found) = result else { return endRemoval(callID, .failure(.storeFailing)) }
+        guard let user = found else { return removedStored(callID, name, .failure(.noSuchUser)) }
         // What the store holds of the session at that instant is revoked, unless no configured service can be told.
         let hasNoService = user.evictionRevocation(at: .now).map { environment.service(of: $0) == nil } ?? false
         let end = hasNoService ? StoreChange.SessionEnd(user.version, revocation: nil, at: .now) : .ofUnknown(at: .now)
         environment.commit(.remove(user: name, end)) { [weak self] result in
-            self?.later { [weak self] in self?.removedStored(requestID, name, result) }
+            self?.later { [weak self] in self?.removedStored(callID, name, result) }
         }
     }
 
     private func removedStored(
-        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<StoreChange.Verdict, StoreError>
+        _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<StoreChange.Verdict, StoreError>
     ) {
-        guard case .success(let verdict) = result else { return endRemoval(requestID, .failure(.storeFailing)) }
+        guard case .success(let verdict) = result else { return endRemoval(callID, .failure(.storeFailing)) }
         guard case .storedEnding(_, let revocation) = verdict else {
-            return removedStored(requestID, name, .success(.removed(isStored: true)))
+            return removedStored(callID, name, .success(.removed(isStored: true)))
         }
         environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
-            self?.removedStored(requestID, name, .success(.removed(isStored: true)))
+            self?.removedStored(callID, name, .success(.removed(isStored: true)))
         }
     }
 
     private func removedStored(
-        _ requestID: UserRegistry.OperatorRequestID, _ name: String, _ result: Result<UserOutcome, UserError>
+        _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<UserOutcome, UserError>
     ) {
         registry.forgetStored(name)
-        endRemoval(requestID, result)
+        endRemoval(callID, result)
     }
 
-    private func endRemoval(_ requestID: UserRegistry.OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
-        registry.storedRemovals[requestID] = nil
-        deliver(requestID, result)
+    private func endRemoval(_ callID: UserRegistry.UserCallID, _ result: Result<UserOutcome, UserError>) {
+        registry.storedRemovals[callID] = nil
+        deliver(callID, result)
     }
 
     // MARK: Interrupted logins

@@ -6,12 +6,12 @@ import Logging
 /// Performs the decisions of the user registry: between operators, the runners, the store and the report. Belongs to
 /// the queue of `SessionService`, which owns it.
 final class UserService: AccountRegistry, @unchecked Sendable {
-    typealias OperatorRequestID = UserRegistry.OperatorRequestID
+    typealias UserCallID = UserRegistry.UserCallID
     typealias Reply = @Sendable (Result<UserOutcome, UserError>) -> Void
 
-    /// An operator's request that has no reply yet.
-    struct PendingRequest {
-        let request: UserRequest
+    /// An operator's call that has no reply yet.
+    struct PendingCall {
+        let call: UserCall
         let reply: Reply
         /// A session that a login has obtained for another user of this identity, until that user has it.
         var obtained: (session: ObtainedSession, identity: StoredIdentity)?
@@ -19,13 +19,13 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     unowned let environment: any UserEnvironment
     var registry: UserRegistry
-    private(set) var pendingRequests: [OperatorRequestID: PendingRequest] = [:]
-    private var requestCount: UInt64 = 0
+    private(set) var pendingCalls: [UserCallID: PendingCall] = [:]
+    private var callCount: UInt64 = 0
     /// Changes of the active user that are being stored; responses wait for them.
     private var openChoices = 0
-    private var heldResponses: [(OperatorRequestID, UserRegistry.Response)] = []
+    private var heldResponses: [(UserCallID, UserRegistry.Response)] = []
     /// Responses that wait until the name of a provisional user is free again.
-    private var responsesAfterRemoval: [UserIndex: [(OperatorRequestID, UserRegistry.Response)]] = [:]
+    private var responsesAfterRemoval: [UserIndex: [(UserCallID, UserRegistry.Response)]] = [:]
     /// The change of the active user that the store could not take.
     private var unsavedChoice: StoreContents.ActiveChoice?
     private var choiceFailures = 0
@@ -38,16 +38,16 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         self.environment = environment
     }
 
-    func perform(_ request: UserRequest, _ reply: @escaping Reply) {
+    func perform(_ call: UserCall, _ reply: @escaping Reply) {
         environment.loop.assertIsCurrent()
-        requestCount += 1
-        let requestID = OperatorRequestID(requestCount)
-        pendingRequests[requestID] = PendingRequest(request: request, reply: reply)
-        carryOut(registry.handle(.requested(request, requestID)))
+        callCount += 1
+        let callID = UserCallID(callCount)
+        pendingCalls[callID] = PendingCall(call: call, reply: reply)
+        carryOut(registry.handle(.called(call, callID)))
     }
 
-    /// No request is pending, and no change of the active user is being stored.
-    var isDrained: Bool { pendingRequests.isEmpty && openChoices == 0 }
+    /// No call is pending, and no change of the active user is being stored.
+    var isDrained: Bool { pendingCalls.isEmpty && openChoices == 0 }
 
     /// The process is about to end. The unsaved change is tried once more.
     func drain() {
@@ -55,7 +55,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         saveAgain()
     }
 
-    /// Pending requests get `outcomeUnknown`.
+    /// Pending calls get `outcomeUnknown`.
     func stop() {
         environment.loop.assertIsCurrent()
         timer.drop()
@@ -67,10 +67,10 @@ final class UserService: AccountRegistry, @unchecked Sendable {
                     "active_user": .string(unsavedChoice.user ?? "none"),
                 ])
         }
-        for (requestID, response) in heldResponses + responsesAfterRemoval.values.joined() {
-            deliver(requestID, response)
+        for (callID, response) in heldResponses + responsesAfterRemoval.values.joined() {
+            deliver(callID, response)
         }
-        for requestID in pendingRequests.keys { deliver(requestID, .failure(.outcomeUnknown)) }
+        for callID in pendingCalls.keys { deliver(callID, .failure(.outcomeUnknown)) }
     }
 
     func claim(_ account: String, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
@@ -91,8 +91,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         guard registry.isBeingRemoved(runner.index), runner.coordinator.isIdle else { return }
         environment.drop(runner)
         carryOut(registry.handle(.removalCompleted(runner.index)))
-        for (requestID, response) in responsesAfterRemoval.removeValue(forKey: runner.index) ?? [] {
-            later { self.deliver(requestID, response) }
+        for (callID, response) in responsesAfterRemoval.removeValue(forKey: runner.index) ?? [] {
+            later { self.deliver(callID, response) }
         }
     }
 
@@ -104,80 +104,80 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         for action in actions {
             switch action {
             case .admit(let user): environment.addRunner(for: user)
-            case .logIn(let requestID, let user): logIn(requestID, user)
-            case .adopt(let requestID, let user): adopt(requestID, user)
+            case .logIn(let callID, let user): logIn(callID, user)
+            case .adopt(let callID, let user): adopt(callID, user)
             case .activate(let choice, let user): activate(choice, user)
             case .follow(let user): environment.activate(user)
-            case .refresh(let requestID, let user):
-                runner(of: user, for: requestID)?.refreshNow { [unowned self] in
-                    handleReply(refresh: $0, of: requestID, user)
+            case .refresh(let callID, let user):
+                runner(of: user, for: callID)?.refreshNow { [unowned self] in
+                    handleReply(refresh: $0, of: callID, user)
                 }
-            case .callAccount(let requestID, let user): callAccount(requestID, user)
-            case .manageAccount(let requestID, let identity): manageAccount(requestID, identity)
-            case .logOut(let requestID, let user), .hide(let requestID, let user):
-                runner(of: user, for: requestID)?.logOut { [unowned self] in
-                    handleReply(leaving: $0, of: requestID, user)
+            case .callAccount(let callID, let user): callAccount(callID, user)
+            case .manageAccount(let callID, let identity): manageAccount(callID, identity)
+            case .logOut(let callID, let user), .hide(let callID, let user):
+                runner(of: user, for: callID)?.logOut { [unowned self] in
+                    handleReply(leaving: $0, of: callID, user)
                 }
-            case .readStored(let requestID, let user): readStored(requestID, user)
-            case .forget(let requestID, let user): forget(requestID, user)
-            case .removeStored(let requestID, let name): removeStored(requestID, name)
+            case .readStored(let callID, let user): readStored(callID, user)
+            case .forget(let callID, let user): forget(callID, user)
+            case .removeStored(let callID, let name): removeStored(callID, name)
             case .drop(let user):
                 dropped = user
                 if let runner = environment.runner(at: user) { removeIfIdle(runner) }
-            case .respond(let requestID, let response): self.respond(requestID, response, after: dropped)
+            case .respond(let callID, let response): self.respond(callID, response, after: dropped)
             }
         }
         show()
     }
 
     /// - Parameter leaving: a user that is being removed; its name must be free when the response is sent.
-    private func respond(_ requestID: OperatorRequestID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
+    private func respond(_ callID: UserCallID, _ response: UserRegistry.Response, after leaving: UserIndex?) {
         if let leaving, registry.isBeingRemoved(leaving), environment.runner(at: leaving) != nil {
-            responsesAfterRemoval[leaving, default: []].append((requestID, response))
+            responsesAfterRemoval[leaving, default: []].append((callID, response))
         } else if openChoices > 0 {
-            heldResponses.append((requestID, response))
+            heldResponses.append((callID, response))
         } else {
-            later { self.deliver(requestID, response) }
+            later { self.deliver(callID, response) }
         }
     }
 
     private func show() { environment.show(registry.shown, isFailing: unsavedChoice != nil) }
 
-    /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the request
+    /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the call
     /// gets `noSuchUser`.
-    func runner(of user: UserIndex, for requestID: OperatorRequestID?) -> SessionRunner? {
+    func runner(of user: UserIndex, for callID: UserCallID?) -> SessionRunner? {
         if let runner = environment.runner(at: user) { return runner }
-        if let requestID { later { self.deliver(requestID, .error(.noSuchUser)) } }
+        if let callID { later { self.deliver(callID, .error(.noSuchUser)) } }
         return nil
     }
 
-    private func logIn(_ requestID: OperatorRequestID, _ user: UserIndex) {
-        guard let runner = environment.runner(at: user), let credential = credential(for: requestID, runner) else {
-            return carryOut(registry.handle(.failed(requestID, .noCredential)))
+    private func logIn(_ callID: UserCallID, _ user: UserIndex) {
+        guard let runner = environment.runner(at: user), let credential = credential(for: callID, runner) else {
+            return carryOut(registry.handle(.failed(callID, .noCredential)))
         }
         let identity = runner.managedUser.storedIdentity
-        runner.login(credential) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
+        runner.login(credential) { [unowned self] in handleReply(login: $0, of: callID, at: identity) }
     }
 
-    private func credential(for requestID: OperatorRequestID, _ runner: SessionRunner) -> Credential? {
-        switch pendingRequests[requestID]?.request {
+    private func credential(for callID: UserCallID, _ runner: SessionRunner) -> Credential? {
+        switch pendingCalls[callID]?.call {
         case .add(_, _, let given, _)?, .login(_, let given?, _)?: .given(given)
         default: runner.managedUser.settings.login.map { .configured($0) }
         }
     }
 
-    private func adopt(_ requestID: OperatorRequestID, _ user: UserIndex) {
-        guard let (obtained, identity) = pendingRequests[requestID]?.obtained, let runner = environment.runner(at: user)
+    private func adopt(_ callID: UserCallID, _ user: UserIndex) {
+        guard let (obtained, identity) = pendingCalls[callID]?.obtained, let runner = environment.runner(at: user)
         else {
-            return carryOut(registry.handle(.overtaken(requestID)))
+            return carryOut(registry.handle(.overtaken(callID)))
         }
-        pendingRequests[requestID]?.obtained = nil
-        runner.adopt(obtained) { [unowned self] in handleReply(login: $0, of: requestID, at: identity) }
+        pendingCalls[callID]?.obtained = nil
+        runner.adopt(obtained) { [unowned self] in handleReply(login: $0, of: callID, at: identity) }
     }
 
     /// If the store cannot be read, the user may have a session: it is ended.
-    private func readStored(_ requestID: OperatorRequestID, _ user: UserIndex) {
-        guard let runner = runner(of: user, for: requestID) else { return }
+    private func readStored(_ callID: UserCallID, _ user: UserIndex) {
+        guard let runner = runner(of: user, for: callID) else { return }
         let identity = runner.managedUser.storedIdentity
         environment.store.read(runner.name) { [weak self] result in
             let hasSession: Bool =
@@ -187,66 +187,66 @@ final class UserService: AccountRegistry, @unchecked Sendable {
                 }
             self?.later { [weak self] in
                 guard let self else { return }
-                carryOut(registry.handle(.storeRead(requestID, user, hasSession: hasSession)))
+                carryOut(registry.handle(.storeRead(callID, user, hasSession: hasSession)))
             }
         }
     }
 
-    private func forget(_ requestID: OperatorRequestID?, _ user: UserIndex) {
-        guard let runner = runner(of: user, for: requestID) else { return }
+    private func forget(_ callID: UserCallID?, _ user: UserIndex) {
+        guard let runner = runner(of: user, for: callID) else { return }
         if case .feed = runner.managedUser.source {
             environment.drop(runner)
             carryOut(registry.handle(.removalCompleted(user)))
-            if let requestID { deliver(requestID, .success(.removed(isStored: true))) }
+            if let callID { deliver(callID, .success(.removed(isStored: true))) }
             return
         }
         runner.remove { [unowned self] in
-            if let requestID { handleReply(leaving: $0, of: requestID, user) }
+            if let callID { handleReply(leaving: $0, of: callID, user) }
         }
     }
 
     // MARK: Replies of runners
 
-    private func handleReply(login reply: SessionReply, of requestID: OperatorRequestID, at identity: StoredIdentity) {
+    private func handleReply(login reply: SessionReply, of callID: UserCallID, at identity: StoredIdentity) {
         switch reply {
-        case .loggedIn: carryOut(registry.handle(.loggedIn(requestID)))
+        case .loggedIn: carryOut(registry.handle(.loggedIn(callID)))
         case .belongs(let name, let obtained):
-            pendingRequests[requestID]?.obtained = (obtained, identity)
-            carryOut(registry.handle(.belongs(requestID, to: name)))
-        case .failed(let error): carryOut(registry.handle(.failed(requestID, .identity(error))))
-        case .accountInUse(let name): carryOut(registry.handle(.failed(requestID, .accountInUse(by: name))))
-        case .nameInUse(true): carryOut(registry.handle(.nameExists(requestID)))
-        case .nameInUse(false): carryOut(registry.handle(.failed(requestID, .nameInUse)))
-        case .loginInProgress: carryOut(registry.handle(.failed(requestID, .loginInProgress)))
-        case .notSupported: carryOut(registry.handle(.failed(requestID, .notSupported)))
-        case .stopping: carryOut(registry.handle(.failed(requestID, .stopping)))
+            pendingCalls[callID]?.obtained = (obtained, identity)
+            carryOut(registry.handle(.belongs(callID, to: name)))
+        case .failed(let error): carryOut(registry.handle(.failed(callID, .identity(error))))
+        case .accountInUse(let name): carryOut(registry.handle(.failed(callID, .accountInUse(by: name))))
+        case .nameInUse(true): carryOut(registry.handle(.nameExists(callID)))
+        case .nameInUse(false): carryOut(registry.handle(.failed(callID, .nameInUse)))
+        case .loginInProgress: carryOut(registry.handle(.failed(callID, .loginInProgress)))
+        case .notSupported: carryOut(registry.handle(.failed(callID, .notSupported)))
+        case .stopping: carryOut(registry.handle(.failed(callID, .stopping)))
         case .overtaken, .notLoggedIn, .loginRequired, .refreshed, .terminated, .linked, .deletionBegun, .storeFailing:
-            carryOut(registry.handle(.overtaken(requestID)))
+            carryOut(registry.handle(.overtaken(callID)))
         }
     }
 
-    private func handleReply(refresh reply: SessionReply, of requestID: OperatorRequestID, _ user: UserIndex) {
+    private func handleReply(refresh reply: SessionReply, of callID: UserCallID, _ user: UserIndex) {
         later { [self] in
-            if let error = reply.refreshError { return deliver(requestID, .failure(error)) }
-            deliver(requestID, .success(.refreshed(environment.runner(at: user)?.status.tokens.accessExpiry)))
+            if let error = reply.refreshError { return deliver(callID, .failure(error)) }
+            deliver(callID, .success(.refreshed(environment.runner(at: user)?.status.tokens.accessExpiry)))
         }
     }
 
-    private func handleReply(leaving reply: SessionReply, of requestID: OperatorRequestID, _ user: UserIndex) {
+    private func handleReply(leaving reply: SessionReply, of callID: UserCallID, _ user: UserIndex) {
         later { [self] in
             guard case .terminated(let isRevoked, let isStored) = reply else {
                 // The runner has ended, and the user is not logged out.
                 let isStopping = if case .stopping = reply { true } else { false }
-                return deliver(requestID, .failure(isStopping ? .stopping : .noSuchUser))
+                return deliver(callID, .failure(isStopping ? .stopping : .noSuchUser))
             }
-            switch pendingRequests[requestID]?.request {
-            case .remove?, .deleteAccount?: return deliver(requestID, .success(.removed(isStored: isStored)))
+            switch pendingCalls[callID]?.call {
+            case .remove?, .deleteAccount?: return deliver(callID, .success(.removed(isStored: isStored)))
             default: break
             }
             let view = environment.view(of: user)
             // A session before this one may not be revoked yet.
             let isPending = environment.runner(at: user).map(hasPendingRevocation) ?? false
-            deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked && !isPending, isStored: isStored)))
+            deliver(callID, .success(.loggedOut(view, isRevoked: isRevoked && !isPending, isStored: isStored)))
         }
     }
 
@@ -255,24 +255,24 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     /// Runs after the event at hand, so that the report already shows what the response says.
     func later(_ work: @escaping @Sendable () -> Void) { environment.loop.post(work) }
 
-    private func deliver(_ requestID: OperatorRequestID, _ response: UserRegistry.Response) {
+    private func deliver(_ callID: UserCallID, _ response: UserRegistry.Response) {
         switch response {
         case .added(let user):
             let view = environment.view(of: user)
-            deliver(requestID, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+            deliver(callID, view.map { .success(.added($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .user(let user):
             let view = environment.view(of: user)
-            deliver(requestID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
+            deliver(callID, view.map { .success(.user($0, isStored: isStored(user))) } ?? .failure(.noSuchUser))
         case .loggedOutBefore(let user):
-            if case .deleteAccount? = pendingRequests[requestID]?.request {
-                return deliver(requestID, .success(.removed(isStored: true)))
+            if case .deleteAccount? = pendingCalls[callID]?.call {
+                return deliver(callID, .success(.removed(isStored: true)))
             }
             let view = environment.view(of: user)
             let runner = environment.runner(at: user)
             let isRevoked = runner.map { !hasPendingRevocation($0) } ?? true
             let isStored = runner?.coordinator.isUnsaved != true
-            deliver(requestID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
-        case .error(let error): deliver(requestID, .failure(error))
+            deliver(callID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
+        case .error(let error): deliver(callID, .failure(error))
         }
     }
 
@@ -286,17 +286,17 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         unsavedChoice == nil && environment.runner(at: user)?.coordinator.isStored != false
     }
 
-    func deliver(_ requestID: OperatorRequestID, _ result: Result<UserOutcome, UserError>) {
+    func deliver(_ callID: UserCallID, _ result: Result<UserOutcome, UserError>) {
         environment.loop.assertIsCurrent()
-        guard let pendingRequest = pendingRequests.removeValue(forKey: requestID) else { return }
+        guard let pendingCall = pendingCalls.removeValue(forKey: callID) else { return }
         // No runner took the session.
-        if let (obtained, identity) = pendingRequest.obtained, let token = obtained.grant.refreshToken {
+        if let (obtained, identity) = pendingCall.obtained, let token = obtained.grant.refreshToken {
             environment.revocations.enqueue(
                 StoredRevocation(
                     identity: identity.name, refresh: token, since: .now, fingerprint: identity.fingerprint),
                 environment.logger)
         }
-        pendingRequest.reply(result)
+        pendingCall.reply(result)
         environment.signalIfDrained()
     }
 
@@ -334,7 +334,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         let responses = heldResponses
         heldResponses = []
         show()
-        for (requestID, response) in responses { later { self.deliver(requestID, response) } }
+        for (callID, response) in responses { later { self.deliver(callID, response) } }
         environment.signalIfDrained()
     }
 

@@ -30,7 +30,7 @@ struct FleetAccountChange {
     }
 
     let kind: Kind
-    let request: UserRegistry.OperatorRequestID
+    let call: UserRegistry.UserCallID
     /// In real time.
     let requestedAt: Instant
     /// `SessionCoordinator.sessionID` when it was requested.
@@ -48,10 +48,10 @@ struct FleetAccountChange {
     /// The session's reply.
     var reply: SessionReply?
 
-    init(_ kind: Kind, _ request: UserRegistry.OperatorRequestID, session: UInt64, at now: Instant) {
+    init(_ kind: Kind, _ call: UserRegistry.UserCallID, session: UInt64, at now: Instant) {
         self.kind = kind
         requestedAt = now
-        self.request = request
+        self.call = call
         self.session = session
         attempt = AccountAttempt(.accessToken, isLink: kind != .deletion)
     }

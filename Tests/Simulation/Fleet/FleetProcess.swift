@@ -54,7 +54,7 @@ final class FleetProcess {
     /// Links and deletions under way, by user.
     var accountChanges: [Int: FleetAccountChange] = [:]
     /// Operators' logins under way, by ticket.
-    var logins: [UInt64: UserRegistry.OperatorRequestID] = [:]
+    var logins: [UInt64: UserRegistry.UserCallID] = [:]
     /// That the store is open here.
     var entry: (any DiskLock)?
     /// What it believes that the file holds: a planted bug writes that.

@@ -6,18 +6,18 @@ import LanyardSettings
 /// Links and deletions: the real registry admits them, the real `AccountAttempt` decides. Between these and the sessions
 /// the world does what `UserService` and `AccountCallRunner` do.
 extension FleetWorld {
-    // MARK: Requests
+    // MARK: Calls of operators
 
-    /// What the registry of this process makes of an operator's request, now that it knows the user's state.
-    func admit(_ request: UserRequest, _ user: Int, at process: FleetProcess) -> (
-        id: UserRegistry.OperatorRequestID, actions: [UserRegistry.Action]
+    /// What the registry of this process makes of an operator's call, now that it knows the user's state.
+    func admit(_ call: UserCall, _ user: Int, at process: FleetProcess) -> (
+        id: UserRegistry.UserCallID, actions: [UserRegistry.Action]
     ) {
-        let id = UserRegistry.OperatorRequestID(dice.next())
+        let id = UserRegistry.UserCallID(dice.next())
         let coordinator = process.sessions[user].coordinator
         let snapshot = UserRegistry.SessionSnapshot(
             state: coordinator.session.state, accountID: coordinator.context.accountID, provider: coordinator.provider)
         _ = process.registry?.handle(.changed(UserIndex(user), snapshot))
-        return (id, process.registry?.handle(.requested(request, id)) ?? [])
+        return (id, process.registry?.handle(.called(call, id)) ?? [])
     }
 
     /// An operator links or deletes an account.
@@ -137,7 +137,7 @@ extension FleetWorld {
 
     // MARK: Replies of the session
 
-    /// A reply of a session, for the request that waits for it. What follows comes after the event at hand.
+    /// A reply of a session, for the call that waits for it. What follows comes after the event at hand.
     func receive(_ reply: SessionReply, to ticket: UInt64, _ process: FleetProcess, _ user: Int) {
         if let login = process.logins.removeValue(forKey: ticket) {
             let isLoggedIn = if case .loggedIn = reply { true } else { false }
@@ -194,21 +194,21 @@ extension FleetWorld {
 
     /// An operator is told whether the account is deleted. If not, or if that is unknown, the user stays logged in.
     private func endDeletion(_ process: FleetProcess, _ user: Int, isDeleted: Bool) {
-        guard let request = process.accountChanges[user]?.request else { return }
+        guard let call = process.accountChanges[user]?.call else { return }
         if !isDeleted { members[user].deletedAt = nil }
         tell(process, user, .endDeletion(isDeleted: isDeleted))
         guard processes[process.number] === process else { return }
         guard isDeleted else { return close(process, user) }
         process.accountChanges[user] = nil
         guard plan.bug != .deletedSessionKept,
-            process.registry?.handle(.accountDeleted(request)).contains(.logOut(request, UserIndex(user))) == true
+            process.registry?.handle(.accountDeleted(call)).contains(.logOut(call, UserIndex(user))) == true
         else { return }
         terminate(user, at: process)
     }
 
     private func close(_ process: FleetProcess, _ user: Int) {
         guard let change = process.accountChanges.removeValue(forKey: user) else { return }
-        _ = process.registry?.handle(.accountChangeEnded(change.request))
+        _ = process.registry?.handle(.accountChangeEnded(change.call))
     }
 
     /// Links and deletions that the end of their process cuts off.
