@@ -48,6 +48,8 @@ final class CoordinatorDriver {
     private(set) var availability: AccessToken.Availability?
     private(set) var replies: [UInt64: SessionReply] = [:]
     private var held: [SessionCoordinator.Action] = []
+    /// The tickets of the refreshes that wait for their end.
+    private var refreshTickets: [UInt64] = []
     private var names: UInt64 = 100
 
     init(
@@ -129,7 +131,16 @@ final class CoordinatorDriver {
             }
         case .logEvent(let logEvent): logEvents.append(logEvent)
         case .reply(let ticket, let reply): replies[ticket] = reply
+        case .refreshEnded(let reply):
+            for ticket in refreshTickets { replies[ticket] = reply }
+            refreshTickets = []
         }
+    }
+
+    /// An operator wants a new access token; the reply is that of `ticket`.
+    func refreshNow(ticket: UInt64) {
+        refreshTickets.append(ticket)
+        handle(.refresh)
     }
 
     private func revoke(_ revocation: StoredRevocation) {

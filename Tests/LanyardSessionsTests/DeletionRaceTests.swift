@@ -130,7 +130,7 @@ struct DeletionRaceTests {
         let other = driver.another()
         driver.handle(.beginDeletion(ticket: 7))
         driver.pass(1)
-        driver.handle(.refresh(ticket: 8))
+        driver.refreshNow(ticket: 8)
         try driver.grant()
         other.pass(1)
         other.handle(.storeSnapshot(other.stored))
@@ -158,7 +158,7 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.handle(.beginDeletion(ticket: 7))
-        driver.handle(.refresh(ticket: 8))
+        driver.refreshNow(ticket: 8)
         try driver.fail(.sessionDead)
         #expect(driver.calls.map(\.kind) == [.login, .refresh])
         driver.handle(.endDeletion(isDeleted: false))
@@ -179,7 +179,7 @@ struct DeletionRaceTests {
         try driver.logIn()
         driver.pass(1)
         driver.handle(.beginDeletion(ticket: 7))
-        driver.handle(.refresh(ticket: 8))
+        driver.refreshNow(ticket: 8)
         driver.storeError = CoordinatorDriver.full
         driver.handle(.endDeletion(isDeleted: false))
         if !isRefreshUnsaved { driver.storeError = nil }
@@ -258,7 +258,7 @@ struct DeletionRaceTests {
         try driver.logIn()
         driver.handle(.beginDeletion(ticket: 7))
         driver.holdsStore = true
-        driver.handle(.refresh(ticket: 8))
+        driver.refreshNow(ticket: 8)
         if isIntentHeld { driver.release(holdingOn: true) }
         driver.handle(.endDeletion(isDeleted: false))
         driver.release()
@@ -292,7 +292,7 @@ struct DeletionRaceTests {
         driver.handle(.beginDeletion(ticket: 7))
         #expect(driver.disk.holder === driver)
         // A call in between keeps it.
-        driver.handle(.refresh(ticket: 8))
+        driver.refreshNow(ticket: 8)
         try driver.grant()
         #expect(driver.disk.holder === driver && driver.state == .valid)
         driver.holdsStore = true

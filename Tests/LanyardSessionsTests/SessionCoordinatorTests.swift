@@ -448,7 +448,7 @@ struct SessionCoordinatorTests {
     func refusalStoredBeforeReply() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.refresh(ticket: 1))
+        driver.refreshNow(ticket: 1)
         try driver.fail(.sessionDead)
         driver.holdsStore = true
         try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
@@ -466,7 +466,7 @@ struct SessionCoordinatorTests {
         try first.logIn()
         let driver = first.restart(hasCredential: false)
         driver.begin()
-        driver.handle(.refresh(ticket: 1))
+        driver.refreshNow(ticket: 1)
         driver.holdsStore = true
         try driver.fail(.sessionDead)
         #expect(driver.state == .loginRequired && driver.replies[1] == nil)

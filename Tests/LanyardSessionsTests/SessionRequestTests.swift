@@ -223,7 +223,7 @@ struct SessionRequestTests {
             try first.logIn()
             let driver = first.restart(hasCredential: false, rotation: .oneUse)
             driver.begin()
-            driver.handle(.refresh(ticket: 1))
+            driver.refreshNow(ticket: 1)
             try driver.fail(verdict)
             #expect(driver.state == .loginRequired)
             switch driver.replies[1] {
@@ -235,7 +235,7 @@ struct SessionRequestTests {
         // While the session continues, the same error is retryable.
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
-        driver.handle(.refresh(ticket: 1))
+        driver.refreshNow(ticket: 1)
         try driver.fail(.unknownOutcome)
         guard driver.state == .stale, case .failed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
     }
@@ -245,22 +245,22 @@ struct SessionRequestTests {
     )
     func refreshNow() throws {
         let driver = CoordinatorDriver()
-        driver.handle(.refresh(ticket: 1))
+        driver.refreshNow(ticket: 1)
         guard case .notLoggedIn = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         try driver.logIn()
         for ticket in UInt64(2)...40 {
             driver.pass(0.001)
-            driver.handle(.refresh(ticket: ticket))
+            driver.refreshNow(ticket: ticket)
             #expect(driver.call?.kind == .refresh && driver.replies[ticket] == nil)
-            driver.handle(.refresh(ticket: ticket + 100))
+            driver.refreshNow(ticket: ticket + 100)
             try driver.grant()
             guard case .refreshed = driver.replies[ticket] else { throw SessionCoordinatorTests.Missing() }
             guard case .refreshed = driver.replies[ticket + 100] else { throw SessionCoordinatorTests.Missing() }
         }
-        driver.handle(.refresh(ticket: 50))
+        driver.refreshNow(ticket: 50)
         try driver.fail(.transient(retryAfter: nil))
         guard case .failed = driver.replies[50] else { throw SessionCoordinatorTests.Missing() }
-        driver.handle(.refresh(ticket: 51))
+        driver.refreshNow(ticket: 51)
         #expect(driver.call != nil)
     }
 }

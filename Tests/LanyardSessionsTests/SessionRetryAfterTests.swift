@@ -38,7 +38,7 @@ struct SessionRetryAfterTests {
     func lifted() throws {
         let (one, _) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))
-        one.handle(.refresh(ticket: 7))
+        one.refreshNow(ticket: 7)
         try one.grant(refresh: "ours")
         #expect(one.token?.renewal == .possible(from: .past))
     }
@@ -105,7 +105,7 @@ struct SessionRetryAfterTests {
         try one.fail(.gone)
         let two = one.another(hasCredential: false)
         try Self.takeOver(one, two)
-        one.handle(.refresh(ticket: 7))
+        one.refreshNow(ticket: 7)
         try one.fail(.transient(retryAfter: nil))
         let until = one.coordinator.due
         #expect(until <= one.now + .seconds(30))
@@ -118,9 +118,9 @@ struct SessionRetryAfterTests {
         let one = CoordinatorDriver()
         try one.logIn(.seconds(7200))
         let two = one.another()
-        one.handle(.refresh(ticket: 7))
+        one.refreshNow(ticket: 7)
         try one.fail(.transient(retryAfter: .seconds(3600)))
-        one.handle(.refresh(ticket: 8))
+        one.refreshNow(ticket: 8)
         try one.fail(.gone)
         let until = one.coordinator.due
         #expect(until > one.now + .seconds(250) && until < one.now + .seconds(350))
@@ -135,7 +135,7 @@ struct SessionRetryAfterTests {
         driver.toDue()
         let began = driver.now
         try driver.fail(.transient(retryAfter: .seconds(100)))
-        driver.handle(.refresh(ticket: 7))
+        driver.refreshNow(ticket: 7)
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.state == .stale && driver.coordinator.due == began + .seconds(100))
     }
@@ -145,7 +145,7 @@ struct SessionRetryAfterTests {
         let (one, _) = try Self.pair()
         one.handle(.storeSnapshot(one.stored))
         let until = one.now + .seconds(20)
-        one.handle(.refresh(ticket: 7))
+        one.refreshNow(ticket: 7)
         try one.fail(.transient(retryAfter: nil))
         #expect(one.state == .stale && one.coordinator.due == until && one.token?.renewal == .failing(until: until))
     }
@@ -173,7 +173,7 @@ struct SessionRetryAfterTests {
         one.handle(.storeSnapshot(one.stored))
         two.toCall()
         try two.fail(.unknownApp)
-        one.handle(.refresh(ticket: 7))
+        one.refreshNow(ticket: 7)
         try one.fail(.unknownApp)
         let until = one.coordinator.context.notBefore
         #expect(one.state == .refused && until > one.now)

@@ -121,7 +121,7 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
         driver.toDue()
-        driver.handle(.refresh(ticket: 1))
+        driver.refreshNow(ticket: 1)
         driver.handle(.login(Self.bob, ticket: 2))
         driver.handle(.drain)
         guard case .stopping = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
@@ -140,7 +140,7 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.lockReply = .busy
-        driver.handle(.refresh(ticket: 1))
+        driver.refreshNow(ticket: 1)
         driver.handle(.drain)
         guard case .stopping = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.coordinator.isDrained && driver.calls.count == 1 && driver.stored?.intent == nil)

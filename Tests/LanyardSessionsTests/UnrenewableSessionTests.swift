@@ -99,7 +99,7 @@ struct UnrenewableSessionTests {
         driver.begin()
         driver.handle(.login(.given(.anonymous), ticket: 1))
         try driver.grant(account: "a")
-        driver.handle(.refresh(ticket: 2))
+        driver.refreshNow(ticket: 2)
         guard case .failed(let error)? = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
         #expect(error.verdict == .credentialUnavailable && driver.state == .valid && driver.token != nil)
     }

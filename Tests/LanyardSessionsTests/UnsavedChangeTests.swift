@@ -16,7 +16,7 @@ struct UnsavedChangeTests {
         one.storeError = CoordinatorDriver.full
         one.handle(.login(.given(.anonymous), ticket: 1))
         try one.grant(refresh: "unsaved", account: "a")
-        one.handle(asking ? .login(.given(.anonymous), ticket: 2) : .refresh(ticket: 2))
+        if asking { one.handle(.login(.given(.anonymous), ticket: 2)) } else { one.refreshNow(ticket: 2) }
         try #require(one.call != nil)
         two.handle(.terminate(.logOut, ticket: 3))
         one.storeError = nil
@@ -64,7 +64,7 @@ struct UnsavedChangeTests {
         driver.begin()
         if !hasCredential { driver.handle(.login(.given(.anonymous), ticket: 1)) }
         try driver.grant(refresh: "unsaved", account: "a")
-        driver.handle(.refresh(ticket: 2))
+        driver.refreshNow(ticket: 2)
         try #require(driver.call != nil && driver.stored == nil)
         driver.storeError = nil
         return driver
@@ -109,7 +109,7 @@ struct UnsavedChangeTests {
         driver.makesFailedWrites = true
         try driver.grant(refresh: "unsaved", account: "a")
         driver.makesFailedWrites = false
-        driver.handle(.refresh(ticket: 2))
+        driver.refreshNow(ticket: 2)
         try #require(driver.storedRefresh == "unsaved" && driver.coordinator.isUnsaved)
         driver.storeError = nil
         try driver.fail(.sessionDead)
@@ -146,7 +146,7 @@ struct UnsavedChangeTests {
         try one.grant()
         two.pass((one.now - two.now).inSeconds)
         // The intent is open there: the result could not be stored.
-        two.handle(.refresh(ticket: 3))
+        two.refreshNow(ticket: 3)
         two.toCall()
         try two.grant()
         one.pass((two.now - one.now).inSeconds)
@@ -190,7 +190,7 @@ struct UnsavedChangeTests {
         one.handle(.login(.given(.anonymous), ticket: 1))
         try one.grant(refresh: "one", account: "a")
         let two = one.another(hasCredential: false)
-        one.handle(.refresh(ticket: 2))
+        one.refreshNow(ticket: 2)
         one.storeError = CoordinatorDriver.full
         try one.fail(.sessionDead)
         try #require(one.state == .loginRequired && one.coordinator.isUnsaved)
@@ -208,7 +208,7 @@ struct UnsavedChangeTests {
         driver.begin()
         driver.handle(.login(.given(.anonymous), ticket: 1))
         try driver.grant(refresh: "one", account: "a")
-        driver.handle(.refresh(ticket: 2))
+        driver.refreshNow(ticket: 2)
         driver.storeError = nil
         try driver.grant(refresh: "two")
         #expect(driver.storedRefresh == "two" && driver.stored?.isAdded == true)

@@ -79,19 +79,18 @@ extension SessionCoordinator {
         return true
     }
 
-    mutating func refresh(_ ticket: UInt64) {
-        guard session.tokens != nil else { return reply(ticket, .notLoggedIn) }
-        applyToSession(.refreshRequested)
-        guard session.call != nil else {
-            // Nothing can renew it.
-            return reply(ticket, context.lastError.map { .failed($0) } ?? .notSupported)
-        }
-        waiting.refreshTickets.append(ticket)
+    mutating func refresh() {
+        if session.tokens != nil { applyToSession(.refreshRequested) }
+        // One that waits already is told of the same end.
+        guard session.call == nil, !waiting.awaitsRefresh else { return waiting.awaitsRefresh = true }
+        guard session.tokens != nil else { return emit(.refreshEnded(.notLoggedIn)) }
+        // Nothing can renew it.
+        emit(.refreshEnded(context.lastError.map { .failed($0) } ?? .notSupported))
     }
 
     /// Replies once the session's call has its final result and that is stored.
     mutating func replyToRefreshCalls() {
-        guard !waiting.refreshTickets.isEmpty, session.call == nil || hasStoppedCalling else { return }
+        guard waiting.awaitsRefresh, session.call == nil || hasStoppedCalling else { return }
         // A crash right after the reply must not undo what the reply reports.
         if case .closing? = operation?.stage { return }
         sendRefreshReplies()
@@ -99,7 +98,7 @@ extension SessionCoordinator {
 
     /// Before a termination, reports the result of a completed call: only the write was still open.
     mutating func replyToRefreshCallsBeforeTermination() {
-        if !waiting.refreshTickets.isEmpty, session.call == nil { sendRefreshReplies() }
+        if waiting.awaitsRefresh, session.call == nil { sendRefreshReplies() }
     }
 
     private mutating func sendRefreshReplies() {
@@ -114,8 +113,8 @@ extension SessionCoordinator {
                 .failed(
                     context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
             }
-        for ticket in waiting.refreshTickets { emit(.reply(ticket, reply)) }
-        waiting.refreshTickets = []
+        waiting.awaitsRefresh = false
+        emit(.refreshEnded(reply))
     }
 
     mutating func reply(_ ticket: UInt64?, _ reply: SessionReply) {

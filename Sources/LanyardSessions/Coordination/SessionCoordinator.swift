@@ -32,8 +32,8 @@ package struct SessionCoordinator: Sendable {
         case login(Credential, ticket: UInt64?)
         /// A session that was obtained for another user, or elsewhere.
         case obtained(ObtainedSession, ticket: UInt64?)
-        /// An operator wants a new access token now.
-        case refresh(ticket: UInt64)
+        /// An operator wants a new access token now; `refreshEnded` follows. Of several at once there is one.
+        case refresh
         /// An operator ends the session.
         case terminate(Termination, ticket: UInt64?)
         /// An operator deletes the account. The reply `deletionBegun` comes before the service may be called;
@@ -78,6 +78,8 @@ package struct SessionCoordinator: Sendable {
         case publish(AccessToken.Availability)
         case logEvent(SessionLogEvent)
         case reply(UInt64, SessionReply)
+        /// All operators that wait for a new access token get this reply.
+        case refreshEnded(SessionReply)
     }
 
     /// How an operator ends a session.
@@ -267,7 +269,7 @@ package struct SessionCoordinator: Sendable {
             beginOperatorLogin(OperatorLogin(credentials: .login(credential), ticket: ticket))
         case .obtained(let obtained, let ticket):
             beginOperatorLogin(OperatorLogin(credentials: .obtained(obtained), ticket: ticket))
-        case .refresh(let ticket): refresh(ticket)
+        case .refresh: refresh()
         case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
         case .beginDeletion(let ticket): beginDeletion(ticket)
         case .endDeletion(let isDeleted): endDeletion(isDeleted: isDeleted)

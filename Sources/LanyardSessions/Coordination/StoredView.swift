@@ -103,7 +103,7 @@ enum OperationState: Sendable {
     case adopting(StoredUser, finishing: Bool, TokenOperation?)
 }
 
-/// What waits until the present operation has ended, and the operators that wait for a result.
+/// What waits until the present operation has ended.
 struct WaitingCalls: Sendable {
     /// The session's own call.
     var call: (call: SessionCall, refresh: Secret?)?
@@ -113,8 +113,8 @@ struct WaitingCalls: Sendable {
     var deletion: UInt64?
     /// A crash left an open intent or the mark of a deletion in the store, and no later call would close it.
     var closesIntent = false
-    /// The operators that wait for a new access token.
-    var refreshTickets: [UInt64] = []
+    /// An operator waits for a new access token.
+    var awaitsRefresh = false
 }
 
 /// How far the end of the process has come.

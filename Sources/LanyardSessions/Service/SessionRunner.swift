@@ -22,9 +22,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// What came while another event is handled.
     private var inbox: [SessionCoordinator.Event] = []
     private var isHandling = false
-    /// The waiting replies, by ticket.
-    private var replies: [UInt64: Reply] = [:]
-    private var tickets: UInt64 = 0
+    private var replies = OperatorReplies()
     /// An operator has ended the user's session in this process.
     private(set) var wasLoggedOutHere = false
     /// The number of changes sent to the store.
@@ -158,9 +156,7 @@ package final class SessionRunner: @unchecked Sendable {
             if let token = obtained.grant.refreshToken { revoke(token) }
         }
         life = .waiting(calls: [], publisher)
-        let waiting = replies.values
-        replies = [:]
-        for reply in waiting { reply(.stopping) }
+        for reply in replies.takeAll() { reply(.stopping) }
     }
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
@@ -175,8 +171,7 @@ package final class SessionRunner: @unchecked Sendable {
         openCall.drop()
         managedUser.credential?.stop()
         if case .feed(let feed) = managedUser.source { feed.stop() }
-        for reply in replies.values { reply(.overtaken) }
-        replies = [:]
+        for reply in replies.takeAll() { reply(.overtaken) }
     }
 
     // MARK: Operators' calls. On the service's queue; each gets exactly one reply, on the same queue.
@@ -201,7 +196,9 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {
-        call(reply) { .refresh(ticket: $0) }
+        guard admits(reply) else { return }
+        replies.addRefresh(reply)
+        handle(.refresh)
     }
 
     /// Erases the tokens, here and in the store, then tells the service.
@@ -216,11 +213,20 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func call(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
-        guard case .service = managedUser.source else { return reply(.notSupported) }
-        guard !isStopped, !environment.isStopped else { return reply(.overtaken) }
-        tickets += 1
-        replies[tickets] = reply
-        handle(event(tickets))
+        if admits(reply) { handle(event(replies.add(reply))) }
+    }
+
+    /// False: the reply was sent.
+    private func admits(_ reply: Reply) -> Bool {
+        guard case .service = managedUser.source else {
+            reply(.notSupported)
+            return false
+        }
+        guard !isStopped, !environment.isStopped else {
+            reply(.overtaken)
+            return false
+        }
+        return true
     }
 
     // MARK: Events and actions
@@ -246,11 +252,11 @@ package final class SessionRunner: @unchecked Sendable {
         // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling else { return }
         isHandling = true
-        var readyReplies: [(UInt64, SessionReply)] = []
+        var readyReplies: [(reply: Reply, result: SessionReply)] = []
         while !inbox.isEmpty {
             let eventContext = EventContext.now
             for action in coordinator.handle(inbox.removeFirst(), at: eventContext) {
-                if case .reply(let ticket, let reply) = action { readyReplies.append((ticket, reply)) }
+                readyReplies += replies.take(for: action)
                 perform(action, at: eventContext)
             }
         }
@@ -258,7 +264,7 @@ package final class SessionRunner: @unchecked Sendable {
         timer.set(at: coordinator.due)
         if isServing { environment.update(self) }
         // The replies come after the report shows what they say.
-        for (ticket, reply) in readyReplies { replies.removeValue(forKey: ticket)?(ending(reply)) }
+        for (reply, result) in readyReplies { reply(ending(result)) }
         if isRetiring { endRetirement() }
     }
 
@@ -295,7 +301,7 @@ package final class SessionRunner: @unchecked Sendable {
         case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
         case .completeTermination(let revocations, let isStored, let ticket):
             completeTermination(revocations, isStored: isStored, ticket)
-        case .reply: break
+        case .reply, .refreshEnded: break
         }
     }
 
@@ -314,7 +320,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Replies once the service has been asked, too.
     private func completeTermination(_ revocations: [StoredRevocation], isStored: Bool, _ ticket: UInt64?) {
-        let reply = ticket.flatMap { replies.removeValue(forKey: $0) }
+        let reply = ticket.flatMap { replies.take($0) }
         guard !revocations.isEmpty else {
             // Like any other reply, it comes when the report shows what it says.
             return environment.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }

@@ -58,7 +58,7 @@ extension FleetWorld {
             process.accountChanges[user]?.isRenewed = true
             if process.accountChanges[user]?.kind != .deletion { report.count(.linkRenewed) }
             process.sessions[user].isAsked = true
-            tell(process, user, .refresh(ticket: ticket))
+            tell(process, user, .refresh)
         case .fail(let error): fail(error, process, user)
         }
     }

@@ -170,6 +170,10 @@ extension FleetWorld {
             guard survives(process, .publish) else { return }
             publish(process, user, availability)
         case .reply(let ticket, let reply): receive(reply, to: ticket, process, user)
+        case .refreshEnded(let reply):
+            if let demand = process.accountChanges[user]?.demand, demand.what == .renewal {
+                receive(reply, to: demand.ticket, process, user)
+            }
         case .logEvent: break
         }
     }
