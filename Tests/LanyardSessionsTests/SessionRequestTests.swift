@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-@Suite("Coordinator: operators' requests")
+@Suite("Coordinator: operators' calls")
 struct SessionRequestTests {
     private static let bob = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
 

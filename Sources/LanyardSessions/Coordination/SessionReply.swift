@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// The result of an operator's request to a session.
+/// The result of an operator's call to a session.
 package enum SessionReply: Sendable {
     /// The login succeeded: stored, unless the store is failing, and published.
     case loggedIn
@@ -15,7 +15,7 @@ package enum SessionReply: Sendable {
     case refreshed
     /// The identity service refused, or could not be reached.
     case failed(IdentityError)
-    /// The session has ended with this call, and no response says why: another request would change nothing.
+    /// The session has ended with this call, and no response says why: another call would change nothing.
     case loginRequired
     /// Another user is logged in to the account; the new session is being revoked.
     case accountInUse(by: String)
@@ -34,7 +34,7 @@ package enum SessionReply: Sendable {
     /// Logged out or forgotten on this device; whether the service knows, and whether the store does. Either is tried
     /// again in the background.
     case terminated(isRevoked: Bool, isStored: Bool)
-    /// The process is about to end, and the request has not begun.
+    /// The process is about to end, and the call has not begun.
     case stopping
 }
 

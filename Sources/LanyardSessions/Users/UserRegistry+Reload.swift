@@ -32,7 +32,7 @@ struct UserReload: Sendable {
     var activatesNext: Bool
     /// What the runner of each known user was made of.
     var present: [UserIndex: UserOrigin]
-    /// The users for which operators' requests wait, because their former runners have not ended.
+    /// The users for which operators' calls wait, because their former runners have not ended.
     var waiting: Set<UserIndex> = []
     /// The configured users of the running configuration, whether or not an operator has removed them.
     var former: [String: UserOrigin]

@@ -49,7 +49,7 @@ final class FleetProcess {
     var revocations: [StoredRevocation] = []
     /// The users' locks that are held.
     var locks: [Int: any DiskLock] = [:]
-    /// Operators' requests are admitted here; nil: no accounts are changed.
+    /// Operators' calls are admitted here; nil: no accounts are changed.
     var registry: UserRegistry?
     /// Links and deletions under way, by user.
     var accountChanges: [Int: FleetAccountChange] = [:]

@@ -386,7 +386,7 @@ import Testing
         if !endsAtOnce { try await expectSameAfterRestart(lanyard) }
     }
 
-    // MARK: Operators' requests to a user that waits for its former call
+    // MARK: Operators' calls to a user that waits for its former call
 
     /// Alice's identity has moved during a refresh that hangs, so she waits, and an operator logs her out.
     ///
