@@ -4,7 +4,9 @@ extension IdentitySettings {
         /// Whose metadata names the endpoints (RFC 8414, OpenID Connect Discovery), as it is configured. nil: the token endpoint is
         /// configured.
         package var issuer: String?
-        /// Configured endpoints, which go before those of the metadata.
+        /// Where the issuer's metadata is asked for: the issuer with its host in canonical form (http-rules.md 4.6).
+        package var issuerURL: String?
+        /// Configured endpoints, which go before those of the metadata, with their hosts in canonical form.
         package var endpoints = OAuthEndpoints()
         /// RFC 6749 §2.2.
         package var clientID: String

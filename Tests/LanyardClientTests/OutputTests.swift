@@ -139,11 +139,12 @@ import Testing
     }
 
     @Test(
-        "a refused credential: after a repair or a confirmation of the account the login is the next step, and is named"
+        "a refused credential: after a repair or a confirmation of the account the login is the next step; of a new user with its flags"
     )
     func refusedCredential() {
         #expect(ReadinessRemedy.text("credential_refused", user: "bob")?.hasSuffix(": lanyard login bob") == true)
-        #expect(ReceivedProblem.remedy("credential-refused", user: "bob")?.hasSuffix(": lanyard login bob") == true)
+        // Without its flags the command would name a user that does not exist yet.
+        #expect(ReceivedProblem.remedy("credential-refused", user: "bob")?.hasSuffix(": repeat the command") == true)
     }
 
     @Test("a problem: its parts, its exit code, and what to do")

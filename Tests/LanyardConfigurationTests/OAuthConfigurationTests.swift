@@ -55,6 +55,14 @@ import Testing
         #expect(type == ClientAuthentication.jwtAssertionType)
     }
 
+    @Test("hosts of URLs have one form; the issuer, which is compared as a text, stays as it is written")
+    func hosts() throws {
+        let client = try Self.client(
+            "issuer: \"http://LOCALHOST.:1/i/\", client_id: c, endpoints: {token: \"http://[0:0::1]:2/T/\"}")
+        #expect(client.issuer == "http://LOCALHOST.:1/i/" && client.issuerURL == "http://localhost:1/i/")
+        #expect(client.endpoints.token == "http://[::1]:2/T/")
+    }
+
     @Test("parameters keep their order and their lists; fields are texts or files; what is printed loads as the same")
     func lists() throws {
         let keys =
@@ -81,6 +89,11 @@ import Testing
         "what cannot work is a fault with its remedy",
         arguments: [
             ("client_id: c", "identities.corp.oauth2 names no server; add issuer, or endpoints: {token: URL}"),
+            (
+                "issuer: \"https://idp.example.com\", client_id: c, endpoints: {revocation: \"http://idp.example.com/r\"}",
+                "identities.corp.oauth2.endpoints.revocation is plain http, and the issuer is at https: tokens would be "
+                    + "exposed; use https, or an endpoint on this machine"
+            ),
             (server + ", params: {scope: x}", "params: scope is a field that Lanyard sends itself; use scopes"),
             (server + ", params: {assertion: x}", "params: assertion is a field that Lanyard sends itself; remove it"),
             (server + ", token_headers: {Authorization: x}", "Authorization is a field that Lanyard sends itself"),

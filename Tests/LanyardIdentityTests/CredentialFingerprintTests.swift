@@ -47,6 +47,19 @@ struct CredentialFingerprintTests {
         #expect(Self.logins(bench) == 2)
     }
 
+    @Test("an account that was not confirmed may be now: its credential is sent again")
+    func unconfirmed() async throws {
+        let bench = try IdentityBench { _, path in
+            path.hasSuffix("/login")
+                ? IdentityBench.json(401, #"{"error":"confirmation required","error_code":"AuthError"}"#) : nil
+        }
+        let first = try #require(await bench.login(Self.password("right"), guarded: Self.open).failure)
+        #expect(first.verdict == .credentialRefused && first.code == "AuthError")
+        let armed = LoginGuard(key: Self.key, refused: first.credential)
+        let second = try #require(await bench.login(Self.password("right"), guarded: armed).failure)
+        #expect(second.status == 401 && Self.logins(bench) == 2)
+    }
+
     @Test("another secret, account, kind or key is another mark, wherever the border between account and secret lies")
     func distinct() async throws {
         let bench = try Self.refusing()

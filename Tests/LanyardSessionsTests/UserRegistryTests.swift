@@ -191,6 +191,14 @@ import Testing
         #expect(driver.registry.claim("account-alice", for: driver.index("carol")) == .belongs(to: "alice"))
     }
 
+    @Test("a service that names no accounts: two logins at the same time take nothing from each other")
+    func claimsNothing() {
+        var driver = RegistryDriver()
+        _ = driver.change("alice", .loggingIn, isLoggingIn: true)
+        #expect(driver.registry.claim(nil, for: driver.index("alice")) == .free)
+        #expect(driver.registry.claim(nil, for: driver.index("carol")) == .free)
+    }
+
     @Test("of two logins under way that end in one account, the second finds the first")
     func claimsAtOnce() {
         var driver = RegistryDriver()

@@ -57,7 +57,7 @@ package struct ReceivedProblem: Equatable, Sendable {
         return switch name {
         case "credential-refused":
             "give the right credential; a configured one is in the file that the configuration names; after a repair or a "
-                + "confirmation of the account: lanyard login \(user)"
+                + "confirmation of the account: repeat the command"
         case "no-such-user": "lanyard users lists the users; lanyard login NAME with a credential adds one"
         case "no-such-identity": "name one that the configuration has below identities"
         case "name-in-use": "choose another name, or log that user in again: lanyard login \(user)"

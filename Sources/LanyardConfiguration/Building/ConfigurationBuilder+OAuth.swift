@@ -14,11 +14,15 @@ extension ConfigurationBuilder {
         checkReach(section, "issuer", shown: shown)
         checkReach(endpoints, "token", shown: "\(shown).endpoints")
         checkReach(endpoints, "revocation", shown: "\(shown).endpoints")
+        for key in ["token", "revocation"] { checkDowngrade(section, endpoints, key, shown: "\(shown).endpoints") }
         let authentication = clientAuthentication(section, hasCertificate: hasCertificate, shown: shown)
         guard let clientID = section.text("client_id"), let authentication else { return nil }
         var settings = IdentitySettings.OAuth(clientID: clientID)
         settings.issuer = section.text("issuer")
-        settings.endpoints = OAuthEndpoints(token: endpoints.text("token"), revocation: endpoints.text("revocation"))
+        settings.issuerURL = settings.issuer.flatMap(URLText.canonical)
+        settings.endpoints = OAuthEndpoints(
+            token: endpoints.text("token").flatMap(URLText.canonical),
+            revocation: endpoints.text("revocation").flatMap(URLText.canonical))
         settings.authentication = authentication
         section.fill(&settings.scopes, "scopes")
         settings.parameters = parameters(section, shown: shown)
@@ -27,6 +31,20 @@ extension ConfigurationBuilder {
         section.fill(&settings.tokenLifetime, "token_lifetime")
         section.fill(&settings.profile, "profile")
         return settings
+    }
+
+    /// Refuses an endpoint in plain http on another machine beside an issuer at https, as the issuer's own metadata is refused.
+    private mutating func checkDowngrade(
+        _ section: ConfigurationSection, _ endpoints: ConfigurationSection, _ key: String, shown: String
+    ) {
+        let parts = { (text: String?) in text.flatMap { try? URLText.parts($0, schemes: ["http", "https"]) } }
+        guard let issuer = parts(section.text("issuer")), issuer.scheme == "https",
+            let endpoint = parts(endpoints.text(key)), endpoint.scheme == "http",
+            AddressText.reach(endpoint.host) != .loopback
+        else { return }
+        reportError(
+            endpoints.place(key), "\(shown).\(key) is plain http, and the issuer is at https: tokens would be exposed",
+            remedy: "use https, or an endpoint on this machine")
     }
 
     /// nil: an error was reported.

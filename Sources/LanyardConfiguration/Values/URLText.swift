@@ -113,6 +113,12 @@ package enum URLText {
             isFullyQualified: parts.isFullyQualified, path: parts.path)
     }
 
+    /// A URL with its host in canonical form; nil if it is none.
+    package static func canonical(_ text: String) -> String? {
+        guard let parts = try? parts(text, schemes: ["http", "https"]) else { return nil }
+        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))\(parts.path ?? "")"
+    }
+
     /// `app_services.base_url`: scheme, host, optional port and optional path. Trailing slashes are dropped.
     ///
     /// - Throws: message and remedy.

@@ -65,7 +65,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         ])
         device = AppServicesDevice(appID: app.appID, version: version)
         transport = IdentityTransport(
-            of: settings, at: app.baseURL, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
+            of: settings, at: [app.baseURL], tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
     }
 
     var loop: EventLoop { transport.loop }

@@ -36,10 +36,16 @@ struct AppServicesLogin: Sendable {
     ) -> Result<AppServicesLogin, IdentityError> {
         Result { () throws(IdentityError) in
             let login = try AppServicesLogin(credential, content, guarded, identity, device)
-            guard let fingerprint = login.fingerprint, let refused = guarded?.refused, fingerprint.isSame(as: refused)
+            guard let fingerprint = login.fingerprint, let refused = guarded?.refused, fingerprint.isSame(as: refused),
+                !login.mayWaitForConfirmation(refused)
             else { return login }
             throw login.rejected(by: refused)
         }
+    }
+
+    /// The service refused an account that was not confirmed then. It may be now: the same credential is sent again, which locks nothing.
+    private func mayWaitForConfirmation(_ refused: CredentialFingerprint) -> Bool {
+        kind.hasPendingAccounts && !refused.isSpent && refused.code == "AuthError"
     }
 
     /// The error of a login that the guard prevents.
@@ -54,13 +60,6 @@ struct AppServicesLogin: Sendable {
                 credential: refused)
         }
         let code = refused.code.map { " (\($0))" } ?? ""
-        guard !(kind.hasPendingAccounts && refused.code == "AuthError") else {
-            return IdentityError(
-                .credentialRefused, code: refused.code,
-                message: what + " was refused before\(code): its account was not confirmed; "
-                    + "\(AppServicesVerdict.confirmation), then log the user in by lanyard login or the admin API",
-                credential: refused)
-        }
         return IdentityError(
             .credentialRefused, code: refused.code,
             message: what

@@ -105,7 +105,7 @@ enum AppServicesVerdict {
         case .credentialRefused where code == "AuthProviderNotFound":
             ": it does not offer this kind of login; enable it at the service, or use another"
         case .credentialRefused where login?.hasPendingAccounts == true && code == "AuthError":
-            ": the account is not confirmed yet; \(confirmation), then log it in by lanyard login or the admin API"
+            ": the account is not confirmed yet; \(confirmation), then log it in by lanyard login or the admin API, or restart Lanyard"
         case .sessionDead: ": the session was revoked or has ended, or its user was disabled or deleted"
         case .credentialRefused:
             ": the credential is wrong, or its account was deleted; check the credential and the account"

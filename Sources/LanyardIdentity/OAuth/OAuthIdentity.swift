@@ -17,6 +17,12 @@ package final class OAuthIdentity: TransportedIdentity {
         let reply: (Result<OAuthEndpoints, IdentityError>) -> Void
     }
 
+    /// Endpoints, and whether they are known from metadata of an earlier call.
+    private struct FoundEndpoints {
+        let endpoints: OAuthEndpoints
+        let areRemembered: Bool
+    }
+
     private let name: String
     private let settings: IdentitySettings.OAuth
     /// Of kind, server and client: another one is another service.
@@ -46,10 +52,26 @@ package final class OAuthIdentity: TransportedIdentity {
         self.warning = warning
         self.logger = logger
         usesCertificate = identity.certificateFile != nil
-        let server = settings.issuer ?? settings.endpoints.token ?? ""
-        fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID, server])
+        fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID] + Self.servers(settings))
+        let urls = [settings.issuerURL ?? settings.issuer, settings.endpoints.token, settings.endpoints.revocation]
         transport = IdentityTransport(
-            of: identity, at: server, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
+            of: identity, at: urls.compactMap(\.self), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
+            logger: logger)
+    }
+
+    /// What tells the server from others: the issuer, and the endpoints that get refresh tokens elsewhere than it says. A server has
+    /// several issuers at one origin, so a token endpoint counts with its path.
+    private static func servers(_ settings: IdentitySettings.OAuth) -> [String] {
+        let (issuer, token) = (settings.issuer, settings.endpoints.token)
+        var servers = [issuer ?? token ?? ""]
+        if issuer != nil, let token { servers.append("token \(token)") }
+        let own = [issuer, token].compactMap(\.self).compactMap(ServiceOrigin.init(base:))
+        if let revocation = settings.endpoints.revocation, let origin = ServiceOrigin(base: revocation),
+            !own.contains(where: origin.hasSameOrigin)
+        {
+            servers.append("revocation \(revocation)")
+        }
+        return servers
     }
 
     private var loop: EventLoop { transport.loop }
@@ -58,7 +80,7 @@ package final class OAuthIdentity: TransportedIdentity {
 
     /// Connects to the issuer, or to the token endpoint.
     package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {
-        transport.connect(to: settings.endpoints.token ?? settings.issuer ?? "") {
+        transport.connect(to: settings.endpoints.token ?? settings.issuerURL ?? settings.issuer ?? "") {
             reply($0.mapError { OAuthVerdict.error(.connection, $0) })
         }
     }
@@ -142,8 +164,8 @@ package final class OAuthIdentity: TransportedIdentity {
                 endpoints(progress, by: deadline) { [self] found in
                     switch found {
                     case .failure(let error): done(.failure(error))
-                    case .success(let endpoints):
-                        guard let url = endpoints.revocation else { return done(.success(())) }
+                    case .success(let found):
+                        guard let url = found.endpoints.revocation else { return done(.success(())) }
                         progress.wait(for: url)
                         revoke(refreshToken, at: url, contents, deadline, done)
                     }
@@ -192,12 +214,13 @@ package final class OAuthIdentity: TransportedIdentity {
         endpoints(call.progress, by: call.deadline) { [self] found in
             switch found {
             case .failure(let error): call.reply(.failure(error))
-            case .success(let endpoints): send(call, to: endpoints.token ?? "")
+            case .success(let found): send(call, to: found)
             }
         }
     }
 
-    private func send(_ call: TokenCall, to url: String) {
+    private func send(_ call: TokenCall, to found: FoundEndpoints) {
+        let url = found.endpoints.token ?? ""
         let made = request(to: url, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
             form throws(IdentityError) in
             try call.write(&form, url)
@@ -213,11 +236,34 @@ package final class OAuthIdentity: TransportedIdentity {
                 clock.learn(from: outcome)
                 noteEndpoint(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
+                let result = classified(call.kind, outcome, secrets, proof)
+                if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
+                    return confirm(error, of: call, from: url)
+                }
+                // Told again in minutes, or when a file changes: then perhaps by the server at its present place.
+                if case .failure(let error) = result, error.verdict == .clientRefused { metadata = nil }
                 call.reply(
-                    classified(call.kind, outcome, secrets, proof).flatMap {
+                    result.flatMap {
                         OAuthGrant.make(
                             call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime)
                     })
+            }
+        }
+    }
+
+    /// Asks for the metadata once more before a session counts as dead, or a credential or client as refused, by what an endpoint said
+    /// that was only remembered. A server that has moved may have left another one there, without its sessions.
+    private func confirm(_ error: IdentityError, of call: TokenCall, from url: String) {
+        if let metadata, merged(metadata.read).token == url { self.metadata = nil }
+        endpoints(call.progress, by: call.deadline) { [self] found in
+            switch found {
+            case .failure(let metadataError):
+                var unconfirmed = metadataError
+                unconfirmed.message += "; so this is not taken for final: \(error.message)"
+                call.reply(.failure(unconfirmed))
+            case .success(let found):
+                guard found.endpoints.token != url else { return call.reply(.failure(error)) }
+                send(call, to: FoundEndpoints(endpoints: found.endpoints, areRemembered: false))
             }
         }
     }
@@ -326,18 +372,26 @@ package final class OAuthIdentity: TransportedIdentity {
     /// The endpoints: as configured, else those of the metadata.
     private func endpoints(
         _ progress: CallProgress?, by deadline: Instant,
-        _ reply: @escaping (Result<OAuthEndpoints, IdentityError>) -> Void
+        _ reply: @escaping (Result<FoundEndpoints, IdentityError>) -> Void
     ) {
-        if settings.endpoints.token != nil { return reply(.success(settings.endpoints)) }
+        if settings.endpoints.token != nil {
+            return reply(.success(FoundEndpoints(endpoints: settings.endpoints, areRemembered: false)))
+        }
         if let metadata, loop.now - metadata.at < Self.metadataLifetime {
-            return reply(.success(merged(metadata.read)))
+            return reply(.success(FoundEndpoints(endpoints: merged(metadata.read), areRemembered: true)))
         }
         guard let issuer = settings.issuer else {
             return reply(
                 .failure(IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")))
         }
-        waiting.append(PendingCall(progress: progress, reply: reply))
-        if waiting.count == 1 { askMetadata(OAuthMetadata.urls(of: issuer)[...], issuer, deadline) }
+        let (begunAt, url) = (loop.now, settings.issuerURL ?? issuer)
+        waiting.append(
+            PendingCall(progress: progress) { [self] result in
+                // Metadata of before serves further if the server does not respond now.
+                let isOld = metadata.map { $0.at < begunAt } ?? true
+                reply(result.map { FoundEndpoints(endpoints: $0, areRemembered: isOld) })
+            })
+        if waiting.count == 1 { askMetadata(OAuthMetadata.urls(of: url)[...], issuer, deadline) }
     }
 
     private func merged(_ metadata: OAuthMetadata) -> OAuthEndpoints {

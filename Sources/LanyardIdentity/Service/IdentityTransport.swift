@@ -18,10 +18,11 @@ final class IdentityTransport: Sendable {
     /// - Parameters:
     ///   - loop: of its calls. libcurl works on it, as fast as the service sends.
     ///   - ownsLoop: the loop is of this identity alone: `start` starts it, and it ends with the identity.
-    ///   - base: the configured URL of the service. If it is plain http on this machine, no call leaves the machine in plain http.
+    ///   - urls: the configured URLs of the service. If those with plain http are on this machine, no call leaves the machine in plain
+    ///     http.
     ///   - limits: time limits; shorter ones are for tests.
     init(
-        of identity: IdentitySettings, at base: String, tls: IdentityTLSContents, on loop: EventLoop, ownsLoop: Bool,
+        of identity: IdentitySettings, at urls: [String], tls: IdentityTLSContents, on loop: EventLoop, ownsLoop: Bool,
         limits: CurlLimits, logger: Logger
     ) {
         self.loop = loop
@@ -33,8 +34,13 @@ final class IdentityTransport: Sendable {
             trust: CurlTrust(
                 tls: tls, proxy: identity.proxy,
                 // The configuration check warns of another host over plain http, so such a host is intended.
-                restrictsPlainHTTPToLoopback: ServiceOrigin(base: base)?.isPlainLoopback ?? false),
+                restrictsPlainHTTPToLoopback: Self.keepsPlainHTTPHere(urls)),
             limits: limits)
+    }
+
+    private static func keepsPlainHTTPHere(_ urls: [String]) -> Bool {
+        let plain = urls.filter { !$0.lowercased().hasPrefix("https:") }
+        return !plain.isEmpty && plain.allSatisfy { ServiceOrigin(base: $0)?.isPlainLoopback ?? false }
     }
 
     deinit {

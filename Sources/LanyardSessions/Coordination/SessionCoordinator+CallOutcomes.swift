@@ -27,7 +27,7 @@ extension SessionCoordinator {
             save(grant)
         case (.success(let grant), .login):
             self.operation?.stage = .claiming(grant)
-            emit(.claim(account: grant.userID ?? "", operation: operation.number))
+            emit(.claim(account: grant.userID, operation: operation.number))
         }
     }
 

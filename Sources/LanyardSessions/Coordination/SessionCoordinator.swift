@@ -67,7 +67,7 @@ package struct SessionCoordinator: Sendable {
         case login(Credential, refused: CredentialFingerprint?, SessionCall)
         case refresh(Secret, SessionCall)
         /// Asks whether this account may be the user's.
-        case claim(account: String, operation: UInt64)
+        case claim(account: String?, operation: UInt64)
         /// Tells the identity service that a session is over.
         case revoke(StoredRevocation)
         /// An operator's logout or removal is done locally. The identity service is told of the session, and of what the

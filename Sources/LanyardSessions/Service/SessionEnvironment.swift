@@ -45,7 +45,7 @@ protocol RunnerEnvironment: SessionEnvironment {
 /// Which user may have which account.
 protocol AccountRegistry: AnyObject, Sendable {
     /// Whether an account may be this user's.
-    func claim(_ account: String, for user: UserIndex) -> AccountOwnership
+    func claim(_ account: String?, for user: UserIndex) -> AccountOwnership
 }
 
 /// Tells identity services of sessions that are over.

@@ -49,7 +49,10 @@ extension UserRegistry {
 
     /// Whether a login of `user` may keep the account in which it ended. `free` also reserves the account: of two
     /// logins under way, the second finds the first.
-    package mutating func claim(_ accountID: String, for user: UserIndex) -> AccountOwnership {
+    ///
+    /// - Parameter accountID: nil: the service names no accounts, as most OAuth servers do; then users share what they share there.
+    package mutating func claim(_ accountID: String?, for user: UserIndex) -> AccountOwnership {
+        guard let accountID else { return .free }
         guard let own = self[user] ?? hidden(at: user) else { return .free }
         let others = users.filter { $0.identity == own.identity && $0.index != user }
         let holder = others.first {

@@ -73,7 +73,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         for callID in pendingCalls.keys { deliver(callID, .failure(.outcomeUnknown)) }
     }
 
-    func claim(_ account: String, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
+    func claim(_ account: String?, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
 
     /// Handles a change of a runner.
     func runnerChanged(_ runner: SessionRunner) {
