@@ -1,6 +1,7 @@
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
+import Logging
 
 /// What the files of a configuration hold, for the start and for each reload (architecture.md 7.9).
 struct ConfigurationFiles: Sendable {
@@ -13,6 +14,19 @@ struct ConfigurationFiles: Sendable {
     init(_ configuration: Configuration, running: Configuration?) throws(ConfiguredFileError) {
         requestPath = try RequestPathFiles(configuration, running: running)
         identityTLS = try IdentityTLS(configuration.identities)
+    }
+
+    /// Certificates that clients, upstreams or identity services will refuse.
+    func logWarnings(to log: Logger) {
+        for warning in requestPath.listenerTLS.warnings {
+            ListenerTLSWatches.log("\(warning.owner): \(warning.message)", by: log)
+        }
+        for warning in requestPath.upstreamTLS.warnings {
+            UpstreamTLSWatches.log("\(warning.owner): \(warning.message)", by: log)
+        }
+        for warning in identityTLS.warnings {
+            IdentityTLSWatches.log("\(warning.owner): \(warning.message)", by: log)
+        }
     }
 }
 

@@ -16,6 +16,8 @@ package struct IdentityTLS: Sendable {
 
     /// By the name of the identity. One without TLS files has no entry.
     fileprivate var entries: [String: Entry] = [:]
+    /// Client certificates that identity services will refuse. An expired one does not prevent the start: other identities work.
+    package private(set) var warnings: [ConfiguredFileWarning] = []
 
     /// Of no identity.
     init() {}
@@ -29,6 +31,9 @@ package struct IdentityTLS: Sendable {
             do throws(TLSFileContents.FileError) {
                 let read = try TLSFileContents(reading: files.paths)
                 entries[identity.name] = Entry(files: files, read: read, contents: try files.contents(from: read))
+                if let path = files.certificateFile, let warning = read.warning(about: path) {
+                    warnings.append(.init(.identity(identity.name), path: path, warning))
+                }
             } catch {
                 throw .init(.identity(identity.name), path: error.path, error.message)
             }
@@ -122,6 +127,13 @@ final class IdentityTLSWatches: Sendable {
         tls.renewed(from: state.withLock(\.watches).values.map(\.contentsInUse))
     }
 
+    /// Logs a warning about a client certificate.
+    static func log(_ warning: String, by log: Logger) {
+        log.warning(
+            "an identity service will refuse a client certificate",
+            metadata: ["event": "identity.tls.warning", "reason": .string(warning)])
+    }
+
     /// Follows these identities' files from here on. A service whose files hold something else than before gets it.
     func follow(_ tls: IdentityTLS, of services: [String: any IdentityClient]) {
         publication.turn { turn in
@@ -211,6 +223,9 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         log.notice(
             "an identity uses its changed TLS files from now on",
             metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])
+        if let path = entry.files.certificateFile, let warning = contents.warning(about: path) {
+            IdentityTLSWatches.log("identities.\(name): \(warning)", by: log)
+        }
         return entry.files.paths
     }
 

@@ -66,7 +66,7 @@ package enum Lanyard {
                 ])
             return 78
         }
-        files.requestPath.logWarnings(to: log)
+        files.logWarnings(to: log)
         do throws(ConfigurationError) {
             try activation.check(configuration, addresses)
         } catch {

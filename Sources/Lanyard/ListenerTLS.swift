@@ -13,14 +13,14 @@ package struct ListenerTLS: Sendable {
     private(set) var contents: [TLSFileContents?]
     /// Certificates that clients will refuse. An expired one does not prevent the start: after a reboot other listeners and the clients
     /// that do not verify would be cut off, too.
-    package let warnings: [String]
+    package let warnings: [ConfiguredFileWarning]
 
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Throws: the first finding, with its listener.
     package init(_ listeners: [ListenerSettings]) throws(ConfiguredFileError) {
         var (files, contexts, contents) = ([ListenerTLSFiles?](), [TLSServerContext?](), [TLSFileContents?]())
-        var warnings: [String] = []
+        var warnings: [ConfiguredFileWarning] = []
         for (index, listener) in listeners.enumerated() {
             let own = listener.tls.map(ListenerTLSFiles.init)
             do throws(TLSFileContents.FileError) {
@@ -30,7 +30,7 @@ package struct ListenerTLS: Sendable {
                 var context: TLSServerContext?
                 if let own, let read { context = try own.context(from: read) }
                 if let own, let context, let warning = own.warning(about: context) {
-                    warnings.append("listeners[\(index)].tls: \(warning)")
+                    warnings.append(.init(.listener(index), path: own.certificateFile, warning))
                 }
                 files.append(own)
                 contents.append(read)
@@ -92,6 +92,13 @@ final class ListenerTLSWatches: Sendable {
 
     /// The file of each listener's chain; nil: its clients speak plain HTTP. From any thread.
     var certificateFiles: [String?] { state.withLock(\.listeners).map { $0.tls?.certificateFile } }
+
+    /// Logs a warning about a certificate.
+    static func log(_ warning: String, by log: Logger) {
+        log.warning(
+            "clients will refuse a listener's certificate",
+            metadata: ["event": "listener.tls.warning", "reason": .string(warning)])
+    }
 
     /// The contexts of listeners whose `tls` or whose files differ from what is in use, by listener.
     func changes(_ tls: ListenerTLS, _ listeners: [ListenerSettings]) -> [Int: TLSServerContext] {
@@ -157,7 +164,7 @@ private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         log.notice(
             "a listener uses its changed TLS files from now on",
             metadata: ["event": "listener.tls.reloaded", "address": .string(address)])
-        if let warning = files.warning(about: context) { Self.log(warning, address, by: log) }
+        if let warning = files.warning(about: context) { ListenerTLSWatches.log("\(address): \(warning)", by: log) }
         return files.paths
     }
 
@@ -165,11 +172,5 @@ private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         log.error(
             "a listener's changed TLS files cannot be used: the previous ones go on",
             metadata: ["event": "listener.tls.failed", "address": .string(address), "reason": .string(reason)])
-    }
-
-    private static func log(_ warning: String, _ address: String, by log: Logger) {
-        log.warning(
-            "clients will refuse a listener's certificate",
-            metadata: ["event": "listener.tls.warning", "address": .string(address), "reason": .string(warning)])
     }
 }

@@ -285,6 +285,7 @@ final class ReloadCoordinator: Sendable {
                     ended(reload, loaded, next.keys, obstacles) {
                         users.finish(prepared)
                         for part in parts { part.finish() }
+                        next.files.logWarnings(to: log)
                     }
                 }
             })

@@ -45,10 +45,9 @@ final class RequestPathReload: Reloadable {
         publication.turn { turn in serve(prepared.configuration, prepared.files, active, in: turn) }
     }
 
-    /// Waits for the shards and tells of warnings.
+    /// Waits for the shards.
     func finish(_ prepared: Prepared) {
         path.waitForShards()
-        prepared.files.logWarnings(to: log)
     }
 
     /// The files were read before the turn: what is in use and was found in the same file later is kept.
@@ -69,14 +68,6 @@ final class RequestPathReload: Reloadable {
         capabilities.follow(listeners, capabilityContents, in: turn)
         listenerTLS.follow(listenerContents, listeners, changedListeners, in: turn)
         upstreamTLS.follow(upstreamContents, of: targets, in: turn)
-    }
-}
-
-extension RequestPathFiles {
-    /// Certificates that clients or upstreams will refuse.
-    func logWarnings(to log: Logger) {
-        for warning in listenerTLS.warnings { log.warning("\(warning)", metadata: ["event": "listener.tls.warning"]) }
-        UpstreamTLSWatches.log(upstreamTLS.warnings, by: log)
     }
 }
 

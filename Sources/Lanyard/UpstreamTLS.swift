@@ -15,14 +15,14 @@ package struct UpstreamTLS: Sendable {
     /// Of all files.
     private(set) var contents: TLSFileContents
     /// Client certificates that upstreams will refuse. An expired one does not prevent the start: other routes go on.
-    package let warnings: [String]
+    package let warnings: [ConfiguredFileWarning]
 
     /// Reads the files. Blocks as long as the disk does.
     ///
     /// - Throws: the first finding, with its route.
     package init(_ configuration: Configuration) throws(ConfiguredFileError) {
         var (files, contexts, contents) = ([UpstreamTLSFiles?](), [TLSClientContext?](), TLSFileContents())
-        var warnings: [String] = []
+        var warnings: [ConfiguredFileWarning] = []
         var authorities: [String: TLSAuthorities] = [:]
         for (index, route) in configuration.routes.enumerated() {
             let own = UpstreamTLSFiles(route.upstream)
@@ -31,8 +31,8 @@ package struct UpstreamTLS: Sendable {
                 try contents.read(own?.paths ?? [])
                 let context = try own?.context(from: contents, sharing: &authorities)
                 contexts.append(context)
-                if let own, let context, let warning = own.warning(about: context) {
-                    warnings.append("route \(route.route.name): \(warning)")
+                if let own, let context, let path = own.certificateFile, let warning = own.warning(about: context) {
+                    warnings.append(.init(.route(index), path: path, warning))
                 }
             } catch {
                 throw .init(.route(index), path: error.path, error.message)
@@ -114,13 +114,11 @@ final class UpstreamTLSWatches: Sendable {
         watch.stop()
     }
 
-    /// Logs warnings about client certificates.
-    static func log(_ warnings: [String], by log: Logger) {
-        for warning in warnings {
-            log.warning(
-                "an upstream will refuse a client certificate",
-                metadata: ["event": "upstream.tls.warning", "reason": .string(warning)])
-        }
+    /// Logs a warning about a client certificate.
+    static func log(_ warning: String, by log: Logger) {
+        log.warning(
+            "an upstream will refuse a client certificate",
+            metadata: ["event": "upstream.tls.warning", "reason": .string(warning)])
     }
 }
 
@@ -171,7 +169,7 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
                     "the TLS of an upstream uses changed files",
                     metadata: ["event": "upstream.tls.reloaded", "route": .string(route.name)])
                 if let warning = files.warning(about: context) {
-                    UpstreamTLSWatches.log(["route \(route.name): \(warning)"], by: log)
+                    UpstreamTLSWatches.log("route \(route.name): \(warning)", by: log)
                 }
             } catch {
                 logFailure("route \(route.name): \(error.message)")

@@ -3,13 +3,22 @@
 /// A type of its own: contents are read after the configuration has been accepted, and only the loaded configuration knows the place.
 package struct ConfiguredFileError: Error, Equatable, Sendable {
     /// Whose file it is.
-    package enum Owner: Equatable, Sendable {
+    package enum Owner: Equatable, Sendable, CustomStringConvertible {
         /// By its index in `listeners`.
         case listener(Int)
         /// By its index in `routes`.
         case route(Int)
         /// By its name.
         case identity(String)
+
+        /// Its key, for the log: `listeners[0]`.
+        package var description: String {
+            switch self {
+            case .listener(let index): "listeners[\(index)]"
+            case .route(let index): "routes[\(index)]"
+            case .identity(let name): "identities.\(name)"
+            }
+        }
     }
 
     /// Whose file it is.
@@ -26,29 +35,58 @@ package struct ConfiguredFileError: Error, Equatable, Sendable {
     }
 }
 
+/// What is wrong with a file that the configuration names, although Lanyard uses it.
+package struct ConfiguredFileWarning: Equatable, Sendable {
+    /// Whose file it is.
+    package let owner: ConfiguredFileError.Owner
+    /// As the configuration names it.
+    package let path: String
+    /// What is wrong, with the remedy.
+    package let message: String
+
+    package init(_ owner: ConfiguredFileError.Owner, path: String, _ message: String) {
+        self.owner = owner
+        self.path = path
+        self.message = message
+    }
+}
+
 extension LoadedConfiguration {
+    /// The line of `lanyard check`: `lanyard.yaml:12:5: listeners[0].tls.certificate_file: …`.
+    package func line(of warning: ConfiguredFileWarning) -> String {
+        let (place, key) = location(of: warning.owner, warning.path)
+        return ConfigurationText.line("\(place): \(key): \(warning.message)")
+    }
+
     /// The line of `lanyard check`: `lanyard.yaml:12:5: listeners[0].tls.key_file: …`.
     package func line(of error: ConfiguredFileError) -> String {
-        let (place, key) = location(of: error)
+        let (place, key) = location(of: error.owner, error.path)
         return ConfigurationText.line("\(place): \(key): \(error.message)")
     }
 
     /// Where the configuration names the file, or whose it is.
-    package func place(of error: ConfiguredFileError) -> ConfigurationPlace { location(of: error).place }
+    package func place(of error: ConfiguredFileError) -> ConfigurationPlace {
+        location(of: error.owner, error.path).place
+    }
 
-    private func location(of error: ConfiguredFileError) -> (place: ConfigurationPlace, key: String) {
-        let (node, shown) =
-            switch error.owner {
-            case .listener(let index): (element(index, of: "listeners"), "listeners[\(index)]")
-            case .route(let index): (element(index, of: "routes"), "routes[\(index)]")
-            case .identity(let name): (tree["identities"]?[name], "identities.\(name)")
-            }
+    private func location(
+        of owner: ConfiguredFileError.Owner, _ path: String?
+    ) -> (place: ConfigurationPlace, key: String) {
+        let (shown, node) = ("\(owner)", node(of: owner))
         for (section, shown) in [(node?["tls"], "\(shown).tls"), (node, shown)] {
-            let entry = section?.entries.first { $0.value.text == error.path && $0.key.hasSuffix("_file") }
+            let entry = section?.entries.first { $0.value.text == path && $0.key.hasSuffix("_file") }
             if let entry { return (entry.value.place, "\(shown).\(entry.key)") }
         }
         guard let tls = node?["tls"] else { return (node?.place ?? .commandLine, shown) }
         return (tls.place, "\(shown).tls")
+    }
+
+    private func node(of owner: ConfiguredFileError.Owner) -> ConfigurationNode? {
+        switch owner {
+        case .listener(let index): element(index, of: "listeners")
+        case .route(let index): element(index, of: "routes")
+        case .identity(let name): tree["identities"]?[name]
+        }
     }
 
     private func element(_ index: Int, of list: String) -> ConfigurationNode? {

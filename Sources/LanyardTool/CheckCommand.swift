@@ -60,24 +60,22 @@ struct CheckCommand: ParsableCommand {
         let findings = BindingCheck.findings(loaded)
         Report.diagnostics(findings)
         let upstreamTLS = check(loaded) { configuration throws(ConfiguredFileError) in
-            let tls = try UpstreamTLS(configuration)
-            for warning in tls.warnings { Report.error("warning: \(warning)") }
-            return tls
+            try UpstreamTLS(configuration)
         }
         let listenerTLS = check(loaded) { configuration throws(ConfiguredFileError) in
-            let tls = try ListenerTLS(configuration.listeners)
-            for warning in tls.warnings { Report.error("warning: \(warning)") }
-            return tls
+            try ListenerTLS(configuration.listeners)
         }
         let identityTLS = check(loaded) { configuration throws(ConfiguredFileError) in
             try IdentityTLS(configuration.identities)
         }
+        let tlsWarnings =
+            (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
+        for warning in tlsWarnings { Report.error("warning: \(loaded.line(of: warning))") }
         let hasStoreWarning = try checkStore(loaded.configuration)
-        guard let upstreamTLS, let listenerTLS, let identityTLS, !findings.contains(where: { $0.severity == .error })
+        guard let upstreamTLS, listenerTLS != nil, let identityTLS, !findings.contains(where: { $0.severity == .error })
         else { throw ExitCode(78) }
         let warningCount =
-            loaded.warnings.count + findings.count + upstreamTLS.warnings.count + listenerTLS.warnings.count
-            + (hasStoreWarning ? 1 : 0)
+            loaded.warnings.count + findings.count + tlsWarnings.count + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
             Report.error(
                 "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"

@@ -8,6 +8,8 @@ import Testing
 @Suite struct ListenerTLSCheckTests {
     private let folder: TemporaryFolder
     private let authority = ListenerTLSBench.authority
+    /// How a warning about the listener's chain begins.
+    private let listenerPlace = "lanyard.yaml:1:62: listeners[0].tls.certificate_file: a certificate of "
 
     init() throws {
         folder = try TemporaryFolder()
@@ -16,7 +18,8 @@ import Testing
     }
 
     private func lanyard(
-        _ command: [String], _ keys: String = "", route: String = "upstream: \"http://127.0.0.1:9\""
+        _ command: [String], _ keys: String = "", route: String = "upstream: \"http://127.0.0.1:9\"",
+        identity: String = ""
     ) async throws -> (exit: ServerProcess.Exit, errors: [String]) {
         let path = try folder.write(
             "lanyard.yaml",
@@ -24,7 +27,7 @@ import Testing
             listeners: [{address: "127.0.0.1:0", tls: {certificate_file: cert.pem, key_file: key.pem\(keys)}}]
             health: off
             admin: off
-            identities: {fixed: {static: {token_file: token}}}
+            identities: {fixed: {static: {token_file: token}}\(identity)}
             users: {alice: {identity: fixed}}
             routes: [{\(route)}]
 
@@ -85,7 +88,7 @@ import Testing
             try ListenerTLSBench.write(issued, to: folder)
             let (exit, errors) = try await lanyard(["check"])
             #expect(exit == .code(0))
-            #expect(errors.count == 1 && errors[0].hasPrefix("warning: listeners[0].tls: "), "\(errors)")
+            #expect(errors.count == 1 && errors[0].contains(listenerPlace), "\(errors)")
             #expect(errors.first?.contains(words) == true, "\(errors)")
             let strict = try await lanyard(["check", "--strict"])
             #expect(strict.exit == .code(78))
@@ -93,14 +96,15 @@ import Testing
         }
     }
 
-    @Test("a chain with a later certificate that has expired, and a route's client certificate: warnings with the date")
+    @Test(
+        "a later certificate of a chain that has expired, and client certificates of a route and an identity: warnings")
     func chains() async throws {
         let issued = authority.issue()
         let chain = issued.certificate + authority.issue(to: -60).certificate
         try ListenerTLSBench.write(.init(certificate: chain, key: issued.key), to: folder)
         let (exit, errors) = try await lanyard(["check"])
         #expect(exit == .code(0))
-        #expect(errors.count == 1 && errors[0].hasPrefix("warning: listeners[0].tls: "), "\(errors)")
+        #expect(errors.count == 1 && errors[0].contains(listenerPlace), "\(errors)")
         #expect(errors.first?.contains("has expired at 20") == true, "\(errors)")
         try ListenerTLSBench.write(issued, to: folder)
         let client = authority.issue(purpose: "clientAuth", to: -60)
@@ -112,8 +116,21 @@ import Testing
         #expect(ofRoute.exit == .code(0))
         #expect(ofRoute.errors.count == 1, "\(ofRoute.errors)")
         let line = try #require(ofRoute.errors.first)
-        #expect(line.hasPrefix("warning: route orders: ") && line.contains("client.pem has expired at 20"), "\(line)")
+        #expect(
+            line.contains("lanyard.yaml:6:") && line.contains(": routes[0].tls.certificate_file: ")
+                && line.contains("client.pem has expired at 20"), "\(line)")
         #expect(try await lanyard(["check", "--strict"], route: route).exit == .code(78))
+        let identity = """
+            , remote: {oauth2: {issuer: "https://127.0.0.1:9", client_id: one, client_authentication: tls}, \
+            tls: {certificate_file: client.pem, key_file: client.pem}}
+            """
+        let ofIdentity = try await lanyard(["check"], identity: identity)
+        #expect(ofIdentity.exit == .code(0), "\(ofIdentity.errors)")
+        #expect(
+            ofIdentity.errors.contains {
+                $0.contains("lanyard.yaml:4:") && $0.contains(": identities.remote.tls.certificate_file: ")
+                    && $0.contains("client.pem has expired at 20")
+            }, "\(ofIdentity.errors)")
     }
 
     @Test("a key that others can read is a warning; client names that are none are an error")

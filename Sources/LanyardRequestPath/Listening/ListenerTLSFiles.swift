@@ -9,6 +9,9 @@ package struct ListenerTLSFiles: Sendable {
 
     package init(_ settings: ListenerSettings.TLS) { self.settings = settings }
 
+    /// Of the chain that clients see.
+    package var certificateFile: String { settings.certificateFile }
+
     /// All files, which are to be watched.
     package var paths: [String] {
         [settings.certificateFile, settings.keyFile, settings.clientCAFile].compactMap(\.self)

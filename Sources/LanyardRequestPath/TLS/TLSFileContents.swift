@@ -146,6 +146,20 @@ package struct TLSFileContents: Sendable {
         return nil
     }
 
+    /// What the peers will object to in a chain that has been read and can be used; nil: nothing.
+    ///
+    /// - Parameter path: of the chain's file.
+    package func warning(about path: String) -> String? {
+        let chain = bytes(path) { bytes in
+            Result { () throws(TLSFileError) in
+                let chain = try TLSCertificates.read(bytes)
+                return (validFrom: chain.validFrom, expiresAt: chain.expiresAt)
+            }
+        }
+        guard let (validFrom, expiresAt) = try? chain.get() else { return nil }
+        return Self.warning(about: path, validFrom: validFrom, expiresAt: expiresAt)
+    }
+
     private func bytes<Value>(_ path: String, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {
         guard let content = byPath[path] else { return body(UnsafeRawBufferPointer(start: nil, count: 0)) }
         return content.withBytes(body)
