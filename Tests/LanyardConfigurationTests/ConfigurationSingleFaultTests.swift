@@ -249,7 +249,7 @@ import Testing
 
     // MARK: - Tests
 
-    @Test("the document is right, holds every key of this version, and each of them changes what it makes")
+    @Test("the document has every key of this version; each changes what it makes, and a reload names it")
     func complete() throws {
         let sound = load(tree).loaded
         #expect(sound.diagnostics == [])
@@ -262,33 +262,28 @@ import Testing
             guard !unbuilt.contains(where: { key.path == $0 || key.path.hasPrefix($0 + ".") }) else { continue }
             #expect(held.contains(key.path), "the document lacks \(key.path)")
         }
+        #expect(
+            ConfigurationChanges(from: sound, to: load(tree).loaded) == ConfigurationChanges(from: sound, to: sound))
         for place in places {
             let without = load(Self.changed(tree, at: place[...]) { _ in nil }).loaded
             let isHeeded = without.configuration != configuration || without.diagnostics != []
             #expect(isHeeded, "\(path(place)) is read for nothing")
-        }
-    }
-
-    @Test("a reload names each key that has changed: as applied, or as one that needs a restart")
-    func changes() throws {
-        let sound = load(tree).loaded
-        #expect(
-            ConfigurationChanges(from: sound, to: load(tree).loaded) == ConfigurationChanges(from: sound, to: sound))
-        for place in Self.places(in: tree) {
-            let without = load(Self.changed(tree, at: place[...]) { _ in nil }).loaded
-            guard without.configuration != nil else { continue }
-            let (changes, path) = (ConfigurationChanges(from: sound, to: without), path(place))
-            if Self.isLive(path) {
-                #expect(!changes.live.isEmpty && changes.restartOnly.isEmpty, "\(path): \(changes)")
-            } else if path == "shutdown" {
-                // Of this section the tree has live keys only.
-                #expect(changes.live.count >= 2 && changes.restartOnly.isEmpty, "\(changes)")
-            } else {
-                #expect(!changes.restartOnly.isEmpty, "\(path) is not named")
-            }
+            if without.configuration != nil { expectNamed(path(place), ConfigurationChanges(from: sound, to: without)) }
         }
         let known = Set(ConfigurationKeys.all.map(\.path))
         #expect(ConfigurationChanges.livePaths.isSubset(of: known))
+    }
+
+    /// A reload names a key that has changed: as applied, or as one that needs a restart.
+    private func expectNamed(_ path: String, _ changes: ConfigurationChanges) {
+        if Self.isLive(path) {
+            #expect(!changes.live.isEmpty && changes.restartOnly.isEmpty, "\(path): \(changes)")
+        } else if path == "shutdown" {
+            // Of this section the tree has live keys only.
+            #expect(changes.live.count >= 2 && changes.restartOnly.isEmpty, "\(changes)")
+        } else {
+            #expect(!changes.restartOnly.isEmpty, "\(path) is not named")
+        }
     }
 
     /// An entry of a list or a mapping belongs to the key of the whole.

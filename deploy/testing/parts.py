@@ -32,7 +32,7 @@ def debug_binaries(stages):
 def emulator(stages):
     """The tests of the emulator, which the gate runs when it has changed."""
     if stages.build_debug() and stages.build_release():
-        stages.tests("emulator", ".build", "--filter", EMULATOR_SUITES, "--skip", DEAR, environment=RELEASE)
+        stages.tests("emulator", ".build", "--filter", "|".join(EMULATOR_SUITES), "--skip", DEAR, environment=RELEASE)
 
 
 def alone(stages):

@@ -30,6 +30,16 @@ package struct FleetPlan: Sendable {
     /// Prints what happens.
     package var isTold = false
 
+    /// The same world without its planted mistake.
+    var sound: FleetPlan {
+        var plan = self
+        plan.bug = nil
+        return plan
+    }
+
+    /// Its seed, and what the seed does not decide.
+    var name: String { "\(seed) \(lifetime) \(span) \(isGuided) \(changesAccounts)" }
+
     /// A world by its seed.
     ///
     /// - Parameter changesAccounts: nil: every second seed. The seed draws the rest as if it were false.

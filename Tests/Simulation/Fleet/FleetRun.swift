@@ -73,42 +73,55 @@ package struct FleetRun: Sendable {
     /// Worlds with a planted mistake, one of each kind after another, until one shows it.
     ///
     /// - Parameter seconds: of this thread's processor time, so that other load does not shorten the search.
-    package static func hunt(for bug: PlantedBug?, seconds: Double) -> FleetViolation? {
+    /// - Returns: the plan of the world that shows it; nil: none did.
+    package static func hunt(for bug: PlantedBug, seconds: Double) -> FleetPlan? {
         let spans: [(life: Double, days: Double)] = [(20, 0.2), (1800, 6), (86_400, 200)]
         let end = processorSeconds() + seconds
         var seed: UInt64 = 1
         while processorSeconds() < end {
             let (life, days) = spans[Int(seed % 3)]
-            // Only there another program renews a token.
+            // Only in a guided world another program renews a token.
+            let isGuided = bug == .unreadServed
             let plan = FleetPlan(
-                seed: seed, lifetime: .seconds(life), span: .seconds(days * 86_400), bug: bug,
-                isGuided: bug == .unreadServed, changesAccounts: bug?.needsAccounts == true ? true : nil)
-            if let violation = FleetWorld(plan).run().violations.first { return violation }
+                seed: seed, lifetime: .seconds(life), span: .seconds((isGuided ? 1 : days) * 86_400), bug: bug,
+                isGuided: isGuided, changesAccounts: bug.needsAccounts ? true : nil)
+            if !FleetWorld(plan).run().violations.isEmpty { return plan }
             seed += 1
         }
         return nil
     }
 
-    /// Hunts for each planted mistake, and for one where none was planted.
+    /// Hunts for each planted mistake. Then runs the worlds that have shown one without it: they must come out clean.
     ///
-    /// - Parameter seconds: of a thread's processor time, for each.
+    /// - Parameter seconds: of a thread's processor time, for each mistake.
     /// - Returns: what went wrong, a line each: what was not found, and what was found in sound worlds.
     package static func huntAll(seconds: Double, threads: Int) -> [String] {
-        // The one that takes all its time begins first.
-        let state = Guarded((rest: ([nil] + PlantedBug.allCases as [PlantedBug?])[...], faults: [String]()))
-        DispatchQueue.concurrentPerform(iterations: threads) { _ in
-            while let bug = state.withLock({ $0.rest.popFirst() }) {
-                let violation = hunt(for: bug, seconds: seconds)
-                let fault: String? =
-                    if let bug {
-                        violation == nil ? "the planted \(bug.rawValue) was not found" : nil
-                    } else {
-                        violation.map { "\($0)" }
-                    }
-                if let fault { state.withLock { $0.faults.append(fault) } }
+        let found = Guarded((plans: [FleetPlan](), faults: [String]()))
+        forEach(of: PlantedBug.allCases, threads: threads) { bug in
+            let plan = hunt(for: bug, seconds: seconds)
+            found.withLock { found in
+                if let plan {
+                    found.plans.append(plan.sound)
+                } else {
+                    found.faults.append("the planted \(bug.rawValue) was not found")
+                }
             }
         }
-        return state.withLock(\.faults)
+        let plans = Dictionary(found.withLock(\.plans).map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        forEach(of: plans.sorted { $0.key < $1.key }.map(\.value), threads: threads) { plan in
+            let violations = FleetWorld(plan).run().violations
+            found.withLock { $0.faults += violations.map { "\($0)" } }
+        }
+        return found.withLock(\.faults)
+    }
+
+    private static func forEach<Element: Sendable>(
+        of elements: [Element], threads: Int, _ body: @Sendable (Element) -> Void
+    ) {
+        let rest = Guarded(elements[...])
+        DispatchQueue.concurrentPerform(iterations: threads) { _ in
+            while let element = rest.withLock({ $0.popFirst() }) { body(element) }
+        }
     }
 
     /// What this thread has used so far.

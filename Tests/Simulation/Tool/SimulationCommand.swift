@@ -13,10 +13,11 @@ struct SimulationCommand {
           --scale N      1 is the long run: 1,000,000 session-days at 24-hour tokens, and 100,000 refreshes at each of 2 s, 20 s, 30 min
           --least N      fails unless each fault, state edge and crash point came so often
           --bug NAME     plants a mistake, which must be found; --bug list names them
-          --hunt N       plants each mistake in worlds of its own: each must be found within N s of processor time, and none where none is
+          --hunt N       plants each mistake in worlds of its own: each must be found within N s of processor time, and none without it
           --on yes       goes on after a broken promise
           --world SEED   one world, as a failure names it
           --guided yes   a guided one
+          --known no     without the worlds that have shown mistakes before
           --accounts     whether operators change accounts; without it, as the seed has it
 
         """
@@ -28,7 +29,7 @@ struct SimulationCommand {
         var rest = arguments[...]
         let names: Set = [
             "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "tell", "on",
-            "refreshes", "guided", "accounts", "hunt",
+            "refreshes", "guided", "accounts", "hunt", "known",
         ]
         while let flag = rest.popFirst() {
             guard flag.hasPrefix("--"), names.contains(String(flag.dropFirst(2))), let value = rest.popFirst() else {
@@ -86,6 +87,7 @@ struct SimulationCommand {
             firstSeed: UInt64(number("seed", 1)),
             threads: Int(number("threads", 2)), bug: bug)
         run.keepsGoing = options["on"] != nil
+        run.beginsWithKnown = options["known"] != "no"
         run.secondsMost = number("seconds", .infinity)
         return run.run()
     }
