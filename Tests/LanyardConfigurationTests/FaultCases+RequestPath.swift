@@ -122,15 +122,38 @@ extension FaultCases {
         (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {methods: [G ET]}}\n",
             [
-                "lanyard.yaml:7:56: routes[0].match.methods: \"G ET\" is not a method; write such as GET, in capitals"
+                """
+                lanyard.yaml:7:56: routes[0].match.methods: "G ET" is not a method; write such as GET, in capitals, \
+                or leave the list out for every method
+                """
             ]
         ),
         (
             both
                 + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {methods: [get, FOO, foo]}, deny: [{path: /, methods: [Post]}]}\n",
             [
-                "lanyard.yaml:7:56: routes[0].match.methods: \"get\" is not a method; write such as GET, in capitals",
-                "lanyard.yaml:7:100: routes[0].deny[0].methods: \"Post\" is not a method; write such as GET, in capitals",
+                """
+                lanyard.yaml:7:56: routes[0].match.methods: "get" is not a method; write such as GET, in capitals, \
+                or leave the list out for every method
+                """,
+                """
+                lanyard.yaml:7:100: routes[0].deny[0].methods: "Post" is not a method; write such as GET, in capitals, \
+                or leave the list out for every method
+                """,
+            ]
+        ),
+        (
+            both
+                + "routes:\n  - {upstream: 'http://127.0.0.1:1', deny: [{path: /a, methods: ['*']}, {path: /b, methods: [Any]}]}\n",
+            [
+                """
+                lanyard.yaml:7:66: routes[0].deny[0].methods: "*" is not a method; write such as GET, in capitals, \
+                or leave the list out for every method
+                """,
+                """
+                lanyard.yaml:7:94: routes[0].deny[1].methods: "Any" is not a method; write such as GET, in capitals, \
+                or leave the list out for every method
+                """,
             ]
         ),
         (

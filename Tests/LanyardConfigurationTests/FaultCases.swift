@@ -466,6 +466,19 @@ enum FaultCases {
             ]
         ),
         (
+            both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: '/x;v=1/y', methods: [GET, TRACE]}}\n",
+            [
+                """
+                warning: lanyard.yaml:7:52: routes[0].match.path: "/x;v=1/y" matches nothing: a path that begins so has \
+                two meanings, and is refused; write /x, which matches with and without parameters
+                """,
+                """
+                warning: lanyard.yaml:7:73: routes[0].match.methods: TRACE matches nothing: Lanyard refuses it on every \
+                route; remove it
+                """,
+            ]
+        ),
+        (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', timeouts: {connect_all: 1s}}\n",
             [
                 """

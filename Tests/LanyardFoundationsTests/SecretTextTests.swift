@@ -93,6 +93,16 @@ import Testing
         #expect(SecretText.finding(in: Self.secret(written), as: .any) == finding)
     }
 
+    @Test("a password in another encoding than UTF-8 is named")
+    func encoding() {
+        let remedy = "and would be sent to no service: save it as UTF-8"
+        for (bytes, place) in [([0x61, 0x62, 0xe9], 2), ([0xe9, 0x61, 0x61], 0), ([0x61, 0xc3, 0xa9, 0xff], 3)] {
+            let finding = SecretText.finding(in: Self.secret(bytes.map { UInt8($0) }), as: .any)
+            #expect(finding == "is not UTF-8 text at byte \(place), \(remedy)")
+        }
+        #expect(SecretText.finding(in: Self.secret([0x61, 0xc3, 0xa9]), as: .any) == nil)
+    }
+
     @Test("a finding holds no byte of the secret")
     func secrecy() {
         for written in ["hunter2 ", "hunter2\n", "hun ter2", "\"hunter2\"", "hunter2\u{200B}", "{\"hunter2\":1}"] {

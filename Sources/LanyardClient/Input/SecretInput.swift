@@ -38,7 +38,7 @@ package enum SecretInput {
         guard !secret.withBytes(SecretText.isWide) else {
             throw InputError(
                 kind, "\(name) is text in UTF-16: nothing was sent",
-                remedy: "save it as UTF-8 (in PowerShell: Set-Content -NoNewline -Encoding ascii)")
+                remedy: "save it as UTF-8 (in PowerShell: Set-Content -NoNewline -Encoding utf8)")
         }
         secret = SecretText.content(of: secret, as: form)
         guard secret.count > 0 else {

@@ -92,6 +92,7 @@ extension ConfigurationBuilder {
         if let path = match.text("path") { route.path = path }
         warnOfStar(match, shown: "\(shown).match")
         match.fill(&route.methods, "methods")
+        warnOfUnmatched(match, route.methods, shown: "\(shown).match")
         for (index, element) in (section.node["deny"]?.elements ?? []).enumerated() {
             let denial = ConfigurationSection(element)
             guard let path = denial.text("path") else { continue }
@@ -108,6 +109,22 @@ extension ConfigurationBuilder {
             section.place("path"),
             "\(shown).path: \"\(path)\" is no pattern: only paths that have the character * there begin with it",
             remedy: "a path is a prefix; write \(prefix) for all that begins so")
+    }
+
+    /// Warns of a path and of methods for which no request comes to the route (http-rules.md 1.9, 2.3).
+    private mutating func warnOfUnmatched(_ match: ConfigurationSection, _ methods: [String], shown: String) {
+        if let path = match.text("path"), path.contains(";") {
+            reportWarning(
+                match.place("path"),
+                "\(shown).path: \"\(path)\" matches nothing: a path that begins so has two meanings, and is refused",
+                remedy: "write \(path.prefix { $0 != ";" }), which matches with and without parameters")
+        }
+        for method in methods where FieldText.refusedMethods.contains(method) {
+            reportWarning(
+                match.place("methods"),
+                "\(shown).methods: \(method) matches nothing: Lanyard refuses it on every route",
+                remedy: "remove it")
+        }
     }
 
     private mutating func readForwarding(_ section: ConfigurationSection, _ route: inout RouteSettings, shown: String) {

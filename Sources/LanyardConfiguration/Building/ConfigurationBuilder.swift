@@ -202,11 +202,13 @@ struct ConfigurationBuilder {
             let content =
                 try form == .bytes
                 ? SecretFile.readWhole(path, bytesMax: bytesMax) : SecretFile.read(path, bytesMax: bytesMax)
-            let secret = form == .bytes ? SecretText.withoutLineEnd(content.secret) : content.secret
+            let written = form == .bytes ? SecretText.withoutLineEnd(content.secret) : content.secret
+            let secret = SecretText.content(of: written, as: form)
+            guard secret.count > 0 else { return reportBlank(path, place, shown) }
             let skipped =
                 form == .any && content.hasByteOrderMark ? "begins with a byte order mark, which is skipped" : nil
             guard
-                let finding = SecretText.finding(in: SecretText.content(of: secret, as: form), as: form) ?? skipped
+                let finding = SecretText.finding(in: secret, as: form) ?? skipped
             else { return }
             reportWarning(
                 place, "\(shown): \(path) \(finding)",
@@ -214,9 +216,19 @@ struct ConfigurationBuilder {
                     ? "it counts as part of the secret: every copy must have it, byte by byte"
                     : "if that is no part of the secret, write the secret alone into it: printf %s SECRET > FILE")
         } catch {
-            guard case .unfit(let reason) = error else { return }
-            reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it \(reason)")
+            switch error {
+            case .unfit(let reason): reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it \(reason)")
+            case .empty: reportBlank(path, place, shown)
+            default: break
+            }
         }
+    }
+
+    /// A file without any byte is reported elsewhere.
+    private mutating func reportBlank(_ path: String, _ place: ConfigurationPlace, _ shown: String) {
+        guard ConfigurationFile.state(of: path) != .empty else { return }
+        reportWarning(
+            place, "\(shown): \(path) holds no secret, but a line end or blanks", remedy: "write the secret into it")
     }
 
     /// The path of a file that must exist.

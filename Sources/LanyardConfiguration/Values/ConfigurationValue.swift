@@ -164,7 +164,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .authority, .listedHost: "write such as localhost:7400"
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"
-        case .method: "write such as GET, in capitals"
+        case .method: "write such as GET, in capitals, or leave the list out for every method"
         case .upgrade: "write such as websocket; h2c, HTTP and TLS would carry unchecked requests as the user"
         case .name, .credential: "choose another name"
         case .hostName: "write such as orders.internal"

@@ -25,10 +25,18 @@ package enum FieldText {
         "QUERY", "REBIND", "REPORT", "SEARCH", "TRACE", "UNBIND", "UNLINK", "UNLOCK",
     ]
 
+    /// Words that mean every method in other programs. As methods of a denial they would deny nothing.
+    private static let wildcards: Set<String> = ["*", "ANY", "ALL"]
+
+    /// Methods that are refused before a route is looked for (http-rules.md 1.9).
+    package static let refusedMethods: Set<String> = ["CONNECT", "TRACE"]
+
     /// Whether `text` is a method that a client may send. Methods are case-sensitive (RFC 9110 §9.1): `get` is none, and a route or a
     /// denial of it would match nothing.
     package static func isMethod(_ text: String) -> Bool {
-        isToken(text) && (knownMethods.contains(text) || !knownMethods.contains(text.uppercased()))
+        let upper = text.uppercased()
+        return isToken(text) && !wildcards.contains(upper)
+            && (knownMethods.contains(text) || !knownMethods.contains(upper))
     }
 
     /// Whether `text` is a protocol name, with or without a version (RFC 9110 §7.8), that does not carry further HTTP requests.

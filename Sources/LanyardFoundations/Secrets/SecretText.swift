@@ -30,7 +30,7 @@ package enum SecretText {
 
     /// What is wrong with a text that `isWide`, with the remedy.
     package static let wideMessage =
-        "is text in UTF-16: save it as UTF-8 (in PowerShell: Set-Content -NoNewline -Encoding ascii)"
+        "is text in UTF-16: save it as UTF-8 (in PowerShell: Set-Content -NoNewline -Encoding utf8)"
 
     /// The range of a secret without a byte order mark at the start and one line end at the end.
     package static func rangeOfText(_ bytes: UnsafeRawBufferPointer) -> Range<Int> {
@@ -96,13 +96,30 @@ package enum SecretText {
         return switch form {
         case .token: tokenFinding(bytes)
         case .document: nil
-        case .any, .bytes: edgeFinding(bytes) ?? lineFinding(bytes) ?? characterFinding(bytes) ?? quoteFinding(bytes)
+        case .any: encodingFinding(bytes) ?? textFinding(bytes)
+        case .bytes: textFinding(bytes)
         }
     }
 
     /// The same for a secret.
     package static func finding(in secret: Secret, as form: Form) -> String? {
         secret.withBytes { finding(in: $0, as: form) }
+    }
+
+    private static func textFinding(_ bytes: UnsafeRawBufferPointer) -> String? {
+        edgeFinding(bytes) ?? lineFinding(bytes) ?? characterFinding(bytes) ?? quoteFinding(bytes)
+    }
+
+    /// Services take passwords as UTF-8 alone (RFC 8259 §8.1, RFC 6749 appendix B).
+    private static func encodingFinding(_ bytes: UnsafeRawBufferPointer) -> String? {
+        var (parser, rest, offset) = (Unicode.UTF8.ForwardParser(), bytes.makeIterator(), 0)
+        while true {
+            switch parser.parseScalar(from: &rest) {
+            case .valid(let units): offset += units.count
+            case .emptyInput: return nil
+            case .error: return "is not UTF-8 text at byte \(offset), and would be sent to no service: save it as UTF-8"
+            }
+        }
     }
 
     private static func tokenFinding(_ bytes: UnsafeRawBufferPointer) -> String? {

@@ -226,7 +226,9 @@ struct AppServicesLogin: Sendable {
         _ secret: Secret, from path: String?, into body: inout SecretBuffer
     ) throws(IdentityError) {
         guard secret.withBytes({ JSONText.write($0, into: &body) }) else {
-            let message = path.map { SecretFile.ReadError.unfit("is not UTF-8 text").message(path: $0) }
+            let message = path.map {
+                SecretFile.ReadError.unfit("is not UTF-8 text; save it as UTF-8").message(path: $0)
+            }
             throw IdentityError(.credentialUnavailable, message: message ?? "the credential given is not UTF-8 text")
         }
     }

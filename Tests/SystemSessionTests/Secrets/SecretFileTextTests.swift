@@ -95,6 +95,29 @@ import Testing
         #expect(!(outcome.log + check.errors.joined()).contains("correct-horse"))
     }
 
+    @Test(
+        "a password that cannot be sent is named by check and by the log",
+        arguments: [
+            (
+                "caf\u{E9}\n", String.Encoding.isoLatin1, "is not UTF-8 text at byte 3",
+                "is not UTF-8 text; save it as UTF-8"
+            ),
+            ("\n", .utf8, "holds no secret, but a line end or blanks", "is empty"),
+        ])
+    func unfit(_ written: String, _ encoding: String.Encoding, _ finding: String, _ refusal: String) async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let password = try write("password", written, encoding)
+        let path = try configuration(
+            emulator, login: "email_password: {email: \(EmulatorProcess.email), password_file: \(password)}")
+        let check = try await CommandRun(["check", "--config", path])
+        #expect(check.errors.contains { $0.contains("\(password) \(finding)") }, "\(check.errors)")
+        #expect(try await CommandRun(["check", "--strict", "--config", path]).exit == .code(78))
+        let outcome = try await login(path)
+        #expect(outcome.event == "session.credential.refused", "\(outcome.log)")
+        #expect(outcome.log.contains("\(password) \(refusal)"), "\(outcome.log)")
+        #expect(try await emulator.calls("login") == 0)
+    }
+
     @Test("a password in UTF-16 is not sent: check and the log name the encoding")
     func wide() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "1800s")
