@@ -67,7 +67,19 @@ struct MailCommand: ParsableCommand {
 
     private static func lines(_ mail: Mail) -> String {
         let lines = ["kind: \(mail.kind)", "token: \(mail.token)", "tokenId: \(mail.tokenID)"]
-        return (lines + (mail.url.map { ["url: \($0)"] } ?? [])).joined(separator: "\n")
+        return (lines + (mail.url.map { ["url: \($0)"] } ?? [])).map(printable).joined(separator: "\n")
+    }
+
+    /// A server that is no emulator may have sent what a terminal would execute, or show in another order.
+    private static func printable(_ line: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                line.unicodeScalars.map { scalar in
+                    switch scalar.properties.generalCategory {
+                    case .control, .format, .lineSeparator, .paragraphSeparator, .unassigned, .surrogate: "?"
+                    default: scalar
+                    }
+                }))
     }
 
     private static func json(_ mail: Mail) -> String {
@@ -80,6 +92,6 @@ struct MailCommand: ParsableCommand {
     }
 
     private static func report(_ sentence: String) {
-        CommandOutput.log("lanyard-emulator: \(sentence)")
+        CommandOutput.log("error: \(sentence)")
     }
 }

@@ -65,13 +65,17 @@ struct RouteCommand: ParsableCommand {
             }
             index += 1
         }
-        guard places.count == 1, !words.contains(where: { ["-h", "--help"].contains($0) }) else { return words }
-        guard words[places[0]].contains(where: { "/?".contains($0) }) else {
+        guard places.count <= 1, !words.contains(where: { ["-h", "--help"].contains($0) }) else { return words }
+        guard let place = places.first else {
             throw CommandFailure.usage(
-                "lanyard route: no URL follows \(ConfigurationText.quoted(words[places[0]]))",
+                "lanyard route: a URL is missing", "give a path such as /orders/1, or a URL as the client writes it")
+        }
+        guard words[place].contains(where: { "/?".contains($0) }) else {
+            throw CommandFailure.usage(
+                "lanyard route: no URL follows \(ConfigurationText.quoted(words[place]))",
                 "give a path such as /orders/1, or a URL as the client writes it")
         }
-        return words[..<places[0]] + ["GET"] + words[places[0]...]
+        return words[..<place] + ["GET"] + words[place...]
     }
 
     func run() throws {

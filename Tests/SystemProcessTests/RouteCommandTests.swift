@@ -63,6 +63,8 @@ import Testing
         #expect(named.output == (try await route("GET", "/x", "--host", "named.internal:7400")).output)
         let alone = try await route("GET")
         #expect(alone.exit == .code(64) && alone.errors.contains("no URL follows \"GET\""))
+        let nothing = try await route()
+        #expect(nothing.exit == .code(64) && nothing.errors.contains("a URL is missing"))
     }
 
     @Test(
