@@ -319,6 +319,25 @@ struct DeletionRaceTests {
         #expect(third.state == .loggedOut && third.revoked.isEmpty && driver.storedRefresh == "one")
     }
 
+    @Test("a call that waits for the lock continues with the lock of the deletion, and does not ask for it again")
+    func lockForCallAndDeletion() throws {
+        let (driver, other) = try Self.calling()
+        driver.refreshNow(ticket: 8)
+        // It looks again sooner than the call does.
+        driver.chance = 0
+        driver.handle(.beginDeletion(ticket: 7))
+        driver.chance = 0.5
+        try other.grant()
+        driver.forget()
+        driver.toDue(until: { driver.disk.holder === driver })
+        try #require(driver.trail == ["lock"])
+        driver.toDue(until: { driver.call != nil || driver.replies[8] != nil })
+        #expect(driver.trail.filter { $0 == "lock" || $0 == "begin" }.count == 1)
+        driver.handle(.endDeletion(isDeleted: false))
+        if driver.call != nil { try driver.grant() }
+        #expect(driver.disk.holder == nil && driver.state == .valid)
+    }
+
     @Test("an unsaved cancellation keeps the lock until the store has it")
     func lockOfUnsavedCancellation() throws {
         let driver = CoordinatorDriver()

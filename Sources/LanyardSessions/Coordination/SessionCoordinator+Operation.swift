@@ -27,9 +27,14 @@ extension SessionCoordinator {
         } else {
             return waiting.call = nil
         }
+        continueWithLock()
+    }
+
+    /// A deletion may hold the lock already, or have asked for it. A second request would find this process's own lock.
+    private mutating func continueWithLock() {
         switch lock {
         case .held: read()
-        case .requested: break
+        case .requested: operation?.stage = .locking
         case .free: requestLock()
         }
     }
@@ -123,7 +128,7 @@ extension SessionCoordinator {
     /// A deadline of the operation has come.
     mutating func continueAfterDelay() {
         switch operation?.stage {
-        case .queueing: requestLock()
+        case .queueing: continueWithLock()
         case .pausing: storeIntent()
         case nil, .beginning, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: break
         }
