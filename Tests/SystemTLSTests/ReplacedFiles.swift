@@ -96,8 +96,7 @@ final class ReplacedFiles: Sendable {
         try await clock.pass(delay)
         // The time passes beside the reload, too.
         async let passed: Void = clock.pass(.milliseconds(250))
-        let response = try await RawClient.ask(.unix(folder.file("admin.sock")), "POST", "/v1/reload")
-        guard response.status == 200 else { throw TestFailure(response.bodyText) }
+        try await reload()
         let all = [
             Caller(certificate: "\(next)", capability: own, expected: "200"),
             Caller(certificate: "\(former)", capability: own, expected: "refused"),
@@ -113,6 +112,15 @@ final class ReplacedFiles: Sendable {
             wrong += try await call(all)
         }
         return wrong.map { "round \(round), \(delay) after the change: \($0)" }
+    }
+
+    private func reload() async throws {
+        do {
+            let response = try await RawClient.ask(.unix(folder.file("admin.sock")), "POST", "/v1/reload")
+            guard response.status == 200 else { throw TestFailure(response.bodyText) }
+        } catch {
+            throw TestFailure("\(error); it said:\n\(lanyard.process.log)")
+        }
     }
 
     private func call(_ all: [Caller]) async throws -> [String] {

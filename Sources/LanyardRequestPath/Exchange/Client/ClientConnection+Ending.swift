@@ -4,14 +4,20 @@ import Logging
 
 /// Performs the actions of `Exchange`: Lanyard's own responses, the end of an exchange, the end of the connection.
 extension ClientConnection {
-    func perform(_ action: Exchange.Action) {
+    func perform(_ action: Exchange.Action) { _ = carryOut(action) }
+
+    /// Performs the action.
+    ///
+    /// - Returns: whether the exchange continues as it was.
+    func carryOut(_ action: Exchange.Action) -> ExchangeProgress {
         switch action {
-        case .wait: break
+        case .wait: return .continues
         case .retry: retry()
         case .refuse(let problem): refuse(problem)
         case .abort: abort()
         case .finish(let keepsUpstream, let keepsClient): finish(keepsUpstream: keepsUpstream, keepsClient: keepsClient)
         }
+        return .ended
     }
 
     // MARK: Access log

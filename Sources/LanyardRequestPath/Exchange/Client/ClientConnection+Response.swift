@@ -5,25 +5,26 @@ import LanyardSettings
 extension ClientConnection {
     /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
+        guard phase == .exchange, replay.held == nil else { return }
         var share = 256 << 10
-        while phase == .exchange, replay.held == nil, let connection = upstream.connection, connection.stream.canRead,
-            stream.isFlushed
-        {
+        while let connection = upstream.connection, connection.stream.canRead, stream.isFlushed {
             guard let room = shard.room(for: self, upTo: relay.readSizeMax) else { return }
+            let progress: ExchangeProgress
             switch connection.stream.receive(into: room) {
             case .bytes(let count):
-                receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
+                progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
                 share -= count
                 relay.adaptReadSize(afterReading: count, isTaken: stream.isFlushed)
-            case .wouldBlock: if connection.stream.isBroken { return upstreamEnded(clean: false) }
-            case .end: upstreamEnded(clean: !connection.stream.isBroken)
-            case .failed: upstreamEnded(clean: false)
+            case .wouldBlock: progress = connection.stream.isBroken ? upstreamEnded(clean: false) : .continues
+            case .end: progress = upstreamEnded(clean: !connection.stream.isBroken)
+            case .failed: progress = upstreamEnded(clean: false)
             }
+            guard progress == .continues else { return }
             if share <= 0 { return shard.loop.resumeLater(self) }
         }
     }
 
-    private func upstreamEnded(clean: Bool) {
+    private func upstreamEnded(clean: Bool) -> ExchangeProgress {
         if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
         let action = exchange.upstreamEnded(
             clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: input.body.isEnded && replay.holdsBody)
@@ -31,38 +32,52 @@ extension ClientConnection {
         let session = upstream.connection?.stream.tlsSession
         // A server that may not renegotiate can also end the connection in order.
         let isEnded = isRefused && session?.wasAskedToRenegotiate == true
-        guard let error = session?.failure ?? (isEnded ? .renegotiationRefused : nil) else { return perform(action) }
+        guard let error = session?.failure ?? (isEnded ? .renegotiationRefused : nil) else { return carryOut(action) }
         pool?.target.trust?.record(error)
-        guard isRefused, error.isRefusal else { return perform(action) }
+        guard isRefused, error.isRefusal else { return carryOut(action) }
         // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
-        perform(.refuse(.upstream(.tls(error))))
+        return carryOut(.refuse(.upstream(.tls(error))))
     }
 
-    private func receive(_ arrived: UnsafeMutableRawBufferPointer) {
+    private func receive(_ arrived: UnsafeMutableRawBufferPointer) -> ExchangeProgress {
         if relay.isInBody { return relayBody(arrived) }
         guard let table = relay.takeTable() else {
-            guard let start = readHeads(arrived, shard.responseTable), start < arrived.count else { return }
+            let start: Int
+            switch readHeads(arrived, shard.responseTable) {
+            case .relayed(let progress): return progress
+            case .incomplete(let offset): start = offset
+            }
+            guard start < arrived.count else { return .continues }
             // A partial head would have to be buffered, and no memory is left.
-            if shard.context.buffers.isUnder(.requestsRefused) { return perform(exchange.outOfMemory()) }
+            if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.outOfMemory()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
             relay.keepHead(UnsafeRawBufferPointer(rebasing: arrived[start...]), shard.responseTable)
             shard.renewResponseTable()
-            return
+            return .continues
         }
         // Taken out of the relay: the end of this exchange may begin another one on this connection.
         var bytes = relay.takeBytes()
         bytes.append(UnsafeRawBufferPointer(arrived))
-        guard let start = readHeads(bytes.mutableBytes, table) else { return }
-        bytes.consume(start)
-        guard !bytes.isEmpty else { return }
-        if shard.context.buffers.isUnder(.requestsRefused) { return perform(exchange.outOfMemory()) }
+        switch readHeads(bytes.mutableBytes, table) {
+        case .relayed(let progress): return progress
+        case .incomplete(let start): bytes.consume(start)
+        }
+        guard !bytes.isEmpty else { return .continues }
+        if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.outOfMemory()) }
         relay.keepHead(&bytes, table)
+        return .continues
+    }
+
+    /// What heads at the front of an upstream's bytes have led to.
+    private enum HeadReading {
+        /// The head at this offset is not complete yet.
+        case incomplete(Int)
+        /// The final head was handled, or an error.
+        case relayed(ExchangeProgress)
     }
 
     /// Reads the heads at the front of `arrived`: interim ones, then possibly the final one and its body.
-    ///
-    /// - Returns: the offset of a head that is not complete yet, or nil if nothing is left to do.
-    private func readHeads(_ arrived: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> Int? {
+    private func readHeads(_ arrived: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> HeadReading {
         var start = 0
         while true {
             let rest = UnsafeMutableRawBufferPointer(rebasing: arrived[start...])
@@ -73,20 +88,18 @@ extension ClientConnection {
                         view, into: table, isResponseToHead: input.head.kind == .head,
                         limits: served.configuration.responseLimits)
                 else {
-                    return start
+                    return .incomplete(start)
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
                     routeCounters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
-                    if holdsForReplay(response, view, table) { return nil }
-                    relayFinal(response, view, table, after)
-                    return nil
+                    if holdsForReplay(response, view, table) { return .relayed(.ended) }
+                    return .relayed(relayFinal(response, view, table, after))
                 }
-                guard relayInterim(response, view, table) == .continues else { return nil }
+                guard relayInterim(response, view, table) == .continues else { return .relayed(.ended) }
                 start += response.length
             } catch {
-                perform(exchange.upstreamFailed(error))
-                return nil
+                return .relayed(carryOut(exchange.upstreamFailed(error)))
             }
         }
     }
@@ -125,7 +138,6 @@ extension ClientConnection {
     }
 
     /// Relays the final head and the bytes that came with it.
-    @discardableResult
     func relayFinal(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer
     ) -> ExchangeProgress {
@@ -166,16 +178,16 @@ extension ClientConnection {
     }
 
     /// Relays body bytes.
-    private func relayBody(_ arrived: UnsafeMutableRawBufferPointer) {
+    private func relayBody(_ arrived: UnsafeMutableRawBufferPointer) -> ExchangeProgress {
         do throws(HeadError) {
             let (used, data) = try relay.consume(arrived)
-            if cannotKeepTrailers { return perform(exchange.outOfMemory()) }
+            if cannotKeepTrailers { return carryOut(exchange.outOfMemory()) }
             shard.out.clear()
             relay.keepTrailers(in: UnsafeRawBufferPointer(arrived))
-            _ = deliver(data, leftover: used < arrived.count)
+            return deliver(data, leftover: used < arrived.count)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
-            perform(exchange.upstreamFailed(error))
+            return carryOut(exchange.upstreamFailed(error))
         }
     }
 
@@ -216,10 +228,13 @@ extension ClientConnection {
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
-    private func finishUntilClose() {
+    private func finishUntilClose() -> ExchangeProgress {
         shard.out.clear()
-        guard push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true) == .sent else { return abandon() }
-        perform(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
+        guard push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true) == .sent else {
+            abandon()
+            return .ended
+        }
+        return carryOut(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.

@@ -68,6 +68,7 @@ enum UpstreamSend {
 /// Whether the exchange continues on the connection that it had.
 enum ExchangeProgress {
     case continues
-    /// It has ended, or begins again, or has become a tunnel. The bytes that were being read are not its any more.
+    /// It has ended, begins again, waits with a held response, or has become a tunnel. The bytes that were being read are
+    /// not its any more.
     case ended
 }

@@ -58,16 +58,17 @@ extension ClientConnection {
         self.tunnel = tunnel
         shard.tunnels[ObjectIdentifier(self)] = self
         input.keepHead(for: shard.accessLog)
-        tunnel.begin(after)
+        guard tunnel.begin(after) == .continues else { return }
         if let buffer = input.buffer {
             // Bytes behind the request were held until now (http-rules.md 15.4).
-            if phase == .tunnel { tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream) }
+            let sent = tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream)
             input.releaseBuffer(to: shard)
+            guard sent == .continues else { return }
         }
         // An authority may have been removed, or the user logged out, while the upstream worked on the request.
         if membership.isAdmissionEnding { return endTunnel(.distrusted) }
         if let end = shard.endOfTunnel(self) { return endTunnel(end) }
-        if phase == .tunnel { tunnel.run() }
+        tunnel.run()
     }
 
     private var tunnelLimits: Tunnel.Limits {

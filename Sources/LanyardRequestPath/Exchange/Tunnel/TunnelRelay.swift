@@ -75,7 +75,10 @@ final class TunnelRelay {
     private func checkAcknowledgements() {
         stallCheckAt = .never
         for side in Tunnel.Side.allCases where !isOver {
-            if withStream(of: side, { $0.hasStalled() }) { return perform(.close(.stuck)) }
+            if withStream(of: side, { $0.hasStalled() }) {
+                perform(.close(.stuck))
+                return
+            }
             if withStream(of: side, { $0.awaitsAcknowledgement }) { stallCheckAt = shard.loop.now + writeTimeout / 2 }
         }
     }
@@ -91,14 +94,15 @@ final class TunnelRelay {
     // MARK: Sending
 
     /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
-    func begin(_ after: UnsafeRawBufferPointer) {
+    func begin(_ after: UnsafeRawBufferPointer) -> TunnelProgress {
         clientBytes = after.count
-        recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
+        return recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
     }
 
-    func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) {
+    @discardableResult
+    func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) -> TunnelProgress {
         if side == .client { clientBytes &+= bytes.count }
-        recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
+        return recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
 
     private func flush(to side: Tunnel.Side) {
@@ -110,14 +114,15 @@ final class TunnelRelay {
     }
 
     /// - Parameter code: 0, or `errno` of a failed write.
-    private func recordWrite(to side: Tunnel.Side, _ code: CInt) {
+    @discardableResult
+    private func recordWrite(to side: Tunnel.Side, _ code: CInt) -> TunnelProgress {
         guard code == 0 else { return perform(machine.writeFailed(to: side)) }
         let waiting = withStream(of: side) { stream in
             stream.restartProgress()
             return stream.queuedBytes
         }
         if stallCheckAt == .never { stallCheckAt = shard.loop.now + writeTimeout / 2 }
-        perform(machine.wrote(to: side, waiting: waiting, at: shard.loop.now))
+        return perform(machine.wrote(to: side, waiting: waiting, at: shard.loop.now))
     }
 
     // MARK: Reading
@@ -147,11 +152,22 @@ final class TunnelRelay {
 
     // MARK: Outcomes
 
-    private func perform(_ action: Tunnel.Action) {
+    @discardableResult
+    private func perform(_ action: Tunnel.Action) -> TunnelProgress {
         switch action {
         case .wait: break
         case .shutDown(let side): withStream(of: side) { $0.endWriting() }
-        case .close(let end): client.endTunnel(end)
+        case .close(let end):
+            client.endTunnel(end)
+            return .ended
         }
+        return .continues
     }
+}
+
+/// Whether a tunnel continues after bytes were sent.
+enum TunnelProgress {
+    case continues
+    /// Both sides are closed.
+    case ended
 }
