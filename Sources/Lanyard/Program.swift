@@ -130,10 +130,11 @@ final class Program: Sendable {
             conditions: Self.conditions(
                 store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
                 self.listenerTLS, self.identityTLS))
-        admin = bindings.admin.map { [sessions] socket in
+        admin = bindings.admin.map { [sessions, sources] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
                 info: info, exposesTokens: configuration.admin?.exposesTokens ?? false, refused: refused,
+                browserLogins: { sources.browserLogin(of: $0, at: $1) },
                 control: ProcessControl(
                     stop: { stop.end() }, reload: { reloads.reload($0) }, verbosity: verbosity), log: log)
         }

@@ -2,6 +2,7 @@ import LanyardAdmin
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardIdentity
+import LanyardSessionInterface
 import LanyardSessions
 import LanyardSettings
 
@@ -87,6 +88,14 @@ final class SessionSources: Sendable {
         state.withLock(\.running).services.sorted { $0.key < $1.key }.flatMap { name, service in
             service.slowCalls.map { .init(identity: name, progress: $0) }
         }
+    }
+
+    /// Where a user logs in in a browser; nil: neither the user nor the identity is known. From any thread.
+    func browserLogin(of user: String, at identity: String?) -> BrowserLoginTarget? {
+        let running = state.withLock(\.running)
+        let settings = running.users.first { $0.settings.name == user }?.settings
+        guard let name = settings?.identity ?? identity else { return nil }
+        return BrowserLoginTarget(running.services[name]?.browserLogins, configured: settings?.interactiveLogin)
     }
 
     /// Starts the loops of all identities. Once.

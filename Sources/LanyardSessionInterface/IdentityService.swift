@@ -8,6 +8,8 @@ package protocol IdentityService: AnyObject, Sendable {
     var fingerprint: IdentityFingerprint? { get }
     /// The service's calls about accounts; nil: it has none.
     var accounts: (any AccountService)? { get }
+    /// The service's logins in a browser; nil: it has none.
+    var browserLogins: (any BrowserLoginService)? { get }
     /// Logs in. A configured credential is read anew.
     ///
     /// - Parameter guarded: keeps a refused credential from being sent again, and makes each error carry the
@@ -32,6 +34,7 @@ package protocol IdentityService: AnyObject, Sendable {
 extension IdentityService {
     package var fingerprint: IdentityFingerprint? { nil }
     package var accounts: (any AccountService)? { nil }
+    package var browserLogins: (any BrowserLoginService)? { nil }
 
     package func login(
         _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,

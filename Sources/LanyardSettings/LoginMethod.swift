@@ -26,6 +26,10 @@ package enum LoginKind: CaseIterable, Sendable {
     case googleKey
     /// OAuth 2.0: a token of another service that is exchanged (RFC 8693).
     case tokenExchange
+    /// OAuth 2.0: a user confirms on another device (RFC 8628).
+    case device
+    /// OAuth 2.0: a user logs in with a browser on this machine (RFC 6749 §4.1, RFC 8252).
+    case authorizationCode
     /// An installation of a GitHub App. Its key is the identity's.
     case gitHubApp
 
@@ -48,7 +52,8 @@ package enum LoginKind: CaseIterable, Sendable {
         switch self {
         case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple:
             .appServices
-        case .clientCredentials, .password, .refreshToken, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange:
+        case .clientCredentials, .password, .refreshToken, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange,
+            .device, .authorizationCode:
             .oauth
         case .gitHubApp: .gitHubApp
         }
@@ -57,6 +62,9 @@ package enum LoginKind: CaseIterable, Sendable {
     /// Whether the secret is a signing key, which only the configuration may name: a login by the admin API happens once, and such a login
     /// is the only renewal of its session.
     package var isConfiguredOnly: Bool { self == .signedAssertion || self == .googleKey }
+
+    /// Whether a user completes the login in a browser: no configured credential can do it.
+    package var isInteractive: Bool { self == .device || self == .authorizationCode }
 
     /// The `provider` of each kind, once.
     package static let providers = distinct(allCases)
@@ -89,6 +97,8 @@ package enum LoginKind: CaseIterable, Sendable {
         case .refreshToken: "refresh_token"
         case .jwtBearer, .signedAssertion, .googleKey: "jwt_bearer"
         case .tokenExchange: "token_exchange"
+        case .device: "device"
+        case .authorizationCode: "authorization_code"
         case .gitHubApp: "github_app"
         }
     }
@@ -101,7 +111,7 @@ package enum LoginKind: CaseIterable, Sendable {
     /// The admin API's member with the secret; nil: there is no secret.
     package var secretName: String? {
         switch self {
-        case .anonymous, .clientCredentials, .gitHubApp: nil
+        case .anonymous, .clientCredentials, .device, .authorizationCode, .gitHubApp: nil
         case .emailPassword, .password: "password"
         case .apiKey: "key"
         case .function: "payload"
@@ -139,6 +149,8 @@ package struct LoginMethod<Value> {
     package var tokenTypes = TokenTypes()
     /// The token of who acts for the subject of a token exchange; nil: there is none.
     package var actorToken: Value?
+    /// Of an interactive kind: names the tokens that the identity service has obtained for it and holds. nil: there are none yet.
+    package var ticket: UInt64?
 
     private init(_ kind: LoginKind, _ account: String?, _ secret: Value?) {
         self.kind = kind
@@ -171,6 +183,8 @@ package struct LoginMethod<Value> {
     package static func signedAssertion(key: Value) -> Self { Self(.signedAssertion, nil, key) }
     package static func googleKey(_ key: Value) -> Self { Self(.googleKey, nil, key) }
     package static func tokenExchange(subjectToken: Value) -> Self { Self(.tokenExchange, nil, subjectToken) }
+    package static var device: Self { Self(.device, nil, nil) }
+    package static var authorizationCode: Self { Self(.authorizationCode, nil, nil) }
     package static var gitHubApp: Self { Self(.gitHubApp, nil, nil) }
 
     /// The kind's name (`LoginKind.provider`).
@@ -180,6 +194,7 @@ package struct LoginMethod<Value> {
     package func map<Other>(_ transform: (Value) -> Other) -> LoginMethod<Other> {
         var other = LoginMethod<Other>(kind, account, secret.map(transform))
         (other.assertion, other.tokenTypes, other.actorToken) = (assertion, tokenTypes, actorToken.map(transform))
+        other.ticket = ticket
         return other
     }
 }

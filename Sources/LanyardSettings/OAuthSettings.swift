@@ -32,10 +32,27 @@ package struct OAuthEndpoints: Equatable, Sendable {
     package var token: String?
     /// RFC 7009.
     package var revocation: String?
+    /// RFC 8628 §3.1.
+    package var deviceAuthorization: String?
+    /// RFC 6749 §3.1.
+    package var authorization: String?
+    /// RFC 9126.
+    package var pushedAuthorization: String?
 
     package init(token: String? = nil, revocation: String? = nil) {
         self.token = token
         self.revocation = revocation
+    }
+
+    /// Those of `others` where there is none here.
+    package func filled(from others: OAuthEndpoints) -> OAuthEndpoints {
+        var filled = self
+        filled.token = token ?? others.token
+        filled.revocation = revocation ?? others.revocation
+        filled.deviceAuthorization = deviceAuthorization ?? others.deviceAuthorization
+        filled.authorization = authorization ?? others.authorization
+        filled.pushedAuthorization = pushedAuthorization ?? others.pushedAuthorization
+        return filled
     }
 }
 
@@ -110,7 +127,8 @@ package struct OAuthParameter: Equatable, Sendable {
     package static let reserved: Set<String> = [
         "grant_type", "client_id", "client_secret", "client_assertion", "client_assertion_type", "assertion", "scope",
         "refresh_token", "username", "password", "code", "code_verifier", "redirect_uri", "device_code",
-        "subject_token", "subject_token_type", "actor_token", "actor_token_type",
+        "subject_token", "subject_token_type", "actor_token", "actor_token_type", "requested_token_type",
+        "code_challenge", "code_challenge_method", "nonce", "request_uri", "response_type", "state",
     ]
 
     package var name: String

@@ -5,6 +5,8 @@ package struct UserSettings: Equatable, Sendable {
     package var identity: String
     /// nil: an operator logs in.
     package var login: Login?
+    /// How an operator logs in without naming a kind; nil: not interactively.
+    package var interactiveLogin: LoginKind?
 
     /// A login as configured: its secret is a path. The file is read when it is used and again when it changes.
     package typealias Login = LoginMethod<String>

@@ -15,6 +15,9 @@ import Testing
             (.get, "/v1/status", .status), (.head, "/v1/status", .status), (.get, "/v1/users", .users),
             (.post, "/v1/users", .addUser), (.get, "/v1/users/alice", .user("alice")),
             (.delete, "/v1/users/a.b_c-1", .remove("a.b_c-1")), (.post, "/v1/users/alice/login", .logIn("alice")),
+            (.get, "/v1/users/bob/login/0123456789abcdef", .loginResult("bob", id: "0123456789abcdef")),
+            (.post, "/v1/users/bob/login/0123456789abcdef", .completeLogin("bob", id: "0123456789abcdef")),
+            (.delete, "/v1/users/bob/login/0123456789abcdef", .cancelLogin("bob", id: "0123456789abcdef")),
             (.post, "/v1/users/alice/activate", .activate("alice")),
             (.post, "/v1/users/alice/refresh", .refresh("alice")),
             (.post, "/v1/users/alice/logout", .logOut("alice")), (.post, "/v1/shutdown", .shutdown),
@@ -39,7 +42,7 @@ import Testing
         "other paths are none of ours",
         arguments: [
             "/", "/v1", "/v1/", "/v2/status", "/v1/status/", "/v1/users/alice/", "/v1/users/alice/fly", "//v1/status",
-            "/v1/users/alice/login/now", "/V1/status", "/v1/users/alice/api-keys/1/rename", "/metrics",
+            "/v1/users/alice/login/0123456789abcdef/now", "/V1/status", "/v1/users/alice/api-keys/1/rename", "/metrics",
             "/v1/users/alice/functions", "/v1/identities/demo", "/v1/identities/demo/email-password/change",
         ])
     func noRoute(_ path: String) { #expect(Self.read(.get, path) == .unreadable(.noRoute)) }

@@ -17,7 +17,7 @@ import Testing
     private static func filled(_ path: String) -> String {
         var path = path
         for parameter in AdminRoute.Parameter.allCases {
-            path = path.replacing("{\(parameter.rawValue)}", with: "some")
+            path = path.replacing("{\(parameter.rawValue)}", with: parameter == .login ? "0123456789abcdef" : "some")
         }
         return path
     }

@@ -39,7 +39,12 @@ import Testing
               profile: keycloak
           signer:
             oauth2:
-              endpoints: {token: "https://127.0.0.1:7491/t", revocation: "https://127.0.0.1:7491/r"}
+              endpoints:
+                {
+                  token: "https://127.0.0.1:7491/t", revocation: "https://127.0.0.1:7491/r",
+                  device_authorization: "https://127.0.0.1:7491/d", authorization: "https://127.0.0.1:7491/a",
+                  pushed_authorization: "https://127.0.0.1:7491/p"
+                }
               client_id: signer
               client_key: {file: key, id: k1, algorithm: PS256, audience: token_endpoint}
           pod: {oauth2: {issuer: "https://127.0.0.1:7491", client_id: pod, client_assertion_file: token, client_assertion_type: "urn:x"}}
@@ -86,6 +91,8 @@ import Testing
                   subject_token_file: key, subject_token_type: jwt, actor_token_file: token, actor_token_type: saml2,
                   requested_token_type: "urn:own"
                 }
+          dina: {identity: corp, login: {device: {}}}
+          cody: {identity: corp, login: {authorization_code: {}}}
           gita: {identity: ci, login: {github_app: {}}}
         active_user: alice
         on_active_logout: next

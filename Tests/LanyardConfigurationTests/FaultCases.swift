@@ -645,15 +645,6 @@ enum FaultCases {
 
     static let unbuilt: [Case] = [
         (
-            app + "users: {alice: {identity: app, login: {device: {}}}}\n" + upstream,
-            [
-                """
-                lanyard.yaml:4:40: users.alice.login.device is not in this version; use another kind of login, such as \
-                refresh_token
-                """
-            ]
-        ),
-        (
             whole
                 + """
                 sandbox: require\nlisteners:\n  - {address: 'systemd:data'}\n\

@@ -110,6 +110,16 @@ import Testing
         #expect(diagnostics.contains { $0.contains(message) && !$0.hasPrefix("warning") }, "\(diagnostics)")
     }
 
+    @Test(
+        "a login in a browser is begun by an operator: no session begins it by itself",
+        arguments: ["device", "authorization_code"])
+    func interactive(_ provider: String) throws {
+        let loaded = try Loading.load(Self.text(Self.server, login: "\(provider): {}"), files: Self.files).loaded
+        #expect(loaded.diagnostics == [])
+        let user = try #require(loaded.configuration?.users.first)
+        #expect(user.login == nil && user.interactiveLogin?.provider == provider)
+    }
+
     @Test("a login of the other kind of identity is a fault")
     func logins() throws {
         let wrong = try Loading.diagnostics(Self.text(Self.server, login: "anonymous: {}"))
@@ -117,7 +127,7 @@ import Testing
         #expect(
             wrong.first?.hasSuffix(
                 "users.robot.login.anonymous: an oauth2 identity has no such login; use one of client_credentials, password, "
-                    + "refresh_token, jwt_bearer, token_exchange") == true, "\(wrong)")
+                    + "refresh_token, jwt_bearer, token_exchange, device, authorization_code") == true, "\(wrong)")
         let other = """
             identities: {demo: {app_services: {app_id: a, base_url: "http://127.0.0.1:1"}}}
             users: {robot: {identity: demo, login: {client_credentials: {}}}}

@@ -8,7 +8,8 @@ import Testing
         .anonymous, .emailPassword(email: "a", password: "s"), .apiKey("s"), .function(payload: "s"), .jwt("s"),
         .facebook(accessToken: "s"), .googleIDToken("s"), .googleAuthCode("s"), .apple(idToken: "s"),
         .clientCredentials, .password(username: "a", "s"), .refreshToken("s"), .jwtBearer(assertion: "s"),
-        .signedAssertion(key: "s"), .googleKey("s"), .tokenExchange(subjectToken: "s"), .gitHubApp,
+        .signedAssertion(key: "s"), .googleKey("s"), .tokenExchange(subjectToken: "s"), .device,
+        .authorizationCode, .gitHubApp,
     ]
 
     @Test("each kind has the parts that it needs and no other")

@@ -28,6 +28,8 @@ enum AdminBody {
         var credential: LoginMethod<Secret>?
         /// The login makes the user active.
         var activates: Bool
+        /// Where a browser comes back after a login by authorization code; nil: not given.
+        var redirectURI: String?
     }
 
     /// The payload of a custom function may be as deep as any document of MongoDB, 100 levels.
@@ -60,10 +62,21 @@ enum AdminBody {
             switch key {
             case "credential": login.credential = try body.credential(key)
             case "activate": login.activates = try body.bool(key)
+            case "redirect_uri": login.redirectURI = try body.redirectURI(key)
             default: throw .unknown(key)
             }
         }
         return login
+    }
+
+    /// `POST …/login/{login}`.
+    static func redirect(_ bytes: UnsafeRawBufferPointer) throws(ReadError) -> Secret {
+        var query: Secret?
+        try members(of: bytes) { key, body throws(ReadError) in
+            guard key == "query" else { throw .unknown(key) }
+            query = try body.secret(key, bytesMax: SecretFile.bytesMax)
+        }
+        return try needed(query, "query")
     }
 
     /// `POST /v1/log-level`.
@@ -191,6 +204,16 @@ enum AdminBody {
             return String(decoding: bytes, as: UTF8.self)
         }
 
+        /// A loopback redirect (RFC 8252 §7.3): a browser brings the code there, and nothing else may get it.
+        mutating func redirectURI(_ key: String) throws(ReadError) -> String {
+            let uri = try text(key, bytesMax: 2048)
+            let hosts = ["http://127.0.0.1:", "http://[::1]:", "http://localhost:"]
+            guard hosts.contains(where: { uri.hasPrefix($0) }), uri.utf8.allSatisfy({ 0x21..<0x7f ~= $0 }),
+                !uri.utf8.contains(UInt8(ascii: "@")), !uri.utf8.contains(UInt8(ascii: "#"))
+            else { throw .invalid("\(key) is not http://127.0.0.1:PORT/PATH, or the same of [::1] or localhost") }
+            return uri
+        }
+
         mutating func name(_ key: String) throws(ReadError) -> String {
             let name = try text(key, bytesMax: ConfiguredName.bytesMax)
             guard ConfiguredName.isValid(name) else { throw .invalid("\(key) is not one of [A-Za-z0-9._-]{1,64}") }
@@ -265,7 +288,7 @@ enum AdminBody {
             case .jwt, .googleIDToken, .googleAuthCode, .apple, .jwtBearer, .tokenExchange:
                 try secret(key, bytesMax: tokenBytesMax)
             case .anonymous, .emailPassword, .apiKey, .facebook, .clientCredentials, .password, .refreshToken,
-                .signedAssertion, .googleKey, .gitHubApp:
+                .signedAssertion, .googleKey, .device, .authorizationCode, .gitHubApp:
                 try secret(key, bytesMax: SecretFile.bytesMax)
             }
         }

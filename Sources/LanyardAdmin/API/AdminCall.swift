@@ -8,6 +8,10 @@ package enum AdminCall: Equatable, Sendable {
     case user(String)
     case addUser
     case logIn(String)
+    /// Of a login in a browser, by its id.
+    case loginResult(String, id: String)
+    case cancelLogin(String, id: String)
+    case completeLogin(String, id: String)
     case activate(String)
     case refresh(String)
     case logOut(String)
@@ -26,7 +30,7 @@ package enum AdminCall: Equatable, Sendable {
     /// Whether the call changes state, or shows a token. Such a call gets an audit line.
     var isAudited: Bool {
         switch self {
-        case .openAPI, .status, .users, .user, .customData, .logLevel: false
+        case .openAPI, .status, .users, .user, .customData, .logLevel, .loginResult: false
         case .account(_, let call): call.changesState
         default: true
         }
@@ -38,7 +42,9 @@ package enum AdminCall: Equatable, Sendable {
         switch self {
         case .addUser, .logIn, .refresh, .link, .deleteAccount, .customData, .token, .account, .emailPassword, .reload:
             true
-        case .openAPI, .status, .users, .user, .activate, .logOut, .remove, .shutdown, .logLevel, .setLogLevel: false
+        case .openAPI, .status, .users, .user, .activate, .logOut, .remove, .shutdown, .logLevel, .setLogLevel,
+            .loginResult, .cancelLogin, .completeLogin:
+            false
         }
     }
 
@@ -54,6 +60,9 @@ package enum AdminCall: Equatable, Sendable {
         case .user: "user"
         case .addUser: "add"
         case .logIn: "login"
+        case .loginResult: "login_result"
+        case .cancelLogin: "cancel_login"
+        case .completeLogin: "complete_login"
         case .activate: "activate"
         case .refresh: "refresh"
         case .logOut: "logout"
@@ -76,7 +85,7 @@ package enum AdminCall: Equatable, Sendable {
         switch self {
         case .user(let name), .logIn(let name), .activate(let name), .refresh(let name), .logOut(let name),
             .remove(let name), .link(let name), .deleteAccount(let name), .customData(let name), .token(let name),
-            .account(let name, _):
+            .account(let name, _), .loginResult(let name, _), .cancelLogin(let name, _), .completeLogin(let name, _):
             name
         case .openAPI, .status, .users, .addUser, .shutdown, .reload, .logLevel, .setLogLevel, .emailPassword: nil
         }

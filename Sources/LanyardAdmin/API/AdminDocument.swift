@@ -183,7 +183,10 @@ extension AdminRoute {
         case .addUser: "Logs a new user in."
         case .user: "One user."
         case .remove: "Forgets a user on this device, and ends its session."
-        case .logIn: "Logs a user in again; without a credential with the configured one."
+        case .logIn: "Logs a user in again; without a credential as configured, perhaps in a browser."
+        case .loginResult: "A login in a browser: pending, done or failed."
+        case .cancelLogin: "Ends a login in a browser."
+        case .completeLogin: "Hands over the query that the browser came back with."
         case .activate: "Switches the active user without a login."
         case .refresh: "Fetches a new access token now."
         case .logOut: "Wipes the tokens, then revokes the session at the service."
@@ -217,6 +220,7 @@ extension AdminRoute {
         switch self {
         case .addUser: "NewUser"
         case .logIn: "Login"
+        case .completeLogin: "BrowserReturn"
         case .link: "Link"
         case .createAPIKey: "NewAPIKey"
         case .function: "Arguments"
@@ -242,7 +246,10 @@ extension AdminRoute {
         case .addUser: [(200, "ChangedUser"), (201, "ChangedUser")]
         case .user: [(200, "User")]
         case .remove: [(200, "RemovedUser"), (204, nil)]
-        case .logIn, .activate: [(200, "ChangedUser")]
+        case .logIn: [(200, "ChangedUser"), (202, "BrowserLogin")]
+        case .loginResult, .completeLogin: [(200, "BrowserLogin")]
+        case .cancelLogin: [(204, nil)]
+        case .activate: [(200, "ChangedUser")]
         case .refresh: [(200, "Refreshed")]
         case .logOut: [(200, "LoggedOut")]
         case .link: [(200, "Linked")]
@@ -269,6 +276,7 @@ extension AdminRoute.Parameter {
         switch self {
         case .user, .identity: "Name"
         case .id: "APIKeyID"
+        case .login: "LoginID"
         case .name: "FunctionName"
         }
     }

@@ -2,6 +2,7 @@ import Dispatch
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 import LanyardTelemetry
 import Logging
 
@@ -17,6 +18,8 @@ final class AdminHandler: Sendable {
         /// `admin.expose_tokens`.
         var exposesTokens: Bool
         var control: ProcessControl
+        /// Where users log in in a browser.
+        var browserLogins: @Sendable (_ user: String, _ identity: String?) -> BrowserLoginTarget? = { _, _ in nil }
     }
 
     private let sources: Sources
@@ -24,9 +27,11 @@ final class AdminHandler: Sendable {
     private let pages = DispatchQueue(label: "lanyard.admin.pages")
     /// Writes whatever the level of the log is, which a call can set.
     private let auditLog: Logger
+    private let browserLogins: BrowserLoginRegistry
 
     init(_ sources: Sources, log: Logger) {
         self.sources = sources
+        browserLogins = BrowserLoginRegistry(sources.browserLogins, users: sources.users, log: log)
         auditLog = log.forAudit
     }
 
@@ -37,7 +42,14 @@ final class AdminHandler: Sendable {
     ) {
         do throws(AdminBody.ReadError) {
             switch call {
-            case .addUser: return add(try AdminBody.newUser(body), call, peer, reply)
+            case .addUser:
+                let new = try AdminBody.newUser(body)
+                guard !new.credential.kind.isInteractive else {
+                    throw .invalid(
+                        "credential.\(new.credential.provider) needs a user that exists; add the user to the configuration"
+                    )
+                }
+                return add(new, call, peer, reply)
             case .setLogLevel:
                 sources.control.verbosity.set(try AdminBody.logLevel(body))
                 let level = sources.control.verbosity.level
@@ -45,8 +57,22 @@ final class AdminHandler: Sendable {
                 return finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
             case .logIn(let name):
                 let login = try AdminBody.login(body)
+                switch browserLoginKind(login, name) {
+                case .device?:
+                    return begin(.device, login, name, call, peer, reply)
+                case .authorizationCode?:
+                    guard let uri = login.redirectURI else {
+                        return finish(.redirectNeeded(user: name), call, name, peer, reply)
+                    }
+                    return begin(.authorizationCode(redirectURI: uri), login, name, call, peer, reply)
+                default: break
+                }
                 let userCall = UserCall.login(name, login.credential, activates: login.activates)
                 return performUserCall(userCall, name, call, peer, reply)
+            case .completeLogin(let name, let id):
+                return browserLogins.receive(try AdminBody.redirect(body), name, id) { [self] in
+                    finish($0, call, name, peer, reply)
+                }
             case .link(let name):
                 return performUserCall(.link(name, try AdminBody.link(body)), name, call, peer, reply)
             case .account(let name, let accountCall):
@@ -73,6 +99,8 @@ final class AdminHandler: Sendable {
         case .user(let name):
             let view = sources.users.report.view(of: name)
             finish(view.map { AdminResponses.user($0) } ?? .noSuchUser, call, name, peer, reply)
+        case .loginResult(let name, let id): finish(browserLogins.report(name, id), call, name, peer, reply)
+        case .cancelLogin(let name, let id): finish(browserLogins.cancel(name, id), call, name, peer, reply)
         case .activate(let name): performUserCall(.activate(name), name, call, peer, reply)
         case .refresh(let name): performUserCall(.refresh(name), name, call, peer, reply)
         case .logOut(let name): performUserCall(.logOut(name), name, call, peer, reply)
@@ -89,7 +117,7 @@ final class AdminHandler: Sendable {
         case .reload:
             sources.control.reload { [self] in finish(AdminResponses.reloaded($0), call, nil, peer, reply) }
         case .logLevel: finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
-        case .addUser, .setLogLevel, .logIn, .link, .account, .emailPassword: break
+        case .addUser, .setLogLevel, .logIn, .completeLogin, .link, .account, .emailPassword: break
         }
     }
 
@@ -98,6 +126,21 @@ final class AdminHandler: Sendable {
         _ call: AdminCall, _ response: OperatorResponse, peer: PeerCredentials, reply: (OperatorResponse) -> Void
     ) {
         finish(response, call, call.userName, peer, reply)
+    }
+
+    /// How a login continues in a browser; nil: it is another one.
+    private func browserLoginKind(_ login: AdminBody.Login, _ name: String) -> LoginKind? {
+        if let kind = login.credential?.kind { return kind.isInteractive ? kind : nil }
+        return browserLogins.configuredKind(of: name)
+    }
+
+    private func begin(
+        _ request: BrowserLoginRequest, _ login: AdminBody.Login, _ name: String, _ call: AdminCall,
+        _ peer: PeerCredentials, _ reply: @escaping @Sendable (OperatorResponse) -> Void
+    ) {
+        browserLogins.begin(name, request, activates: login.activates) { [self] in
+            finish($0, call, name, peer, reply)
+        }
     }
 
     private func add(

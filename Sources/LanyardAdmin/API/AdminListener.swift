@@ -35,18 +35,22 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     ///   - refused: counts refused calls.
     ///   - info: the process's part of the status response.
     ///   - exposesTokens: `admin.expose_tokens`.
+    ///   - browserLogins: where a user of an identity logs in in a browser; nil: there is no such user.
     ///   - control: operations on the process itself.
     package init(
         _ socket: ListeningSocket, loop: EventLoop, tokenFile: String?, by files: FileReader = FileReader(),
         users: any UserOperations, info: ProgramInfo, exposesTokens: Bool = false,
         refused: AdminRefusalCounters = AdminRefusalCounters(),
+        browserLogins: @escaping @Sendable (_ user: String, _ identity: String?) -> BrowserLoginTarget? = { _, _ in nil
+        },
         control: ProcessControl, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
         self.log = log
         self.files = files
         refusals = AdminRefusalLog(refused, on: loop, log: log)
-        let sources = AdminHandler.Sources(users: users, info: info, exposesTokens: exposesTokens, control: control)
+        let sources = AdminHandler.Sources(
+            users: users, info: info, exposesTokens: exposesTokens, control: control, browserLogins: browserLogins)
         handler = AdminHandler(sources, log: log)
         hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
         let profile = OperatorListener.Profile(

@@ -13,6 +13,7 @@ enum AdminProblem: String, CaseIterable {
     case tokenNotExposed = "token-not-exposed"
     case noSuchUser = "no-such-user"
     case noSuchIdentity = "no-such-identity"
+    case noSuchLogin = "no-such-login"
     case noRoute = "no-route"
     case methodNotAllowed = "method-not-allowed"
     case requestTimeout = "request-timeout"
@@ -26,6 +27,7 @@ enum AdminProblem: String, CaseIterable {
     case expectationFailed = "expectation-failed"
     case hostNotAllowed = "host-not-allowed"
     case invalidValue = "invalid-value"
+    case redirectNeeded = "redirect-needed"
     case configurationInvalid = "configuration-invalid"
     case restartNeeded = "restart-needed"
     case credentialRefused = "credential-refused"
@@ -45,7 +47,7 @@ enum AdminProblem: String, CaseIterable {
         case .malformedRequest: 400
         case .tokenRequired: 401
         case .callerNotAllowed, .originNotAllowed, .tokenNotExposed: 403
-        case .noSuchUser, .noSuchIdentity, .noRoute: 404
+        case .noSuchUser, .noSuchIdentity, .noSuchLogin, .noRoute: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
         case .nameInUse, .accountInUse, .notLoggedIn, .notSupported, .loginInProgress: 409
@@ -53,7 +55,7 @@ enum AdminProblem: String, CaseIterable {
         case .uriTooLong: 414
         case .expectationFailed: 417
         case .hostNotAllowed: 421
-        case .invalidValue, .credentialRefused, .configurationInvalid, .restartNeeded: 422
+        case .invalidValue, .redirectNeeded, .credentialRefused, .configurationInvalid, .restartNeeded: 422
         case .fieldsTooLarge: 431
         case .notImplemented: 501
         case .identityError: 502
@@ -73,6 +75,8 @@ enum AdminProblem: String, CaseIterable {
         switch self {
         case .noSuchUser: return call.userName != nil
         case .noSuchIdentity: if case .emailPassword = route { return true } else { return route == .addUser }
+        case .redirectNeeded: return route == .logIn
+        case .noSuchLogin: return [.loginResult, .cancelLogin, .completeLogin].contains(route)
         case .tokenNotExposed: return route == .token
         case .nameInUse: return route == .addUser
         case .configurationInvalid, .restartNeeded: return route == .reload
@@ -138,6 +142,12 @@ extension OperatorResponse {
         "The only query here is ?account=delete, which deletes the account at the service.")
     static let noSuchIdentity = problem(
         .noSuchIdentity, "No such identity", "No identity of that name is configured.")
+    static func redirectNeeded(user: String) -> OperatorResponse {
+        problem(
+            .redirectNeeded, "Redirect needed",
+            "This login is completed with a browser: give redirect_uri, a loopback address where it comes back.",
+            user: user)
+    }
     static let tokenNotExposed = problem(
         .tokenNotExposed, "Token not exposed",
         "Access tokens are shown only if admin.expose_tokens is true; refresh tokens never.")

@@ -5,29 +5,32 @@ import LanyardSettings
 /// The routes of the admin API: the one table that the router reads paths with and the OpenAPI document is written from.
 enum AdminRoute: CaseIterable, Equatable, Sendable {
     case openAPI, status, users, addUser, user, remove
-    case logIn, activate, refresh, logOut, link, customData, token, profile
+    case logIn, loginResult, cancelLogin, completeLogin, activate, refresh, logOut, link, customData, token, profile
     case apiKeys, createAPIKey, apiKey, deleteAPIKey, enableAPIKey, disableAPIKey, function
     case emailPassword(EmailPasswordVerb)
     case logLevel, setLogLevel, reload, shutdown
 
     /// A segment of a path that names something.
     enum Parameter: String, CaseIterable {
-        case user, identity, id, name
+        case user, identity, id, name, login
     }
 
     static let allCases: [AdminRoute] =
         [
-            .openAPI, .status, .users, .addUser, .user, .remove, .logIn, .activate, .refresh, .logOut, .link,
-            .customData,
+            .openAPI, .status, .users, .addUser, .user, .remove, .logIn, .loginResult, .cancelLogin,
+            .completeLogin, .activate, .refresh, .logOut, .link, .customData,
             .token, .profile, .apiKeys, .createAPIKey, .apiKey, .deleteAPIKey, .enableAPIKey, .disableAPIKey, .function,
         ] + EmailPasswordVerb.allCases.map { .emailPassword($0) } + [.logLevel, .setLogLevel, .reload, .shutdown]
 
     /// GET, POST or DELETE. A route of GET takes HEAD as well.
     var method: RequestHead.Method {
         switch self {
-        case .openAPI, .status, .users, .user, .customData, .token, .profile, .apiKeys, .apiKey, .logLevel: .get
-        case .remove, .deleteAPIKey: .delete
-        case .addUser, .logIn, .activate, .refresh, .logOut, .link, .createAPIKey, .enableAPIKey, .disableAPIKey,
+        case .openAPI, .status, .users, .user, .loginResult, .customData, .token, .profile, .apiKeys, .apiKey,
+            .logLevel:
+            .get
+        case .remove, .cancelLogin, .deleteAPIKey: .delete
+        case .addUser, .logIn, .completeLogin, .activate, .refresh, .logOut, .link, .createAPIKey, .enableAPIKey,
+            .disableAPIKey,
             .function,
             .emailPassword, .setLogLevel, .reload, .shutdown:
             .post
@@ -42,6 +45,7 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         case .users, .addUser: "/v1/users"
         case .user, .remove: "/v1/users/{user}"
         case .logIn: "/v1/users/{user}/login"
+        case .loginResult, .cancelLogin, .completeLogin: "/v1/users/{user}/login/{login}"
         case .activate: "/v1/users/{user}/activate"
         case .refresh: "/v1/users/{user}/refresh"
         case .logOut: "/v1/users/{user}/logout"
@@ -74,6 +78,9 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         case .user: .user(first)
         case .remove: .remove(first)
         case .logIn: .logIn(first)
+        case .loginResult: .loginResult(first, id: last)
+        case .cancelLogin: .cancelLogin(first, id: last)
+        case .completeLogin: .completeLogin(first, id: last)
         case .activate: .activate(first)
         case .refresh: .refresh(first)
         case .logOut: .logOut(first)
@@ -159,6 +166,10 @@ extension AdminRoute.Parameter {
         case .id:
             guard AccountCall.isValidAPIKeyID(segment) else {
                 throw .invalid("the id of an API key is one of [A-Za-z0-9_-]{1,64}")
+            }
+        case .login:
+            guard segment.utf8.count == 16, segment.utf8.allSatisfy({ 0x30...0x39 ~= $0 || 0x61...0x66 ~= $0 }) else {
+                throw .invalid("the id of a login is 16 digits of [0-9a-f]")
             }
         case .name:
             guard let name = PercentEncoding.decode(segment), 1...Self.functionNameBytesMax ~= name.utf8.count else {

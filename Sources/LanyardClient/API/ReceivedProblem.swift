@@ -20,17 +20,25 @@ package struct ReceivedProblem: Equatable, Sendable {
 
     /// nil: the body is not a problem of Lanyard's.
     init?(_ response: HTTPResponse) {
-        guard let json = JSONValue.read(response.body), let type = json["type"]?.string,
+        guard let json = JSONValue.read(response.body) else { return nil }
+        self.init(json, status: response.status, retryAfter: response.retryAfter)
+    }
+
+    /// The problem that a login in a browser has ended in; nil: it is not one of Lanyard's.
+    package init?(_ json: JSONValue) { self.init(json, status: json["status"]?.integer ?? 0, retryAfter: nil) }
+
+    private init?(_ json: JSONValue, status: Int, retryAfter: Int?) {
+        guard let type = json["type"]?.string,
             type.hasPrefix(Self.typePrefix), let title = json["title"]?.string
         else { return nil }
         name = String(type.dropFirst(Self.typePrefix.count))
-        status = response.status
+        self.status = status
         self.title = title
         detail = json["detail"]?.string ?? ""
         user = json["user"]?.string
         serviceError = json["error"]?.string
         errorCode = json["error_code"]?.string
-        retryAfter = response.retryAfter
+        self.retryAfter = retryAfter
     }
 
     /// Whether the detail has these words, so that they need not be printed again.
@@ -60,6 +68,8 @@ package struct ReceivedProblem: Equatable, Sendable {
                 + "confirmation of the account: repeat the command"
         case "no-such-user": "lanyard users lists the users; lanyard login NAME with a credential adds one"
         case "no-such-identity": "name one that the configuration has below identities"
+        case "no-such-login": "begin it again: lanyard login \(user)"
+        case "redirect-needed": "log in with the command, which has an address for the browser: lanyard login \(user)"
         case "name-in-use": "choose another name, or log that user in again: lanyard login \(user)"
         case "account-in-use": "make its user active: lanyard use \(user)"
         case "not-logged-in", "login-required": "log in: lanyard login \(user)"

@@ -173,6 +173,8 @@ extension ConfigurationBuilder {
                 checkLoginKind(user, section, service, shown: shown)
             }
         }
+        // No session can begin such a login by itself.
+        if let kind = user.login?.kind, kind.isInteractive { (user.login, user.interactiveLogin) = (nil, kind) }
         configuration.users.append(user)
     }
 

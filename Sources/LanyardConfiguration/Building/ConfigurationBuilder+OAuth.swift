@@ -13,16 +13,19 @@ extension ConfigurationBuilder {
         }
         checkReach(section, "issuer", shown: shown)
         checkReach(endpoints, "token", shown: "\(shown).endpoints")
-        checkReach(endpoints, "revocation", shown: "\(shown).endpoints")
-        for key in ["token", "revocation"] { checkDowngrade(section, endpoints, key, shown: "\(shown).endpoints") }
+        let others = ["revocation", "device_authorization", "authorization", "pushed_authorization"]
+        for key in others { checkReach(endpoints, key, shown: "\(shown).endpoints") }
+        for key in ["token"] + others { checkDowngrade(section, endpoints, key, shown: "\(shown).endpoints") }
         let authentication = clientAuthentication(section, hasCertificate: hasCertificate, shown: shown)
         guard let clientID = section.text("client_id"), let authentication else { return nil }
         var settings = IdentitySettings.OAuth(clientID: clientID)
         settings.issuer = section.text("issuer")
         settings.issuerURL = settings.issuer.flatMap(URLText.canonical)
-        settings.endpoints = OAuthEndpoints(
-            token: endpoints.text("token").flatMap(URLText.canonical),
-            revocation: endpoints.text("revocation").flatMap(URLText.canonical))
+        let url = { (key: String) in endpoints.text(key).flatMap(URLText.canonical) }
+        settings.endpoints = OAuthEndpoints(token: url("token"), revocation: url("revocation"))
+        settings.endpoints.deviceAuthorization = url("device_authorization")
+        settings.endpoints.authorization = url("authorization")
+        settings.endpoints.pushedAuthorization = url("pushed_authorization")
         settings.authentication = authentication
         section.fill(&settings.scopes, "scopes")
         settings.parameters = parameters(section, shown: shown)

@@ -75,6 +75,12 @@ extension ConfigurationKeys {
         .init(
             "users.*.login.token_exchange.requested_token_type", .value(.text),
             defaultDescription: "the server's choice", "The type of the token that is asked for."),
+        .init(
+            "users.*.login.device", .section,
+            "OAuth 2.0: a user confirms on another device, with a code that the command shows."),
+        .init(
+            "users.*.login.authorization_code", .section,
+            "OAuth 2.0: a user logs in with a browser on the machine of the command."),
         .init("users.*.login.github_app", .section, "GitHub: the installation that the identity names."),
     ]
 
@@ -86,6 +92,12 @@ extension ConfigurationKeys {
         .init("identities.*.oauth2.endpoints", .section, "Endpoints in place of the metadata's."),
         .init("identities.*.oauth2.endpoints.token", .value(.url), "The token endpoint."),
         .init("identities.*.oauth2.endpoints.revocation", .value(.url), "The revocation endpoint."),
+        .init(
+            "identities.*.oauth2.endpoints.device_authorization", .value(.url), "The device authorization endpoint."),
+        .init("identities.*.oauth2.endpoints.authorization", .value(.url), "The authorization endpoint."),
+        .init(
+            "identities.*.oauth2.endpoints.pushed_authorization", .value(.url),
+            "The endpoint for pushed authorization requests, which are then used."),
         .init("identities.*.oauth2.client_id", .value(.text), required: true, "The client."),
         .init(
             "identities.*.oauth2.client_authentication",

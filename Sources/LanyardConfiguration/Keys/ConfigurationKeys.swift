@@ -149,6 +149,5 @@ package enum ConfigurationKeys {
         .init(
             "users.*.login.refresh_token.token_file", .value(.file(.secret)),
             "The refresh token; it is taken once, then the store's."),
-        .init("users.*.login.device", .section, "OAuth 2.0: confirmation on another device."),
     ]
 }

@@ -19,7 +19,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
     /// For an error: what to write instead. For a warning: what applies instead; nil: the key's default.
     package let alternative: String?
 
-    private static let login = "use another kind of login, such as refresh_token"
     private static let user = "start Lanyard as that user (systemd's User=, setpriv), and remove it"
     private static let logout = "remove it, and log users out by the admin API before the stop"
 
@@ -29,8 +28,6 @@ package struct UnsupportedSetting: Equatable, Sendable {
         .init("sandbox", .only(["require"]), isError: true),
         .init("shutdown.logout", .otherThan(["false"]), isError: true, alternative: logout),
         .init("user", .otherThan(["none"]), isError: true, alternative: user),
-        // Logins: without them the user could never log in.
-        .init("users.*.login.device", .any, isError: true, alternative: login),
         // Settings without a substitute, and settings that can be ignored.
         // `auto` means best effort. An operator that wrote it should know that there is no sandbox.
         .init("sandbox", .only(["auto"]), isError: false, alternative: "off holds"),

@@ -18,26 +18,29 @@ package final class OAuthIdentity: TransportedIdentity {
     }
 
     /// Endpoints, and whether they are known from metadata of an earlier call.
-    private struct FoundEndpoints {
+    struct FoundEndpoints {
         let endpoints: OAuthEndpoints
         let areRemembered: Bool
     }
 
-    private let name: String
-    private let settings: IdentitySettings.OAuth
+    let name: String
+    let settings: IdentitySettings.OAuth
     /// Of kind, server and client: another one is another service.
     package let fingerprint: IdentityFingerprint?
     private let files: FileReader
     let transport: IdentityTransport
     private let warning: SecretFileWarning
-    private let logger: Logger
+    let logger: Logger
     private let usesCertificate: Bool
 
-    private nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
+    /// As it was read last; nil: not yet.
+    nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
     /// Calls that wait for the metadata, whose request is then in flight.
     private nonisolated(unsafe) var waiting: [PendingCall] = []
+    /// What logins in a browser have obtained, until the session of each takes it.
+    let obtainedGrants = Guarded<[UInt64: Grant]>([:])
     /// The service's clock, by which assertions begin and end.
-    private nonisolated(unsafe) var clock = ServiceClock()
+    nonisolated(unsafe) var clock = ServiceClock()
 
     /// Does nothing yet. The parameters are those of `AppServicesIdentity`.
     package init(
@@ -74,9 +77,10 @@ package final class OAuthIdentity: TransportedIdentity {
         return servers
     }
 
-    private var loop: EventLoop { transport.loop }
-    private var http: CurlMulti { transport.http }
-    private var watch: CallWatch { transport.watch }
+    package var browserLogins: (any BrowserLoginService)? { self }
+    var loop: EventLoop { transport.loop }
+    var http: CurlMulti { transport.http }
+    var watch: CallWatch { transport.watch }
 
     /// Connects to the issuer, or to the token endpoint.
     package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {
@@ -102,6 +106,9 @@ package final class OAuthIdentity: TransportedIdentity {
         _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        if case .given(let method) = credential, method.kind.isInteractive {
+            return reply(obtained(method))
+        }
         loop.post { [self] in
             let deadline = transport.newDeadline
             let paths: [String] = if case .configured(let login) = credential { login.files } else { [] }
@@ -269,7 +276,7 @@ package final class OAuthIdentity: TransportedIdentity {
     }
 
     /// A POST of a form with the client's proof.
-    private func request(
+    func request(
         to url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant, isClientNamed: Bool = true,
         _ write: (inout FormBody) throws(IdentityError) -> Void
     ) -> Result<(CurlRequest, ClientProof), IdentityError> {
@@ -293,7 +300,7 @@ package final class OAuthIdentity: TransportedIdentity {
             now: clock.time())
     }
 
-    private func classified(
+    func classified(
         _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret], _ proof: ClientProof
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
@@ -308,12 +315,12 @@ package final class OAuthIdentity: TransportedIdentity {
 
     // MARK: Files
 
-    private var fieldFiles: [String] {
+    var fieldFiles: [String] {
         settings.tokenFields.compactMap { field in if case .file(let path) = field.value { path } else { nil } }
     }
 
     /// Reads the files one after another: a call has a few.
-    private func read(
+    func read(
         _ paths: [String], into contents: [String: FileSnapshot.Outcome] = [:],
         then body: @escaping ([String: FileSnapshot.Outcome]) -> Void
     ) {
@@ -370,7 +377,7 @@ package final class OAuthIdentity: TransportedIdentity {
     // MARK: Metadata
 
     /// The endpoints: as configured, else those of the metadata.
-    private func endpoints(
+    func endpoints(
         _ progress: CallProgress?, by deadline: Instant,
         _ reply: @escaping (Result<FoundEndpoints, IdentityError>) -> Void
     ) {
@@ -395,10 +402,8 @@ package final class OAuthIdentity: TransportedIdentity {
     }
 
     private func merged(_ metadata: OAuthMetadata) -> OAuthEndpoints {
-        let aliases = usesCertificate ? metadata.aliases : OAuthEndpoints()
-        return OAuthEndpoints(
-            token: aliases.token ?? metadata.endpoints.token,
-            revocation: settings.endpoints.revocation ?? aliases.revocation ?? metadata.endpoints.revocation)
+        let named = usesCertificate ? metadata.aliases.filled(from: metadata.endpoints) : metadata.endpoints
+        return settings.endpoints.filled(from: named)
     }
 
     private func askMetadata(_ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant) {
@@ -449,7 +454,7 @@ package final class OAuthIdentity: TransportedIdentity {
     }
 
     /// Forgets the endpoints if the server may have moved: it redirects, or does not know the token endpoint.
-    private func noteEndpoint(_ outcome: Result<CurlResponse, CurlError>) {
+    func noteEndpoint(_ outcome: Result<CurlResponse, CurlError>) {
         guard case .success(let response) = outcome,
             300..<400 ~= response.status || [404, 410, 421].contains(response.status)
         else { return }

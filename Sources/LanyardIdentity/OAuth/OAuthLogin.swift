@@ -123,8 +123,9 @@ struct OAuthLogin: Sendable {
             }
             if let requested = tokenTypes.requested { form.append("requested_token_type", requested) }
         case .anonymous, .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple,
-            .gitHubApp:
-            preconditionFailure("a login of another kind of identity at an oauth2 identity")
+            .gitHubApp, .device, .authorizationCode:
+            preconditionFailure(
+                "a login that sends no grant, or one of another kind of identity, at an oauth2 identity")
         }
     }
 

@@ -13,6 +13,10 @@ struct OAuthMetadata: Equatable, Sendable {
     private(set) var endpoints = OAuthEndpoints()
     /// Endpoints for calls with a client certificate (RFC 8705 §5).
     private(set) var aliases = OAuthEndpoints()
+    /// RFC 9126 §5.
+    private(set) var requiresPushedAuthorization = false
+    /// Each response to the browser names the issuer (RFC 9207 §3).
+    private(set) var sendsIssuer = false
 
     /// - Parameter issuer: as it is configured.
     init(_ bytes: UnsafeRawBufferPointer, issuer: String) throws(MetadataError) {
@@ -28,8 +32,11 @@ struct OAuthMetadata: Equatable, Sendable {
                 message: "its issuer is \(stated), and the configuration says \(issuer); they must be the same text")
         }
         (endpoints, aliases) = (reader.endpoints, reader.aliases)
-        for url in [endpoints.token, endpoints.revocation, aliases.token, aliases.revocation].compactMap(\.self) {
-            guard ServiceOrigin(base: url) != nil else {
+        requiresPushedAuthorization = reader.requiresPushedAuthorization
+        sendsIssuer = reader.sendsIssuer
+        for url in [endpoints, aliases].flatMap(\.all) {
+            // RFC 6749 §3.1, §3.2: with a query perhaps.
+            guard ServiceOrigin(base: String(url.prefix { $0 != "?" })) != nil else {
                 throw MetadataError(message: "an endpoint is no http or https URL")
             }
             guard url.lowercased().hasPrefix("https:") || !issuer.lowercased().hasPrefix("https:") else {
@@ -71,6 +78,8 @@ private struct MetadataReader: ~Copyable {
     private(set) var issuer: String?
     private(set) var endpoints = OAuthEndpoints()
     private(set) var aliases = OAuthEndpoints()
+    private(set) var requiresPushedAuthorization = false
+    private(set) var sendsIssuer = false
 
     private static let urlBytesMax = 2048
 
@@ -85,6 +94,10 @@ private struct MetadataReader: ~Copyable {
         while case .name(let name) = try reader.next() {
             if JSONText.matches(name, of: bytes, "issuer") {
                 issuer = try text()
+            } else if JSONText.matches(name, of: bytes, "require_pushed_authorization_requests") {
+                requiresPushedAuthorization = try isTrue()
+            } else if JSONText.matches(name, of: bytes, "authorization_response_iss_parameter_supported") {
+                sendsIssuer = try isTrue()
             } else if JSONText.matches(name, of: bytes, "mtls_endpoint_aliases") {
                 guard try reader.next() == .objectStart else { continue }
                 while case .name(let name) = try reader.next() { try readEndpoint(name, isAlias: true) }
@@ -101,10 +114,22 @@ private struct MetadataReader: ~Copyable {
             read.token = try text()
         } else if JSONText.matches(name, of: bytes, "revocation_endpoint") {
             read.revocation = try text()
+        } else if JSONText.matches(name, of: bytes, "device_authorization_endpoint") {
+            read.deviceAuthorization = try text()
+        } else if JSONText.matches(name, of: bytes, "authorization_endpoint") {
+            read.authorization = try text()
+        } else if JSONText.matches(name, of: bytes, "pushed_authorization_request_endpoint") {
+            read.pushedAuthorization = try text()
         } else {
             try reader.skipValue()
         }
         if isAlias { aliases = read } else { endpoints = read }
+    }
+
+    private mutating func isTrue() throws(JSONError) -> Bool {
+        let token = try reader.next()
+        if token == .objectStart || token == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+        return token == .bool(true)
     }
 
     /// The next value if it is visible ASCII.
@@ -114,5 +139,12 @@ private struct MetadataReader: ~Copyable {
         JSONText.decode(text, of: bytes) { characters.append($0) }
         guard 1...Self.urlBytesMax ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return nil }
         return String(decoding: characters, as: UTF8.self)
+    }
+}
+
+extension OAuthEndpoints {
+    /// Those that are there.
+    fileprivate var all: [String] {
+        [token, revocation, deviceAuthorization, authorization, pushedAuthorization].compactMap(\.self)
     }
 }

@@ -6,6 +6,8 @@ struct OAuthResponse: Sendable {
     var accessToken: Secret?
     /// Visible ASCII (RFC 6749 appendix A.17).
     var refreshToken: Secret?
+    /// OpenID Connect Core 3.1.3.3. Visible ASCII.
+    var idToken: Secret?
     /// As it came. Servers differ in its case (RFC 6749 §5.1: it is case insensitive).
     var tokenType: String?
     /// Seconds.
@@ -52,7 +54,8 @@ struct OAuthResponse: Sendable {
     }
 
     private enum Member: CaseIterable {
-        case accessToken, refreshToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error, errorCode,
+        case accessToken, refreshToken, idToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error,
+            errorCode,
             code,
             ok
 
@@ -60,6 +63,7 @@ struct OAuthResponse: Sendable {
             switch self {
             case .accessToken: "access_token"
             case .refreshToken: "refresh_token"
+            case .idToken: "id_token"
             case .tokenType: "token_type"
             case .expiresIn: "expires_in"
             case .refreshExpiresIn: "refresh_expires_in"
@@ -90,6 +94,8 @@ struct OAuthResponse: Sendable {
             guard token != .null else { return }
             guard let text else { return note("refresh_token is not text") }
             readRefreshToken(text, bytes)
+        case .idToken:
+            idToken = text.flatMap { JSONText.secret($0, of: bytes, countMax: Self.refreshTokenBytesMax) }
         case .tokenType: tokenType = text.flatMap { Self.word($0, bytes) }
         case .expiresIn: expiresIn = Self.integer(token, bytes)
         case .refreshExpiresIn, .refreshTokenExpiresIn:
@@ -104,7 +110,7 @@ struct OAuthResponse: Sendable {
     }
 
     /// The container is open already.
-    private static func skipRest(of reader: inout JSONReader) throws(JSONError) {
+    static func skipRest(of reader: inout JSONReader) throws(JSONError) {
         var depth = 1
         while depth > 0 {
             switch try reader.next() {

@@ -58,7 +58,7 @@ package struct JWTClaims: Equatable, Sendable {
     }
 
     /// The decoded middle part.
-    private static func payload(_ token: UnsafeRawBufferPointer) -> Secret? {
+    static func payload(_ token: UnsafeRawBufferPointer) -> Secret? {
         let parts = token.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
         guard parts.count == 3, !parts[0].isEmpty, !parts[2].isEmpty else { return nil }
         return Base64.decode(parts[1])

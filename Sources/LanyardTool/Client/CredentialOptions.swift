@@ -83,6 +83,12 @@ struct CredentialOptions: ParsableArguments {
     @Option(help: ArgumentHelp("The type of that token.", valueName: "type"))
     var actorTokenType: String?
 
+    @Flag(help: "OAuth 2.0: confirm the login on another device.")
+    var device = false
+
+    @Flag(name: .customLong("browser"), help: "OAuth 2.0: log in with a browser on this machine.")
+    var browser = false
+
     func validate() throws {
         if kinds.count > 1 { throw ValidationError("\(kinds.joined(separator: " and ")): one credential logs in") }
         if passwordFile != nil, email == nil, username == nil {
@@ -114,6 +120,7 @@ struct CredentialOptions: ParsableArguments {
             (appleIDTokenFile != nil, "--apple-id-token-file"), (username != nil, "--username"),
             (clientCredentials, "--client-credentials"), (refreshTokenFile != nil, "--refresh-token-file"),
             (assertionFile != nil, "--assertion-file"), (subjectTokenFile != nil, "--subject-token-file"),
+            (device, "--device"), (browser, "--browser"),
         ]
         return given.filter(\.0).map(\.1)
     }
@@ -155,6 +162,8 @@ struct CredentialOptions: ParsableArguments {
                 username: username, try SecretInput.read(passwordFile, prompt: "Password of \(username)"))
         }
         if clientCredentials { return .clientCredentials }
+        if device { return .device }
+        if browser { return .authorizationCode }
         if let path = refreshTokenFile {
             return .refreshToken(try SecretInput.read(path, as: .token, prompt: "Refresh token"))
         }

@@ -1,7 +1,9 @@
 import ArgumentParser
+import Glibc
 import LanyardClient
 import LanyardConfiguration
 import LanyardFoundations
+import LanyardSettings
 
 /// `lanyard login`: logs a user in, a known one again or a new one.
 struct LoginCommand: ParsableCommand {
@@ -11,10 +13,12 @@ struct LoginCommand: ParsableCommand {
             lanyard login [USER]
             lanyard login USER [--identity NAME] --email ADDRESS [--password-file PATH]
             lanyard login USER [--identity NAME] --api-key-file PATH | --anonymous | --function-payload-file PATH | …
+            lanyard login USER [--device | --browser] [--no-browser] [--redirect-port PORT]
             """,
         discussion: """
             A known user without a credential logs in with the configured one. A new user needs a credential. A secret is typed \
-            at a prompt without echo, or read from a file or standard input. It is used once and not kept.
+            at a prompt without echo, or read from a file or standard input. It is used once and not kept. A login by device or \
+            browser shows where to confirm it, and waits; Ctrl-C ends it.
             """)
 
     @Argument(help: "The user's name. (default: the only user)")
@@ -24,6 +28,14 @@ struct LoginCommand: ParsableCommand {
         help: ArgumentHelp(
             "The identity of a new user. (default: the only one of the configuration)", valueName: "name"))
     var identity: String?
+
+    @Flag(help: "Print the address to open, and start no browser.")
+    var noBrowser = false
+
+    @Option(
+        help: ArgumentHelp(
+            "The port of 127.0.0.1 where the browser comes back. (default: a free one)", valueName: "port"))
+    var redirectPort: UInt16 = 0
 
     @Flag(help: "Leave the active user as it is.")
     var noActivate = false
@@ -54,10 +66,52 @@ struct LoginCommand: ParsableCommand {
         let credential = try credentials.credential()
         credential?.write(into: &body)
         if noActivate { body.add("activate", false) }
-        try session.show("POST", path, body: body.seal(), as: output) { json in
-            warnUnlessStored(json, "the session")
-            return UserReport(json).map(Self.text) ?? "\(name) is logged in."
+        var listener: RedirectListener?
+        if credential?.kind == .authorizationCode {
+            let bound = try redirectListener()
+            body.add("redirect_uri", bound.uri)
+            listener = bound
         }
+        let first = body.seal()
+        let response: HTTPResponse
+        do throws(AdminCallError) {
+            response = try session.client.call("POST", path, body: first)
+        } catch {
+            // Only Lanyard knows that the configured login of this user is one with a browser here.
+            guard case .problem(let problem) = error, problem.name == "redirect-needed", listener == nil else {
+                throw session.report(error)
+            }
+            let bound = try redirectListener()
+            listener = bound
+            var again = RequestBody()
+            if noActivate { again.add("activate", false) }
+            again.add("redirect_uri", bound.uri)
+            response = try session.call("POST", path, body: again.seal())
+        }
+        guard response.status == 202 else { return try show(response, name, session) }
+        let wait = BrowserLoginWait(
+            of: name, session: session, listener: listener, opensBrowser: !noBrowser && !output.json)
+        try show(wait.result(try session.json(of: response)), of: name)
+    }
+
+    private func redirectListener() throws -> RedirectListener {
+        guard let listener = RedirectListener(port: redirectPort) else {
+            throw CommandFailure.usage(
+                "port \(redirectPort) of 127.0.0.1 cannot be bound (\(Errno.text(of: errno)))",
+                "give --redirect-port another port that the client has at the server, or leave it out")
+        }
+        return listener
+    }
+
+    private func show(_ response: HTTPResponse, _ name: String, _ session: AdminSession) throws {
+        if output.json { return try session.show(response) }
+        try show(session.json(of: response), of: name)
+    }
+
+    private func show(_ json: JSONValue, of name: String) throws {
+        if output.json { return Report.output(JSONLayout.text(json)) }
+        warnUnlessStored(json, "the session")
+        Report.output(UserReport(json).map(Self.text) ?? "\(name) is logged in.")
     }
 
     /// The given name, else that of the only user.

@@ -1,0 +1,257 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// A login by authorization code with PKCE over a redirect to this machine (RFC 6749 §4.1, RFC 7636, RFC 8252). It retains itself until its
+/// end.
+///
+/// The command that has the browser hands the response's query here: state, nonce and verifier never leave this process. All state belongs
+/// to the queue of the identity's loop.
+final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
+    /// Until the browser has come back.
+    static let lifetime = Duration.seconds(600)
+    private static let missingEndpoint =
+        "the server names no authorization_endpoint; use another login, or add endpoints.authorization"
+    private static let missingPushEndpoint =
+        "the server requires pushed authorization requests and names no endpoint for them; add endpoints.pushed_authorization"
+
+    private let identity: OAuthIdentity
+    private let redirectURI: String
+    private let reports: BrowserLoginReports
+    private let key = ProofKey()
+    private let state = ProofKey.randomText()
+    private let nonce = ProofKey.randomText()
+    private let timer = Deadline()
+    private var retained: CodeLogin?
+    /// The browser may come back.
+    private var isWaiting = false
+    /// No report comes any more.
+    private var isEnded = false
+
+    init(at identity: OAuthIdentity, redirectURI: String, _ reports: BrowserLoginReports) {
+        self.identity = identity
+        self.redirectURI = redirectURI
+        self.reports = reports
+        super.init()
+        timer.owner = self
+        retained = self
+    }
+
+    func start() { identity.loop.post { [self] in begin() } }
+
+    func cancel() {
+        identity.loop.post { [self] in
+            isEnded = true
+            identity.loop.drop(timer)
+            retained = nil
+        }
+    }
+
+    override func due(_ deadline: Deadline) {
+        let message = "the browser has not come back within 10 minutes; run lanyard login again"
+        end(.failure(IdentityError(.credentialRefused, code: "expired", message: message)))
+    }
+
+    // MARK: The request
+
+    private func begin() {
+        identity.endpoints(nil, by: identity.transport.newDeadline) { [self] found in
+            guard !isEnded else { return }
+            switch found {
+            case .failure(let error): end(.failure(error))
+            case .success(let found):
+                guard let url = found.endpoints.authorization else {
+                    return end(.failure(IdentityError(.clientRefused, message: Self.missingEndpoint)))
+                }
+                let isPushed =
+                    identity.settings.endpoints.pushedAuthorization != nil
+                    || identity.metadata?.read.requiresPushedAuthorization == true
+                if isPushed { return push(to: url) }
+                var form = FormBody()
+                write(into: &form)
+                for parameter in identity.settings.parameters { form.append(parameter.name, parameter.value) }
+                form.append("client_id", identity.settings.clientID)
+                prompt(url, form)
+            }
+        }
+    }
+
+    /// The parameters of the request, but for the client.
+    private func write(into form: inout FormBody) {
+        form.append("response_type", "code")
+        form.append("redirect_uri", redirectURI)
+        let scopes = identity.settings.scopes
+        if !scopes.isEmpty { form.append("scope", scopes.joined(separator: " ")) }
+        form.append("state", state)
+        if isOpenID { form.append("nonce", nonce) }
+        form.append("code_challenge", key.challenge)
+        form.append("code_challenge_method", ProofKey.method)
+    }
+
+    /// Only then an ID token comes, whose nonce shows that it belongs to this login.
+    private var isOpenID: Bool { identity.settings.scopes.contains("openid") }
+
+    /// RFC 9126: the browser carries a reference alone.
+    private func push(to url: String) {
+        identity.post(to: \.pushedAuthorization, missing: Self.missingPushEndpoint) { [self] form in
+            write(into: &form)
+        } reply: { [self] outcome, proof in
+            guard !isEnded else { return }
+            switch pushed(outcome, proof) {
+            case .failure(let error): end(.failure(error))
+            case .success(let reference):
+                var form = FormBody()
+                form.append("client_id", identity.settings.clientID)
+                form.append("request_uri", reference)
+                prompt(url, form)
+            }
+        }
+    }
+
+    private func pushed(
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
+    ) -> Result<String, IdentityError> {
+        classified(outcome, proof, [state, nonce]).flatMap { response in
+            guard let reference = response.body.withBytes({ Self.requestURI(in: $0) }) else {
+                return .failure(OAuthVerdict.malformed(.login, response.status, "there is no request_uri", nil))
+            }
+            return .success(reference)
+        }
+    }
+
+    private static func requestURI(in bytes: UnsafeRawBufferPointer) -> String? {
+        var reader = JSONReader(bytes)
+        do throws(JSONError) {
+            guard try reader.next() == .objectStart else { return nil }
+            while case .name(let name) = try reader.next() {
+                guard JSONText.matches(name, of: bytes, "request_uri") else {
+                    try reader.skipValue()
+                    continue
+                }
+                guard case .string(let text) = try reader.next() else { return nil }
+                var characters: [UInt8] = []
+                JSONText.decode(text, of: bytes) { if characters.count <= 2048 { characters.append($0) } }
+                guard 1...2048 ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return nil }
+                return String(decoding: characters, as: UTF8.self)
+            }
+        } catch {}
+        return nil
+    }
+
+    private func prompt(_ url: String, _ form: consuming FormBody) {
+        let query = form.seal().withBytes { String(decoding: $0, as: UTF8.self) }
+        isWaiting = true
+        identity.loop.set(timer, at: identity.loop.now + Self.lifetime)
+        let uri = url + (url.utf8.contains(UInt8(ascii: "?")) ? "&" : "?") + query
+        reports.prompt(
+            BrowserLoginPrompt(
+                uri: uri, userCode: nil, completeURI: nil, expiresAt: .now + Self.lifetime, interval: .seconds(1)))
+    }
+
+    // MARK: The response
+
+    func receive(query: Secret, reply: @escaping @Sendable (String?) -> Void) {
+        identity.loop.post { [self] in
+            guard isWaiting, !isEnded else { return reply("this login does not wait for the browser") }
+            guard let response = AuthorizationResponse(query: query) else {
+                return reply("the query is not that of an authorization response")
+            }
+            // Any page may send a browser here; only the server knows the state.
+            guard response.hasState(state) else { return reply("its state is not that of this login") }
+            isWaiting = false
+            identity.loop.drop(timer)
+            reply(nil)
+            proceed(with: response)
+        }
+    }
+
+    private func proceed(with response: AuthorizationResponse) {
+        if let defect = issuerDefect(response) {
+            return end(.failure(IdentityError(.credentialRefused, code: "wrong_issuer", message: defect)))
+        }
+        if let error = response.error {
+            if error == "access_denied" { return end(.failure(DeviceLogin.denied(status: nil))) }
+            let message =
+                "the identity service has responded with \(error.isEmpty ? "an error" : error) to the browser; "
+                + "check the client at the server, its redirect URIs and scopes"
+            return end(
+                .failure(
+                    IdentityError(.credentialRefused, code: error.isEmpty ? nil : error, message: message)))
+        }
+        guard let code = response.code else {
+            let message = "the browser came back without a code; run lanyard login again"
+            return end(.failure(IdentityError(.credentialRefused, message: message)))
+        }
+        exchange(code)
+    }
+
+    /// RFC 9207 §2.4: a response of another server would send the code of one server to another.
+    private func issuerDefect(_ response: AuthorizationResponse) -> String? {
+        guard let issuer = identity.settings.issuer else { return nil }
+        if let stated = response.issuer {
+            return stated == issuer
+                ? nil : "the response to the browser names another issuer than \(issuer); run lanyard login again"
+        }
+        return identity.metadata?.read.sendsIssuer == true
+            ? "the response to the browser names no issuer, although the server says that each does" : nil
+    }
+
+    private func exchange(_ code: Secret) {
+        identity.post(to: \.token, missing: Self.missingEndpoint) { [key, redirectURI] form in
+            form.append("grant_type", "authorization_code")
+            form.append("code", code)
+            form.append("redirect_uri", redirectURI)
+            form.append("code_verifier", key.verifier)
+        } reply: { [self] outcome, proof in
+            let result = classified(outcome, proof, [code, key.verifier]).flatMap { response in
+                OAuthGrant.make(
+                    .login, response, keepsRefreshToken: true, lifetime: identity.settings.tokenLifetime
+                ).flatMap { checked($0, response) }
+            }
+            switch result {
+            case .failure(let error): end(.failure(error))
+            case .success(let grant) where isEnded: identity.discard(grant.refreshToken)
+            case .success(let grant): end(.success(identity.hold(grant, of: .authorizationCode)))
+            }
+        }
+    }
+
+    /// The grant if the ID token belongs to this login. Else its refresh token is revoked.
+    private func checked(_ grant: Grant, _ response: CurlResponse) -> Result<Grant, IdentityError> {
+        guard isOpenID else { return .success(grant) }
+        let token = response.body.withBytes { OAuthResponse($0) }.idToken
+        let defect: String? =
+            if let token {
+                IDToken(token).map {
+                    $0.defect(
+                        clientID: identity.settings.clientID, issuer: identity.settings.issuer,
+                        nonce: nonce.withBytes { String(decoding: $0, as: UTF8.self) }, now: identity.clock.time())
+                } ?? "it is not a JWT"
+            } else {
+                "there is none, although scopes has openid"
+            }
+        guard let defect else { return .success(grant) }
+        identity.discard(grant.refreshToken)
+        return .failure(
+            IdentityError(
+                .credentialRefused, status: response.status, code: "wrong_id_token",
+                message: "the ID token of the login cannot be used: \(defect)"))
+    }
+
+    private func classified(
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>, _ secrets: [Secret]
+    ) -> Result<CurlResponse, IdentityError> {
+        proof.flatMap { proof in
+            guard let outcome else { return .failure(IdentityError(.transient(retryAfter: nil), message: "no call")) }
+            return identity.classified(.login, outcome, secrets + (proof.secret.map { [$0] } ?? []), proof)
+        }
+    }
+
+    private func end(_ result: Result<LoginMethod<Secret>, IdentityError>) {
+        guard !isEnded else { return }
+        isEnded = true
+        identity.loop.drop(timer)
+        retained = nil
+        reports.end(result)
+    }
+}

@@ -1,0 +1,100 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// Logins that a user completes in a browser. Their tokens are held here until the session's own login takes them, so that such a login
+/// has the same course as any other: locks, store, ownership of the account.
+extension OAuthIdentity: BrowserLoginService {
+    package func begin(
+        _ request: BrowserLoginRequest, onPrompt: @escaping @Sendable (BrowserLoginPrompt) -> Void,
+        onEnd: @escaping @Sendable (Result<LoginMethod<Secret>, IdentityError>) -> Void
+    ) -> any BrowserLogin {
+        let reports = BrowserLoginReports(prompt: onPrompt, end: onEnd)
+        switch request {
+        case .device:
+            let login = DeviceLogin(at: self, reports)
+            login.start()
+            return login
+        case .authorizationCode(let redirectURI):
+            let login = CodeLogin(at: self, redirectURI: redirectURI, reports)
+            login.start()
+            return login
+        }
+    }
+
+    package func discard(_ login: LoginMethod<Secret>) {
+        guard let ticket = login.ticket, let grant = obtainedGrants.withLock({ $0.removeValue(forKey: ticket) })
+        else { return }
+        discard(grant.refreshToken)
+    }
+
+    /// Tokens that no session gets.
+    func discard(_ refreshToken: Secret?) {
+        if let refreshToken { revoke(refreshToken) { _ in } }
+    }
+
+    /// The login of the session that the tokens are for.
+    func obtained(_ method: LoginMethod<Secret>) -> Result<Grant, IdentityError> {
+        let grant = method.ticket.flatMap { ticket in obtainedGrants.withLock { $0.removeValue(forKey: ticket) } }
+        if let grant { return .success(grant) }
+        let message =
+            "this login is completed in a browser, and its tokens are not here (any more); run lanyard login"
+        return .failure(IdentityError(.credentialUnavailable, message: message))
+    }
+
+    /// Holds the tokens of a login that has succeeded.
+    func hold(_ grant: Grant, of kind: LoginKind) -> LoginMethod<Secret> {
+        var method: LoginMethod<Secret> = kind == .device ? .device : .authorizationCode
+        method.ticket = obtainedGrants.withLock { grants in
+            var ticket = UInt64.random(in: 1 ... .max)
+            while grants[ticket] != nil { ticket = UInt64.random(in: 1 ... .max) }
+            grants[ticket] = grant
+            return ticket
+        }
+        return method
+    }
+
+    /// One POST of a form with the client's proof, to an endpoint that is found first.
+    ///
+    /// - Parameters:
+    ///   - place: of the endpoint.
+    ///   - missing: what to say without such an endpoint.
+    ///   - reply: with what the request carried. On the loop.
+    func post(
+        to place: KeyPath<OAuthEndpoints, String?>, missing: String,
+        _ write: @escaping (inout FormBody) throws(IdentityError) -> Void,
+        reply: @escaping (Result<CurlResponse, CurlError>?, Result<ClientProof, IdentityError>) -> Void
+    ) {
+        let deadline = transport.newDeadline
+        read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+            endpoints(nil, by: deadline) { [self] found in
+                let made = found.flatMap { found in
+                    found.endpoints[keyPath: place].map { .success($0) }
+                        ?? .failure(IdentityError(.clientRefused, message: missing))
+                }.flatMap { url in
+                    request(to: url, contents, deadline) { form throws(IdentityError) in
+                        try write(&form)
+                        for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
+                        // RFC 8628 §3.1, RFC 9126 §2: the client is named in the form, too, where Basic shows who it is.
+                        if case .basic = settings.authentication { form.append("client_id", settings.clientID) }
+                    }
+                }
+                switch made {
+                case .failure(let error): reply(nil, .failure(error))
+                case .success((var request, let proof)):
+                    request.isLogin = true
+                    http.send(request) { [self] outcome in
+                        clock.learn(from: outcome)
+                        reply(outcome, .success(proof))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Who learns of a login in a browser.
+struct BrowserLoginReports: Sendable {
+    let prompt: @Sendable (BrowserLoginPrompt) -> Void
+    let end: @Sendable (Result<LoginMethod<Secret>, IdentityError>) -> Void
+}

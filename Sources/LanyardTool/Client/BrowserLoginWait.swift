@@ -1,0 +1,170 @@
+import ArgumentParser
+import CLinux
+import Glibc
+import LanyardClient
+import LanyardConfiguration
+import LanyardFoundations
+
+/// Waits for a login that a user completes in a browser: shows where, asks Lanyard for the result, and hands over what the browser brings
+/// back. A signal ends the login: nothing is left of it.
+struct BrowserLoginWait {
+    private let name: String
+    private let session: AdminSession
+    private let listener: RedirectListener?
+    private let opensBrowser: Bool
+    private let signals: CInt
+
+    /// - Parameter listener: for a login by authorization code.
+    init(of name: String, session: AdminSession, listener: RedirectListener?, opensBrowser: Bool) {
+        self.name = name
+        self.session = session
+        self.listener = listener
+        self.opensBrowser = opensBrowser
+        let numbers = [SIGINT, SIGTERM, SIGHUP]
+        // Without a descriptor, as when there is none left, a signal ends the command as ever.
+        signals = lanyard_hold_signals(numbers, CInt(numbers.count))
+    }
+
+    /// The user that is logged in.
+    ///
+    /// - Parameter login: the response that has begun the login.
+    func result(_ login: JSONValue) throws -> JSONValue {
+        guard let id = login["id"]?.string, id.utf8.count == 16 else { throw session.report(.notAdminAPI(status: 202)) }
+        let path = AdminSession.path(name) + "/login/" + id
+        show(login)
+        var current = login
+        var shownMinutes = Int.max
+        while true {
+            switch current["status"]?.string {
+            case "done": return current["user"] ?? .null
+            case "failed":
+                guard let problem = current["problem"].flatMap(ReceivedProblem.init) else {
+                    throw session.report(.notAdminAPI(status: 200))
+                }
+                throw session.report(.problem(problem))
+            default: break
+            }
+            showTimeLeft(current, &shownMinutes)
+            let pause = min(max(current["interval"]?.integer ?? 1, 1), 60)
+            if let query = try wait(Duration.seconds(pause), path) {
+                current = try complete(path, query)
+            } else {
+                current = try session.json(of: session.call("GET", path))
+            }
+        }
+    }
+
+    // MARK: What is shown
+
+    /// On standard error: standard output has the result alone.
+    private func show(_ login: JSONValue) {
+        if let uri = login["authorization_uri"]?.string {
+            let isOpened = opensBrowser && Browser.open(uri)
+            Report.error(
+                OperatorText([
+                    OperatorText(
+                        line: isOpened
+                            ? "Log in with the browser that opens, or open:" : "Open in a browser on this machine:"),
+                    OperatorText(line: "  " + uri),
+                ]))
+            return
+        }
+        let uri = login["verification_uri"]?.string ?? ""
+        let complete = login["verification_uri_complete"]?.string
+        var lines = [
+            OperatorText(line: "Open \(uri) on any device, and type the code:"),
+            OperatorText(line: "  " + (login["user_code"]?.string ?? "")),
+        ]
+        if let complete { lines.append(OperatorText(line: "or open \(complete)")) }
+        Report.error(OperatorText(lines))
+        if isatty(STDERR_FILENO) == 1, let code = QRCode(complete ?? uri) { Report.error(code.text) }
+    }
+
+    private func showTimeLeft(_ login: JSONValue, _ shownMinutes: inout Int) {
+        guard let end = login["expires_at"]?.time else { return }
+        let seconds = max(0, Int((end - .now).inSeconds))
+        let minutes = (seconds + 59) / 60
+        guard minutes < shownMinutes else { return }
+        shownMinutes = minutes
+        Report.error(OperatorText(line: "waiting; \(minutes) min left, Ctrl-C ends the login"))
+    }
+
+    // MARK: Waiting
+
+    /// Waits for the browser, a signal or the time.
+    ///
+    /// - Returns: the query that the browser has brought back; nil: none yet.
+    private func wait(_ time: Duration, _ path: String) throws -> RedirectListener.Visit? {
+        let end = ContinuousClock.now + time
+        while true {
+            var polled = [
+                pollfd(fd: signals, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: listener?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
+            ]
+            let left = end - ContinuousClock.now
+            guard left > .zero else { return nil }
+            let milliseconds = CInt(
+                clamping: left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1)
+            guard poll(&polled, 2, milliseconds) > 0 else { continue }
+            let number = polled[0].revents == 0 ? 0 : lanyard_next_signal(signals)
+            if number != 0 {
+                cancel(path)
+                throw ExitCode(128 + number)
+            }
+            if polled[1].revents != 0, let visit = listener?.accept() { return visit }
+        }
+    }
+
+    /// Ends the login at Lanyard. If Lanyard is gone, so is the login.
+    private func cancel(_ path: String) {
+        do throws(AdminCallError) {
+            _ = try session.client.call("DELETE", path)
+        } catch {}
+        Report.error("the login was ended; nothing was changed")
+    }
+
+    /// Hands over the query. The query of another login leaves this one as it is.
+    private func complete(_ path: String, _ visit: RedirectListener.Visit) throws -> JSONValue {
+        var body = RequestBody()
+        body.add("query", visit.query)
+        do throws(AdminCallError) {
+            let login = try session.client.json("POST", path, body: body.seal())
+            visit.respond(.accepted)
+            return login
+        } catch {
+            visit.respond(.refused)
+            guard case .problem(let problem) = error, problem.name == "invalid-value" else {
+                throw session.report(error)
+            }
+            return try session.json(of: session.call("GET", path))
+        }
+    }
+}
+
+/// The operator's browser.
+enum Browser {
+    /// Starts it.
+    ///
+    /// - Returns: false: there is none to start, such as on a machine without a screen.
+    static func open(_ uri: String) -> Bool {
+        let environment = ProcessEnvironment.all()
+        guard environment["DISPLAY"] != nil || environment["WAYLAND_DISPLAY"] != nil else { return false }
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        // The signals that this command waits for are not held in the browser, and Ctrl-C is not the browser's.
+        var held = sigset_t()
+        sigemptyset(&held)
+        posix_spawnattr_setsigmask(&attributes, &held)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP))
+        // Its words would stand between those of the command.
+        for descriptor in 0...2 { posix_spawn_file_actions_addopen(&actions, CInt(descriptor), "/dev/null", O_RDWR, 0) }
+        let words: [UnsafeMutablePointer<CChar>?] = ["xdg-open", uri].map { (word: String) in strdup(word) }
+        defer { for word in words { free(word) } }
+        var process = pid_t()
+        return posix_spawnp(&process, "xdg-open", &actions, &attributes, words + [nil], environ) == 0
+    }
+}

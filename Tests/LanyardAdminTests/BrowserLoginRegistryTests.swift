@@ -1,0 +1,184 @@
+import Logging
+import TestSupport
+import Testing
+
+@testable import LanyardAdmin
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// Logins in a browser as the admin API keeps them, before a service that a test plays.
+@Suite struct BrowserLoginRegistryTests {
+    /// A service whose logins end as the test says.
+    private final class PlayedLogins: BrowserLoginService {
+        struct Begun: Sendable {
+            let request: BrowserLoginRequest
+            let prompt: @Sendable (BrowserLoginPrompt) -> Void
+            let end: @Sendable (Result<LoginMethod<Secret>, IdentityError>) -> Void
+            let login: PlayedLogin
+        }
+
+        let begun = Guarded<[Begun]>([])
+        let discarded = Guarded<[UInt64]>([])
+
+        func begin(
+            _ request: BrowserLoginRequest, onPrompt: @escaping @Sendable (BrowserLoginPrompt) -> Void,
+            onEnd: @escaping @Sendable (Result<LoginMethod<Secret>, IdentityError>) -> Void
+        ) -> any BrowserLogin {
+            let login = PlayedLogin()
+            begun.withLock { $0.append(Begun(request: request, prompt: onPrompt, end: onEnd, login: login)) }
+            return login
+        }
+
+        func discard(_ login: LoginMethod<Secret>) { discarded.withLock { $0.append(login.ticket ?? 0) } }
+    }
+
+    private final class PlayedLogin: BrowserLogin {
+        let isCancelled = Guarded(false)
+        let defect = Guarded<String?>(nil)
+        func cancel() { isCancelled.withLock { $0 = true } }
+        func receive(query: Secret, reply: @escaping @Sendable (String?) -> Void) { reply(defect.withLock { $0 }) }
+    }
+
+    /// The response of the call that begins a login; nil: none yet.
+    private final class Received: Sendable {
+        private let response = Guarded<OperatorResponse?>(nil)
+        var value: OperatorResponse? { response.withLock { $0 } }
+        func set(_ got: OperatorResponse) { response.withLock { $0 = got } }
+    }
+
+    private struct Bench {
+        let users = PlayedUsers()
+        let service = PlayedLogins()
+        let log = AuditLog()
+        let registry: BrowserLoginRegistry
+
+        init() {
+            let (service, log) = (service, log)
+            registry = BrowserLoginRegistry(
+                { user, _ in
+                    user == "bob"
+                        ? BrowserLoginTarget(service, configured: .device)
+                        : user == "fixed" ? BrowserLoginTarget(nil, configured: nil) : nil
+                }, users: users, log: Logger(label: "test") { _ in AuditLog.Handler(log: log) })
+        }
+
+        /// Begins a login of bob that shows its code.
+        func begin(shows: Bool = true) -> (response: Received, index: Int) {
+            let response = Received()
+            registry.begin("bob", .device, activates: true) { response.set($0) }
+            let index = service.begun.withLock { $0.count } - 1
+            if shows { self[index].prompt(BrowserLoginRegistryTests.prompt) }
+            return (response, index)
+        }
+
+        subscript(_ index: Int) -> PlayedLogins.Begun { service.begun.withLock { $0[index] } }
+    }
+
+    private static let prompt = BrowserLoginPrompt(
+        uri: "https://i/d", userCode: "AB", completeURI: nil, expiresAt: WallTime(seconds: 1_700_000_000),
+        interval: .seconds(5))
+
+    private static func id(_ received: Received) throws -> String {
+        let response = try #require(received.value)
+        let location = try #require(response.fields.first { $0.hasPrefix("Location: ") })
+        return String(location.suffix(16))
+    }
+
+    private static func text(_ response: OperatorResponse) -> String { String(decoding: response.body, as: UTF8.self) }
+
+    @Test("a login is pending with what the user needs, until it has failed with its problem")
+    func pending() throws {
+        let bench = Bench()
+        let (response, index) = bench.begin()
+        let begun = try #require(response.value)
+        let id = try Self.id(response)
+        #expect(begun.status == 202 && begun.fields == ["Location: /v1/users/bob/login/\(id)"])
+        let expected =
+            #"{"id":"\#(id)","name":"bob","kind":"device","status":"pending","verification_uri":"https://i/d","user_code":"AB","#
+            + #""verification_uri_complete":null,"expires_at":"2023-11-14T22:13:20.000Z","interval":5}"#
+        #expect(Self.text(bench.registry.report("bob", id)) == expected)
+        bench[index].end(.failure(IdentityError(.credentialRefused, code: "access_denied", message: "denied")))
+        let failed = Self.text(bench.registry.report("bob", id))
+        #expect(
+            failed.contains(#""status":"failed","problem":{"type":"urn:lanyard:problem:credential-refused""#),
+            "\(failed)")
+        #expect(bench.log.lines("browser_login.ended").map { $0["result"] } == ["credential-refused"])
+    }
+
+    @Test("a login that fails before it shows anything is the problem of the call that began it")
+    func immediate() throws {
+        let bench = Bench()
+        let (response, index) = bench.begin(shows: false)
+        #expect(response.value == nil)
+        bench[index].end(.failure(IdentityError(.clientRefused, message: "no endpoint")))
+        #expect(response.value?.problemName == "identity-error")
+    }
+
+    @Test("a later login takes the place: the earlier one ends, also while it has no response, and its id is unknown")
+    func replaced() throws {
+        let bench = Bench()
+        let (first, _) = bench.begin()
+        let (second, _) = bench.begin(shows: false)
+        let (third, index) = bench.begin()
+        #expect(bench[0].login.isCancelled.withLock { $0 } && bench[1].login.isCancelled.withLock { $0 })
+        #expect(second.value?.problemName == "login-in-progress")
+        #expect(bench.registry.report("bob", try Self.id(first)).problemName == "no-such-login")
+        // What the earlier one still brings is given up.
+        var method = LoginMethod<Secret>.device
+        method.ticket = 7
+        bench[0].end(.success(method))
+        #expect(bench.service.discarded.withLock { $0 } == [7] && bench.users.requests.isEmpty)
+        #expect(bench.registry.report("bob", try Self.id(third)).status == 200)
+        #expect(!bench[index].login.isCancelled.withLock { $0 })
+    }
+
+    @Test("tokens go to the user's session; those that no session takes are given up")
+    func session() throws {
+        let bench = Bench()
+        bench.users.replies(.failure(.stopping))
+        let (response, index) = bench.begin()
+        var method = LoginMethod<Secret>.device
+        method.ticket = 9
+        bench[index].end(.success(method))
+        #expect(bench.users.requests == ["login bob by device"])
+        #expect(bench.service.discarded.withLock { $0 } == [9])
+        #expect(
+            Self.text(bench.registry.report("bob", try Self.id(response))).contains("urn:lanyard:problem:shutting-down")
+        )
+        bench.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
+        let (again, last) = bench.begin()
+        bench[last].end(.success(method))
+        let done = Self.text(bench.registry.report("bob", try Self.id(again)))
+        #expect(done.contains(#""status":"done","user":{"name":"bob""#) && done.contains(#""stored":true"#), "\(done)")
+    }
+
+    @Test("a login that is ended is unknown; one of another user or without logins in a browser is a problem")
+    func ended() throws {
+        let bench = Bench()
+        let (response, index) = bench.begin()
+        let id = try Self.id(response)
+        #expect(bench.registry.cancel("bob", "0000000000000000").problemName == "no-such-login")
+        #expect(bench.registry.cancel("bob", id).status == 204 && bench[index].login.isCancelled.withLock { $0 })
+        #expect(bench.registry.report("bob", id).problemName == "no-such-login")
+        for (user, problem) in [("eve", "no-such-user"), ("fixed", "invalid-value")] {
+            let response = Received()
+            bench.registry.begin(user, .device, activates: true) { response.set($0) }
+            #expect(response.value?.problemName == problem)
+        }
+        #expect(bench.registry.configuredKind(of: "bob") == .device && bench.registry.configuredKind(of: "eve") == nil)
+    }
+
+    @Test("a query of another login is refused, and the login still waits")
+    func query() throws {
+        let bench = Bench()
+        let (response, index) = bench.begin()
+        let id = try Self.id(response)
+        bench[index].login.defect.withLock { $0 = "its state is not that of this login" }
+        let refused = Received()
+        bench.registry.receive(Tokens.secret("code=c"), "bob", id) { refused.set($0) }
+        #expect(refused.value?.problemName == "invalid-value")
+        #expect(Self.text(bench.registry.report("bob", id)).contains(#""status":"pending""#))
+    }
+}

@@ -1,0 +1,322 @@
+import Foundation
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+/// Logins in a browser before a scripted server: what is sent, in which order, and what each end is.
+@Suite("OAuth: logins in a browser") struct BrowserLoginTests {
+    /// What a login has reported.
+    private final class Reports: Sendable {
+        let prompt = Guarded<BrowserLoginPrompt?>(nil)
+        let result = Guarded<Result<LoginMethod<Secret>, IdentityError>?>(nil)
+    }
+
+    private static func begin(_ bench: OAuthBench, _ request: BrowserLoginRequest = .device) -> (
+        Reports, any BrowserLogin
+    ) {
+        let reports = Reports()
+        let login = bench.identity.begin(
+            request, onPrompt: { prompt in reports.prompt.withLock { $0 = prompt } },
+            onEnd: { end in reports.result.withLock { $0 = end } })
+        return (reports, login)
+    }
+
+    private static let codes =
+        #"{"device_code":"d1","user_code":"AB-CD","verification_uri":"http://i/d","expires_in":600,"interval":5}"#
+
+    /// - Parameter polls: the responses to the polls, one after another; the last one repeats.
+    private static func bench(_ polls: [RawResponse], scopes: [String] = ["api"]) throws -> OAuthBench {
+        let count = Guarded(0)
+        let own = Guarded("")
+        let bench = try OAuthBench(
+            script: { request in
+                switch request.target {
+                case "/.well-known/openid-configuration":
+                    let issuer = own.withLock { $0 }
+                    return OAuthBench.metadata(
+                        issuer,
+                        more:
+                            #","device_authorization_endpoint":"\#(issuer)/device","authorization_endpoint":"\#(issuer)/a?x=1""#
+                    )
+                case "/device": return OAuthBench.json(200, codes)
+                case "/token":
+                    return count.withLock { count in
+                        defer { count += 1 }
+                        return polls[min(count, polls.count - 1)]
+                    }
+                default: return nil
+                }
+            },
+            settings: { client, _ in
+                own.withLock { $0 = client.issuer ?? "" }
+                client.clientID = "lanyard"
+                client.scopes = scopes
+            })
+        return bench
+    }
+
+    private static func error(_ code: String, _ status: Int = 400) -> RawResponse {
+        OAuthBench.json(status, #"{"error":"\#(code)"}"#)
+    }
+
+    private static let granted = OAuthBench.json(
+        200, #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"refresh_token":"r2"}"#)
+
+    /// Time passes until something is reported, or until the end of the codes.
+    private func settle(_ bench: OAuthBench, _ reports: Reports, requests: Int) async throws {
+        try await eventually("the codes have come") {
+            reports.prompt.withLock { $0 != nil } || reports.result.withLock { $0 != nil }
+        }
+        for _ in 0..<requests {
+            let before = bench.forms.count
+            for _ in 0..<60 where bench.forms.count == before && reports.result.withLock({ $0 == nil }) {
+                bench.loop.pass(.seconds(5))
+            }
+            try await eventually("a poll has its response") {
+                bench.forms.count > before || reports.result.withLock { $0 != nil }
+            }
+        }
+    }
+
+    @Test("the codes are asked for with PKCE; polls send the verifier; the session's login takes the tokens once")
+    func device() async throws {
+        let bench = try Self.bench([Self.error("authorization_pending"), Self.granted])
+        let (reports, _) = Self.begin(bench)
+        try await settle(bench, reports, requests: 2)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let prompt = try #require(reports.prompt.withLock { $0 })
+        #expect(prompt.uri == "http://i/d" && prompt.userCode == "AB-CD" && prompt.interval == .seconds(5))
+        let method = try #require(try reports.result.withLock { $0 }?.get())
+        #expect(method.kind == .device && method.ticket != nil)
+        let asked = try #require(bench.server.requests.first { $0.target == "/device" }?.bodyText)
+        #expect(asked.hasPrefix("scope=api&code_challenge=") && asked.contains("&code_challenge_method=S256"))
+        #expect(asked.hasSuffix("&client_id=lanyard"))
+        let polls = bench.forms
+        #expect(polls.count == 2 && polls[0] == polls[1])
+        #expect(
+            polls[0].hasPrefix(
+                "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Adevice_code&device_code=d1&code_verifier="))
+        let grant = try await bench.login(.given(method)).get()
+        #expect(Tokens.text(grant.accessToken) == "a.b.c" && Tokens.text(grant.refreshToken) == "r2")
+        #expect(bench.forms.count == 2)
+        // A ticket works once.
+        let again = await bench.login(.given(method))
+        #expect(throws: IdentityError.self) { try again.get() }
+    }
+
+    @Test(
+        "each end of a device login has its error",
+        arguments: [
+            ("access_denied", "access_denied", "denied the login"), ("expired_token", "expired_token", "has expired"),
+            ("invalid_client", "invalid_client", "check client_id"), ("invalid_grant", "invalid_grant", "wrong"),
+        ])
+    func refusals(_ code: String, _ shown: String, _ message: String) async throws {
+        let bench = try Self.bench([Self.error(code)])
+        let (reports, _) = Self.begin(bench)
+        try await settle(bench, reports, requests: 1)
+        let result = try #require(reports.result.withLock { $0 })
+        let error = try #require(throws: IdentityError.self) { try result.get() }
+        #expect(
+            error.verdict == .credentialRefused && error.code == shown && error.message.contains(message), "\(error)")
+    }
+
+    @Test("network trouble and pages of gateways do not end a device login")
+    func trouble() async throws {
+        let bench = try Self.bench([
+            .close, .response(502, "Bad Gateway", body: "<html>").closing, Self.error("slow_down"), Self.granted,
+        ])
+        let (reports, _) = Self.begin(bench)
+        try await settle(bench, reports, requests: 4)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let result = try #require(reports.result.withLock { $0 })
+        #expect(throws: Never.self) { try result.get() }
+    }
+
+    @Test("a login that is cancelled polls no more; tokens that no session takes are revoked")
+    func cancel() async throws {
+        let bench = try Self.bench([Self.error("authorization_pending"), Self.granted])
+        let (reports, login) = Self.begin(bench)
+        try await settle(bench, reports, requests: 1)
+        login.cancel()
+        bench.loop.pass(.seconds(600))
+        #expect(bench.forms.count == 1 && reports.result.withLock { $0 == nil })
+        let (second, _) = Self.begin(bench)
+        try await settle(bench, second, requests: 1)
+        try await eventually("the login has ended") { second.result.withLock { $0 != nil } }
+        let method = try #require(try second.result.withLock { $0 }?.get())
+        bench.identity.discard(method)
+        try await eventually("the tokens are revoked") {
+            bench.server.requests.contains { $0.target == "/revoke" && $0.bodyText.hasPrefix("token=r2") }
+        }
+    }
+
+    @Test("a server without the endpoint is named")
+    func missing() async throws {
+        let bench = try OAuthBench()
+        for request in [BrowserLoginRequest.device, .authorizationCode(redirectURI: "http://127.0.0.1:9/callback")] {
+            let (reports, _) = Self.begin(bench, request)
+            try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+            let result = try #require(reports.result.withLock { $0 })
+            let error = try #require(throws: IdentityError.self) { try result.get() }
+            #expect(error.verdict == .clientRefused && error.message.contains("endpoints."), "\(error.message)")
+        }
+    }
+
+    // MARK: Authorization code
+
+    private static let redirect = BrowserLoginRequest.authorizationCode(redirectURI: "http://127.0.0.1:9/callback")
+
+    private static func fields(_ uri: String) -> [String: String] {
+        let items = URLComponents(string: uri)?.queryItems ?? []
+        return Dictionary(items.map { ($0.name, ($0.value ?? "").replacing("+", with: " ")) }, uniquingKeysWith: { $1 })
+    }
+
+    private static func receive(_ login: any BrowserLogin, _ query: String) async -> String? {
+        await withCheckedContinuation { done in
+            login.receive(query: Tokens.secret(query)) { done.resume(returning: $0) }
+        }
+    }
+
+    @Test(
+        "the browser gets state, challenge and redirect; only this login's state is taken; the code goes with the verifier"
+    )
+    func code() async throws {
+        let bench = try Self.bench([Self.granted])
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let uri = try #require(reports.prompt.withLock { $0 }?.uri)
+        #expect(uri.hasPrefix(bench.issuer + "/a?x=1&response_type=code&"))
+        let fields = Self.fields(uri)
+        #expect(fields["client_id"] == "lanyard" && fields["scope"] == "api" && fields["nonce"] == nil)
+        #expect(fields["redirect_uri"] == "http://127.0.0.1:9/callback" && fields["code_challenge_method"] == "S256")
+        let state = try #require(fields["state"])
+        #expect(state.count == 43)
+        #expect(await Self.receive(login, "code=c1&state=other") == "its state is not that of this login")
+        #expect(await Self.receive(login, "code=c1&code=c2&state=\(state)") != nil)
+        #expect(bench.forms.isEmpty)
+        #expect(await Self.receive(login, "code=c%2F1&state=\(state)") == nil)
+        bench.loop.pass(FileSettling.settlingDelay)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let method = try #require(try reports.result.withLock { $0 }?.get())
+        #expect(method.kind == .authorizationCode)
+        #expect(
+            bench.forms.first?.hasPrefix(
+                "grant_type=authorization_code&code=c%2F1&redirect_uri=http%3A%2F%2F127.0.0.1%3A9%2Fcallback&code_verifier="
+            )
+                == true)
+        #expect(await Self.receive(login, "code=c1&state=\(state)") == "this login does not wait for the browser")
+    }
+
+    @Test(
+        "a response of another issuer, an error and a missing code end the login",
+        arguments: [
+            ("code=c&iss=https%3A%2F%2Fevil", "names another issuer"), ("error=access_denied", "denied the login"),
+            ("error=invalid_scope", "responded with invalid_scope"), ("error=%3Cb%3E", "responded with an error"),
+            ("x=1", "without a code"),
+        ])
+    func responses(_ query: String, _ message: String) async throws {
+        let bench = try Self.bench([Self.granted])
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let state = try #require(Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")["state"])
+        #expect(await Self.receive(login, query + "&state=" + state) == nil)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let result = try #require(reports.result.withLock { $0 })
+        let error = try #require(throws: IdentityError.self) { try result.get() }
+        #expect(error.verdict == .credentialRefused && error.message.contains(message), "\(error.message)")
+        #expect(bench.forms.isEmpty)
+    }
+
+    @Test("a browser that does not come back ends the login after ten minutes")
+    func patience() async throws {
+        let bench = try Self.bench([Self.granted])
+        bench.loop.freezeTime()
+        let (reports, _) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        bench.loop.pass(CodeLogin.lifetime - .nanoseconds(1))
+        #expect(reports.result.withLock { $0 == nil })
+        bench.loop.pass(.nanoseconds(1))
+        let result = try #require(reports.result.withLock { $0 })
+        #expect(throws: IdentityError.self) { try result.get() }
+    }
+
+    @Test("the ID token's claims must be those of this login")
+    func identityToken() throws {
+        let now = WallTime(seconds: 1_700_000_000)
+        func defect(_ more: String, without name: String = "") throws -> String? {
+            var claims: [(String, String)] = [
+                ("iss", "\"https://i\""), ("aud", "\"c\""), ("nonce", "\"n\""), ("exp", "1700000060"),
+                ("iat", "1700000000"),
+            ]
+            claims.removeAll { more.contains("\"\($0.0)\"") || $0.0 == name }
+            let body = claims.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + (more.isEmpty ? "" : "," + more)
+            let token = try #require(IDToken(Tokens.secret(Tokens.jwt("{\(body)}"))))
+            return token.defect(clientID: "c", issuer: "https://i", nonce: "n", now: now)
+        }
+        #expect(try defect("") == nil)
+        #expect(try defect(#""aud":["x","c"],"azp":"c""#) == nil)
+        #expect(try defect(#""iss":"https://i/""#)?.contains("iss") == true)
+        #expect(try defect(#""aud":"x""#)?.contains("aud") == true)
+        #expect(try defect(#""aud":["x","c"]"#)?.contains("azp") == true)
+        #expect(try defect(#""azp":"x""#)?.contains("azp") == true)
+        #expect(try defect(#""nonce":"m""#)?.contains("nonce") == true)
+        #expect(try defect("", without: "nonce")?.contains("nonce") == true)
+        #expect(try defect(#""exp":1699999000"#)?.contains("expired") == true)
+        #expect(try defect(#""iat":1700009000"#)?.contains("iat") == true)
+        #expect(try defect("", without: "iat")?.contains("iat") == true)
+        #expect(IDToken(Tokens.secret("a.b.c")) == nil && IDToken(Tokens.secret(Tokens.jwt(#"{"aud":7}"#))) == nil)
+    }
+
+    @Test("with openid the ID token is needed; a wrong one revokes what came with it")
+    func openID() async throws {
+        let bench = try Self.bench(
+            [
+                OAuthBench.json(
+                    200,
+                    #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"refresh_token":"r9","id_token":"#
+                        + "\"\(Tokens.jwt(#"{"iss":"x","aud":"lanyard","nonce":"n","exp":9999999999,"iat":1}"#))\"}")
+            ], scopes: ["openid"])
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let fields = Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")
+        #expect(fields["nonce"]?.count == 43)
+        #expect(await Self.receive(login, "code=c&state=" + (fields["state"] ?? "")) == nil)
+        bench.loop.pass(FileSettling.settlingDelay)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let result = try #require(reports.result.withLock { $0 })
+        let error = try #require(throws: IdentityError.self) { try result.get() }
+        #expect(error.code == "wrong_id_token" && error.message.contains("iss"))
+        try await eventually("the tokens are revoked") {
+            bench.server.requests.contains { $0.target == "/revoke" && $0.bodyText.hasPrefix("token=r9") }
+        }
+    }
+
+    @Test("a server that requires it gets the request itself, and the browser a reference")
+    func pushed() async throws {
+        let own = Guarded("")
+        let bench = try OAuthBench(
+            script: { request in
+                let issuer = own.withLock { $0 }
+                switch request.target {
+                case "/.well-known/openid-configuration":
+                    return OAuthBench.metadata(
+                        issuer,
+                        more: #","authorization_endpoint":"\#(issuer)/a","require_pushed_authorization_requests":true,"#
+                            + #""pushed_authorization_request_endpoint":"\#(issuer)/par""#)
+                case "/par": return OAuthBench.json(201, #"{"request_uri":"urn:x:1","expires_in":60}"#)
+                default: return nil
+                }
+            }, settings: { client, _ in own.withLock { $0 = client.issuer ?? "" } })
+        let (reports, _) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        #expect(
+            reports.prompt.withLock { $0 }?.uri == bench.issuer + "/a?client_id=lan+yard&request_uri=urn%3Ax%3A1")
+        let form = try #require(bench.server.requests.first { $0.target == "/par" }?.bodyText)
+        #expect(form.hasPrefix("response_type=code&redirect_uri=") && form.contains("&code_challenge="))
+        #expect(form.hasSuffix("&client_id=lan+yard"))
+    }
+}

@@ -1,0 +1,53 @@
+"""A browser at glewlwyd, in which alice logs in and consents.
+
+    glewlwyd_browser.py device BASE CODE      confirms a user code (BASE: the address of glewlwyd)
+    glewlwyd_browser.py code BASE URI         opens an authorization URI and follows it to where it leads; prints the page
+
+For `code` the administrator first registers the redirect URI of the request: glewlwyd compares the port, too.
+"""
+
+import http.cookiejar
+import json
+import sys
+import urllib.parse
+import urllib.request
+
+
+def opener(base, name, password):
+    made = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+    call(made, "POST", base + "/api/auth/", {"username": name, "password": password})
+    return made
+
+
+def call(made, method, url, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    with made.open(request, timeout=60) as response:
+        return response.read()
+
+
+def register(base, redirect):
+    admin = opener(base, "admin", "password")
+    client = json.loads(call(admin, "GET", base + "/api/client/lanyard"))
+    client["redirect_uri"] = [redirect]
+    call(admin, "PUT", base + "/api/client/lanyard", client)
+
+
+def main():
+    kind, base, value = sys.argv[1:]
+    if kind == "code":
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(value).query)
+        if "redirect_uri" in query:
+            register(base, query["redirect_uri"][0])
+    browser = opener(base, "alice", "wonderland")
+    call(browser, "PUT", base + "/api/auth/grant/lanyard", {"scope": "openid api"})
+    if kind == "device":
+        page = browser.open(f"{base}/api/oidc/device?code={value}&g_continue", timeout=60)
+        print(page.geturl())
+    else:
+        # What glewlwyd's own page adds once the user has consented.
+        with browser.open(value + "&g_continue", timeout=60) as page:
+            print(page.status, page.read().decode())
+
+
+main()
