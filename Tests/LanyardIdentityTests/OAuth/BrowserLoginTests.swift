@@ -118,6 +118,7 @@ import Testing
         let bench = try Self.bench([Self.error(code)])
         let (reports, _) = Self.begin(bench)
         try await settle(bench, reports, requests: 1)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
         let result = try #require(reports.result.withLock { $0 })
         let error = try #require(throws: IdentityError.self) { try result.get() }
         #expect(

@@ -1,0 +1,133 @@
+"""Runs django-oauth-toolkit (from PyPI) on loopback until it is ended: device logins of a public client.
+
+    django_server.py --python INTERPRETER --work FOLDER
+    django_server.py --confirm BASE CODE
+
+The first line says the port. The client is dev, the user alice with the password wonder-land-1; the endpoints are /o/token/ and
+/o/device-authorization/. --confirm logs alice in as a browser does and confirms the code.
+"""
+
+import argparse
+import http.cookiejar
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+SETTINGS = """
+import pathlib
+BASE = pathlib.Path(__file__).parent
+SECRET_KEY = "of-a-test"
+DEBUG = False
+ALLOWED_HOSTS = ["127.0.0.1"]
+USE_TZ = True
+INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "oauth2_provider"]
+MIDDLEWARE = ["django.contrib.sessions.middleware.SessionMiddleware", "django.contrib.auth.middleware.AuthenticationMiddleware"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE / "idp.sqlite3",
+                         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20}}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+ROOT_URLCONF = "idp_urls"
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True, "OPTIONS": {"context_processors": [
+    "django.template.context_processors.request", "django.contrib.auth.context_processors.auth"]}}]
+LOGIN_URL = "/login"
+OAUTH2_PROVIDER = {
+    "SCOPES": {"api": "api"}, "DEFAULT_SCOPES": ["api"], "ACCESS_TOKEN_EXPIRE_SECONDS": 3600, "REFRESH_TOKEN_EXPIRE_SECONDS": 7200,
+    "ROTATE_REFRESH_TOKEN": True, "DEVICE_FLOW_INTERVAL": 1, "OAUTH_DEVICE_VERIFICATION_URI": "BASE_URL/o/device",
+    "PKCE_REQUIRED": False,
+}
+"""
+URLS = """
+from django.contrib.auth import authenticate, login
+from django.http import JsonResponse
+from django.urls import include, path
+from django.views.decorators.csrf import csrf_exempt
+from oauth2_provider.views.generic import ProtectedResourceView
+
+class Echo(ProtectedResourceView):
+    def get(self, request, *arguments, **names):
+        return JsonResponse({"sub": getattr(request.resource_owner, "username", None)})
+
+@csrf_exempt
+def log_in(request):
+    user = authenticate(request, username=request.POST["username"], password=request.POST["password"])
+    if not user:
+        return JsonResponse({}, status=403)
+    login(request, user)
+    return JsonResponse({"ok": True})
+
+urlpatterns = [
+    path("o/", include("oauth2_provider.urls", namespace="oauth2_provider")), path("login", log_in), path("api/echo", Echo.as_view())]
+"""
+SEED = """
+import os
+import django
+os.environ["DJANGO_SETTINGS_MODULE"] = "idp_settings"
+django.setup()
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from oauth2_provider.models import get_application_model
+call_command("migrate", verbosity=0)
+user = get_user_model().objects.create_user("alice", password="wonder-land-1")
+get_application_model().objects.create(
+    client_id="dev", name="dev", user=user, client_type="public", authorization_grant_type="urn:ietf:params:oauth:grant-type:device_code")
+"""
+
+
+def confirm(base, code):
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+
+    def post(url, **fields):
+        return browser.open(url, urllib.parse.urlencode(fields).encode(), timeout=60)
+
+    post(base + "/login", username="alice", password="wonder-land-1")
+    with post(base + "/o/device/", user_code=code) as page:
+        # The form's page leads on to the page with the question.
+        place = page.geturl()
+    with post(place, action="accept") as page:
+        print(page.status, re.sub(r"\\s+", " ", page.read().decode())[:200])
+
+
+def serve(python, work):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    base = f"http://127.0.0.1:{port}"
+    for name, text in {"idp_settings": SETTINGS.replace("BASE_URL", base), "idp_urls": URLS, "seed": SEED}.items():
+        with open(f"{work}/{name}.py", "w", encoding="utf-8") as file:
+            file.write(text)
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "idp_settings"}
+    subprocess.run([python, "-B", "seed.py"], cwd=work, env=environment, check=True, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [python, "-B", "-m", "django", "runserver", f"127.0.0.1:{port}", "--noreload"], cwd=work, env=environment,
+        stdout=subprocess.DEVNULL, stderr=sys.stderr)
+    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    while process.poll() is None:
+        try:
+            urllib.request.urlopen(base + "/api/echo", timeout=60).read()
+        except urllib.error.HTTPError:
+            break
+        except OSError:
+            time.sleep(0.05)
+    print(f"port {port}", flush=True)
+    process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--python")
+    parser.add_argument("--work")
+    parser.add_argument("--confirm", nargs=2)
+    options = parser.parse_args()
+    if options.confirm:
+        confirm(*options.confirm)
+    else:
+        serve(options.python, options.work)
+
+
+main()
