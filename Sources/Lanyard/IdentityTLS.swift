@@ -31,8 +31,8 @@ package struct IdentityTLS: Sendable {
             do throws(TLSFileContents.FileError) {
                 let read = try TLSFileContents(reading: files.paths)
                 entries[identity.name] = Entry(files: files, read: read, contents: try files.contents(from: read))
-                if let path = files.certificateFile, let warning = read.warning(about: path) {
-                    warnings.append(.init(.identity(identity.name), path: path, warning))
+                for (path, message) in files.warnings(in: read) {
+                    warnings.append(.init(.identity(identity.name), path: path, message))
                 }
             } catch {
                 throw .init(.identity(identity.name), path: error.path, error.message)
@@ -74,6 +74,11 @@ private struct IdentityTLSFiles {
 
     /// All files, which are to be watched.
     var paths: [String] { [caFile, certificateFile, keyFile].compactMap(\.self) }
+
+    /// What is wrong with the files although they can be used.
+    func warnings(in contents: TLSFileContents) -> [(path: String, message: String)] {
+        contents.warnings(chain: certificateFile, authorities: caFile)
+    }
 
     /// What calls use. Certificate and key are checked as a pair.
     func contents(from read: TLSFileContents) throws(TLSFileContents.FileError) -> IdentityTLSContents {
@@ -127,10 +132,9 @@ final class IdentityTLSWatches: Sendable {
         tls.renewed(from: state.withLock(\.watches).values.map(\.contentsInUse))
     }
 
-    /// Logs a warning about a client certificate.
     static func log(_ warning: String, by log: Logger) {
         log.warning(
-            "an identity service will refuse a client certificate",
+            "a certificate for an identity service is not valid",
             metadata: ["event": "identity.tls.warning", "reason": .string(warning)])
     }
 
@@ -223,8 +227,8 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         log.notice(
             "an identity uses its changed TLS files from now on",
             metadata: ["event": "identity.tls.reloaded", "identity": .string(name)])
-        if let path = entry.files.certificateFile, let warning = contents.warning(about: path) {
-            IdentityTLSWatches.log("identities.\(name): \(warning)", by: log)
+        for (_, message) in entry.files.warnings(in: contents) {
+            IdentityTLSWatches.log("identities.\(name): \(message)", by: log)
         }
         return entry.files.paths
     }

@@ -29,8 +29,10 @@ package struct ListenerTLS: Sendable {
                 }
                 var context: TLSServerContext?
                 if let own, let read { context = try own.context(from: read) }
-                if let own, let context, let warning = own.warning(about: context) {
-                    warnings.append(.init(.listener(index), path: own.certificateFile, warning))
+                if let own, let read {
+                    for (path, message) in own.warnings(in: read) {
+                        warnings.append(.init(.listener(index), path: path, message))
+                    }
                 }
                 files.append(own)
                 contents.append(read)
@@ -93,10 +95,9 @@ final class ListenerTLSWatches: Sendable {
     /// The file of each listener's chain; nil: its clients speak plain HTTP. From any thread.
     var certificateFiles: [String?] { state.withLock(\.listeners).map { $0.tls?.certificateFile } }
 
-    /// Logs a warning about a certificate.
     static func log(_ warning: String, by log: Logger) {
         log.warning(
-            "clients will refuse a listener's certificate",
+            "a certificate of a listener is not valid",
             metadata: ["event": "listener.tls.warning", "reason": .string(warning)])
     }
 
@@ -164,7 +165,9 @@ private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         log.notice(
             "a listener uses its changed TLS files from now on",
             metadata: ["event": "listener.tls.reloaded", "address": .string(address)])
-        if let warning = files.warning(about: context) { ListenerTLSWatches.log("\(address): \(warning)", by: log) }
+        for (_, message) in files.warnings(in: contents) {
+            ListenerTLSWatches.log("\(address): \(message)", by: log)
+        }
         return files.paths
     }
 

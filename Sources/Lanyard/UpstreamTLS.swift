@@ -14,7 +14,7 @@ package struct UpstreamTLS: Sendable {
     private(set) var contexts: [TLSClientContext?]
     /// Of all files.
     private(set) var contents: TLSFileContents
-    /// Client certificates that upstreams will refuse. An expired one does not prevent the start: other routes go on.
+    /// Client certificates that upstreams will refuse, and authorities that have ended. Neither prevents the start: other routes work.
     package let warnings: [ConfiguredFileWarning]
 
     /// Reads the files. Blocks as long as the disk does.
@@ -31,8 +31,8 @@ package struct UpstreamTLS: Sendable {
                 try contents.read(own?.paths ?? [])
                 let context = try own?.context(from: contents, sharing: &authorities)
                 contexts.append(context)
-                if let own, let context, let path = own.certificateFile, let warning = own.warning(about: context) {
-                    warnings.append(.init(.route(index), path: path, warning))
+                for (path, message) in own?.warnings(in: contents) ?? [] {
+                    warnings.append(.init(.route(index), path: path, message))
                 }
             } catch {
                 throw .init(.route(index), path: error.path, error.message)
@@ -114,10 +114,9 @@ final class UpstreamTLSWatches: Sendable {
         watch.stop()
     }
 
-    /// Logs a warning about a client certificate.
     static func log(_ warning: String, by log: Logger) {
         log.warning(
-            "an upstream will refuse a client certificate",
+            "a certificate for an upstream is not valid",
             metadata: ["event": "upstream.tls.warning", "reason": .string(warning)])
     }
 }
@@ -168,8 +167,8 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
                 log.notice(
                     "the TLS of an upstream uses changed files",
                     metadata: ["event": "upstream.tls.reloaded", "route": .string(route.name)])
-                if let warning = files.warning(about: context) {
-                    UpstreamTLSWatches.log("route \(route.name): \(warning)", by: log)
+                for (_, message) in files.warnings(in: contents) {
+                    UpstreamTLSWatches.log("route \(route.name): \(message)", by: log)
                 }
             } catch {
                 logFailure("route \(route.name): \(error.message)")

@@ -124,6 +124,18 @@ import Testing
             , remote: {oauth2: {issuer: "https://127.0.0.1:9", client_id: one, client_authentication: tls}, \
             tls: {certificate_file: client.pem, key_file: client.pem}}
             """
+        try folder.write("ended.pem", authority.issue(to: -60).certificate)
+        for (keys, place) in [
+            (", client_ca_file: ended.pem", ": listeners[0].tls.client_ca_file: "),
+            ("", ": routes[0].tls.ca_file: "),
+        ] {
+            let route = "upstream: \"https://127.0.0.1:9\", tls: {ca_file: \(keys.isEmpty ? "ended.pem" : "cert.pem")}"
+            let ofAuthorities = try await lanyard(["check"], keys, route: route)
+            #expect(
+                ofAuthorities.errors.contains {
+                    $0.contains(place) && $0.contains("ended.pem is valid any more, the last one ended at 20")
+                }, "\(ofAuthorities.errors)")
+        }
         let ofIdentity = try await lanyard(["check"], identity: identity)
         #expect(ofIdentity.exit == .code(0), "\(ofIdentity.errors)")
         #expect(

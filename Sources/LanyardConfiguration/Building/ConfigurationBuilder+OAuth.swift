@@ -129,7 +129,7 @@ extension ConfigurationBuilder {
     ) {
         let hasActor = section.has("actor_token_file") || section.has("actor_token_credential")
         if hasActor { login?.actorToken = secret(section, "actor_token_file", shown: shown) }
-        if section.has("actor_token_type"), !hasActor {
+        if section.has("actor_token_type"), !hasActor, !section.node.hasUnread {
             reportError(
                 section.place("actor_token_type"), "\(shown).actor_token_type needs actor_token_file",
                 remedy: "add the file, or remove the type")

@@ -60,9 +60,8 @@ package struct UpstreamTLSFiles: Sendable {
         }
     }
 
-    /// What the upstream will object to in the client certificate; nil: nothing.
-    package func warning(about context: TLSClientContext) -> String? {
-        guard let certificateFile, let (validFrom, expiresAt) = context.validity else { return nil }
-        return TLSFileContents.warning(about: certificateFile, validFrom: validFrom, expiresAt: expiresAt)
+    /// What is wrong with the files although they can be used.
+    package func warnings(in contents: TLSFileContents) -> [(path: String, message: String)] {
+        contents.warnings(chain: certificateFile, authorities: caFile)
     }
 }

@@ -29,7 +29,7 @@ package final class UpstreamTrust: Sendable {
     var context: TLSClientContext { latest.withLock { $0 } }
 
     /// When the client certificate ends; nil: there is none. From any thread.
-    package var certificateExpiresAt: WallTime? { latest.withLock { $0.validity?.until } }
+    package var certificateExpiresAt: WallTime? { latest.withLock { $0.certificateExpiresAt } }
 
     func replace(_ context: TLSClientContext) { latest.withLock { $0 = context } }
 

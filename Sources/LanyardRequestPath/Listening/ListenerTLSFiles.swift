@@ -9,9 +9,6 @@ package struct ListenerTLSFiles: Sendable {
 
     package init(_ settings: ListenerSettings.TLS) { self.settings = settings }
 
-    /// Of the chain that clients see.
-    package var certificateFile: String { settings.certificateFile }
-
     /// All files, which are to be watched.
     package var paths: [String] {
         [settings.certificateFile, settings.keyFile, settings.clientCAFile].compactMap(\.self)
@@ -33,9 +30,8 @@ package struct ListenerTLSFiles: Sendable {
         }
     }
 
-    /// What clients will object to, although the listener works; nil: nothing.
-    package func warning(about context: TLSServerContext) -> String? {
-        TLSFileContents.warning(
-            about: settings.certificateFile, validFrom: context.validFrom, expiresAt: context.expiresAt)
+    /// What is wrong with the files although they can be used.
+    package func warnings(in contents: TLSFileContents) -> [(path: String, message: String)] {
+        contents.warnings(chain: settings.certificateFile, authorities: settings.clientCAFile)
     }
 }

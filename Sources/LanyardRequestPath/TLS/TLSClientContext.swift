@@ -11,8 +11,8 @@ package final class TLSClientContext: Sendable {
     /// The name for SNI; nil: an address.
     let sentName: String?
     let hasKeyPair: Bool
-    /// From when on all certificates of the client's chain are valid, and when the first of them ends; nil: there is no chain.
-    let validity: (from: WallTime, until: WallTime)?
+    /// When the first certificate of the client's chain ends; nil: there is no chain.
+    let certificateExpiresAt: WallTime?
     /// False: every certificate is accepted.
     let verifiesCertificates: Bool
     let sessions: TLSSessionCache
@@ -37,7 +37,7 @@ package final class TLSClientContext: Sendable {
         guard let raw = lanyard_tls_new_context(0) else { throw .noMemory }
         context = OpenSSLReference(taking: raw)
         hasKeyPair = keyPair != nil
-        validity = keyPair.map { ($0.chain.validFrom, $0.chain.expiresAt) }
+        certificateExpiresAt = keyPair?.chain.expiresAt
         verifiesCertificates = !skipsVerification
         sessions = TLSSessionCache(verifiesCertificates: !skipsVerification, clock: clock, wallClock: wallClock)
         sentName = if case .dns(let text) = name { text } else { nil }

@@ -133,8 +133,8 @@ package struct TLSFileContents: Sendable {
     /// What the peers will object to in a chain that can be used; nil: nothing.
     ///
     /// - Parameter path: of the chain's file.
-    static func warning(
-        about path: String, validFrom: WallTime, expiresAt: WallTime, at now: WallTime = .now
+    private static func warning(
+        about path: String, validFrom: WallTime, expiresAt: WallTime, at now: WallTime
     ) -> String? {
         if expiresAt <= now {
             return
@@ -146,18 +146,35 @@ package struct TLSFileContents: Sendable {
         return nil
     }
 
-    /// What the peers will object to in a chain that has been read and can be used; nil: nothing.
+    /// What is wrong with files that have been read and can be used: a chain that peers will refuse, or authorities of which none is
+    /// valid any more.
     ///
-    /// - Parameter path: of the chain's file.
-    package func warning(about path: String) -> String? {
-        let chain = bytes(path) { bytes in
-            Result { () throws(TLSFileError) in
-                let chain = try TLSCertificates.read(bytes)
-                return (validFrom: chain.validFrom, expiresAt: chain.expiresAt)
+    /// - Parameters:
+    ///   - chain: the path of a certificate's file; nil: there is none.
+    ///   - authorities: the path of their file; nil: there is none.
+    package func warnings(
+        chain: String?, authorities: String?, at now: WallTime = .now
+    ) -> [(path: String, message: String)] {
+        let ofChain = chain.flatMap { path in
+            certificates(path).flatMap {
+                Self.warning(about: path, validFrom: $0.validFrom, expiresAt: $0.expiresAt, at: now).map { (path, $0) }
             }
         }
-        guard let (validFrom, expiresAt) = try? chain.get() else { return nil }
-        return Self.warning(about: path, validFrom: validFrom, expiresAt: expiresAt)
+        let ofAuthorities = authorities.flatMap { path -> (path: String, message: String)? in
+            guard let end = certificates(path)?.lastExpiresAt, end <= now else { return nil }
+            let message =
+                "no certificate of \(path) is valid any more, the last one ended at \(Timestamp.text(end)): no peer is "
+                + "accepted; renew it, it is read again by itself"
+            return (path, message)
+        }
+        return [ofChain, ofAuthorities].compactMap(\.self)
+    }
+
+    private func certificates(_ path: String) -> TLSCertificates? {
+        let read = bytes(path) { bytes in
+            Result { () throws(TLSFileError) in try TLSCertificates.read(bytes) }
+        }
+        return try? read.get()
     }
 
     private func bytes<Value>(_ path: String, _ body: (UnsafeRawBufferPointer) -> Value) -> Value {

@@ -35,6 +35,9 @@ package final class TLSCertificates: @unchecked Sendable {
     /// When the first of them ends: the peer verifies all of a chain.
     package var expiresAt: WallTime { all.map { Self.time(X509_get0_notAfter($0)) }.min()! }
 
+    /// When the last of them ends: of authorities, one is enough.
+    var lastExpiresAt: WallTime { all.map { Self.time(X509_get0_notAfter($0)) }.max()! }
+
     /// From when on all of them are valid.
     package var validFrom: WallTime { all.map { Self.time(X509_get0_notBefore($0)) }.max()! }
 

@@ -17,8 +17,6 @@ package final class TLSServerContext: Sendable {
     let wallClock: @Sendable () -> WallTime
     /// When the first certificate of the listener's chain ends.
     package let expiresAt: WallTime
-    /// From when on all of them are valid.
-    package let validFrom: WallTime
 
     /// - Parameters:
     ///   - clientAuthorities: clients must have a certificate of one of them; nil: none is asked for.
@@ -43,7 +41,6 @@ package final class TLSServerContext: Sendable {
         demandsCertificates = clientAuthorities != nil
         authorityDigests = clientAuthorities.map { Set($0.certificates.digests) }
         expiresAt = keyPair.chain.expiresAt
-        validFrom = keyPair.chain.validFrom
         try keyPair.install(in: raw)
         lanyard_tls_select_http(raw)
         // A client that was not asked for certificates sends none.
