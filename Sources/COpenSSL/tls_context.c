@@ -67,6 +67,11 @@ static int verify_chain(X509_STORE_CTX *verification, void *unused) {
 
 void lanyard_tls_verify_chains(SSL_CTX *context) { SSL_CTX_set_cert_verify_callback(context, verify_chain, NULL); }
 
+int lanyard_tls_peer_certificate_bytes(SSL *ssl) {
+    X509 *certificate = SSL_get0_peer_certificate(ssl);
+    return certificate ? i2d_X509(certificate, NULL) : 0;
+}
+
 int lanyard_tls_named_authorities(SSL *ssl) { return sk_X509_NAME_num(SSL_get0_peer_CA_list(ssl)); }
 
 static int select_http(

@@ -99,6 +99,9 @@ void lanyard_tls_keep_sessions(SSL_CTX *context);
 /* Has the context verify at the socket's time, note what it has verified in the socket, and keep no certificate of the peer but its own. */
 void lanyard_tls_verify_chains(SSL_CTX *context);
 
+/* Bytes of the peer's own certificate, which the connection keeps; 0: it has shown none. */
+int lanyard_tls_peer_certificate_bytes(SSL *ssl);
+
 /* Authorities that the peer has named when it asked for a certificate. The connection keeps their names. */
 int lanyard_tls_named_authorities(SSL *ssl);
 

@@ -113,7 +113,7 @@ package struct ByteStream: ~Copyable {
 
     /// The handshake has resumed an earlier session.
     package var isResumed: Bool { tls?.isResumed ?? false }
-    /// The peer has given a session whose memory an idle connection is not worth.
+    /// The peer has given a session, or shown a certificate, whose memory an idle connection is not worth.
     package var hasLargeSession: Bool { tls?.hasLargeSession ?? false }
 
     /// Whether a listener's client is one of those that its names allow. After the handshake.

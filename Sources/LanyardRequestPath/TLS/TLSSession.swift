@@ -46,7 +46,7 @@ package final class TLSSession {
     private var messagesWithoutData = 0
     private var replies = 0
     private(set) var wasAskedForCertificate = false
-    /// OpenSSL holds a session that is too large to keep, as long as this connection lives.
+    /// OpenSSL holds a session that is too large to keep, or a large certificate of the peer, as long as this connection lives.
     private(set) var hasLargeSession = false
     /// OpenSSL has refused to renegotiate. The peer may go on, or end the connection.
     private(set) var wasAskedToRenegotiate = false
@@ -182,6 +182,7 @@ package final class TLSSession {
         messagesWithoutData = 0
         isEstablished = true
         socket.pointee.hello.is_inspected = false
+        if lanyard_tls_peer_certificate_bytes(ssl) > TLSSessionCache.sessionBytesMax { hasLargeSession = true }
         return .done
     }
 

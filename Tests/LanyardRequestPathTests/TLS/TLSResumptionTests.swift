@@ -48,6 +48,8 @@ import Testing
                 showing: TLSBench.authority.issue(list, purpose: "clientAuth"), version: version)
             let first = try Self.connect(client, server)
             #expect(first.client.session.hasLargeSession == isLarge)
+            // It holds the client's certificate for as long.
+            #expect(first.server.session.hasLargeSession == isLarge)
             #expect(try Self.connect(client, server).client.session.isResumed == !isLarge)
         }
     }

@@ -57,7 +57,7 @@ extension ClientConnection {
         if let requestsMax = shard.limits.requestsPerConnectionMax, input.requests >= requestsMax {
             exchange.closeClient()
         }
-        if shard.isDraining { exchange.closeClient() }
+        if shard.isDraining || stream.hasLargeSession { exchange.closeClient() }
         if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
         guard let buffer = input.buffer else { return refuse(.internalError) }
         let admission = RequestAdmission(
