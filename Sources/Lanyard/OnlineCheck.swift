@@ -11,8 +11,9 @@ import Logging
 /// Connects to every identity service and upstream of a configuration, all at the same time: for `lanyard check --online`.
 ///
 /// The code is that of the request path and of the identity calls, with their TLS, their time limits and the addresses that they refuse.
-/// Each connection is closed after its handshake. An identity service that is reached is asked for the location of the app, which every
-/// client asks for before its login; no other request and no credential is sent.
+/// Each connection is closed after its handshake. An identity service that is reached is asked for the location of the app, or for an
+/// OAuth server's metadata, as before a login. Only if logins are asked for, each configured user whose login is that of a machine gets a
+/// token, which is thrown away; a refresh token that comes along is revoked.
 package struct OnlineCheck: Sendable {
     /// What has become of one connection.
     package struct Finding: Equatable, Sendable {
@@ -28,10 +29,16 @@ package struct OnlineCheck: Sendable {
     private let configuration: Configuration
     private let tls: UpstreamTLS
     private let identityTLS: IdentityTLS
+    private let logsIn: Bool
     private let log = Logger(label: "lanyard.check") { _ in SwiftLogNoOpLogHandler() }
 
-    /// - Parameter upstreamTLS, identityTLS: of this configuration.
-    package init(_ configuration: Configuration, upstreamTLS: UpstreamTLS, identityTLS: IdentityTLS) {
+    /// - Parameters:
+    ///   - upstreamTLS, identityTLS: of this configuration.
+    ///   - logsIn: whether users with a machine's login get a token.
+    package init(
+        _ configuration: Configuration, upstreamTLS: UpstreamTLS, identityTLS: IdentityTLS, logsIn: Bool = false
+    ) {
+        self.logsIn = logsIn
         self.configuration = configuration
         tls = upstreamTLS
         self.identityTLS = identityTLS
@@ -39,14 +46,17 @@ package struct OnlineCheck: Sendable {
 
     /// Blocks until every attempt has ended: by default 5 s for a name and 10 s for a connection. Once in a process.
     ///
-    /// - Returns: identities, then routes, in the order of the configuration. An identity of a fixed token has no service.
+    /// - Returns: identities with their users' logins, then routes, in the order of the configuration. An identity of a fixed token has no service.
     /// - Throws: descriptors cannot be created.
     package func findings() throws(SystemError) -> [Finding] {
         // libcurl's TLS writes to sockets that the peer may have closed.
         signal(SIGPIPE, SIG_IGN)
         let loop = try EventLoop(label: "lanyard.check")
         loop.start()
-        let attempts = identityAttempts(on: loop) + upstreamAttempts(on: loop)
+        let services = services(on: loop)
+        defer { for service in services { service.client.stop() } }
+        let attempts =
+            services.flatMap { [attempt($0)] + loginAttempts($0) } + upstreamAttempts(on: loop)
         let findings = Guarded([Finding?](repeating: nil, count: attempts.count))
         let done = DispatchSemaphore(value: 0)
         for (index, attempt) in attempts.enumerated() {
@@ -61,8 +71,14 @@ package struct OnlineCheck: Sendable {
 
     // MARK: Identities
 
-    private func identityAttempts(on loop: EventLoop) -> [Attempt] {
-        configuration.identities.compactMap { identity -> Attempt? in
+    private struct Service {
+        let name: String
+        let url: String
+        let client: any IdentityClient
+    }
+
+    private func services(on loop: EventLoop) -> [Service] {
+        configuration.identities.compactMap { identity -> Service? in
             let (service, url): (any IdentityClient, String)
             switch identity.kind {
             case .fixed: return nil
@@ -80,19 +96,42 @@ package struct OnlineCheck: Sendable {
                     identity, app: app, tls: identityTLS.contents(of: identity), on: loop, logger: log)
                 url = app.baseURL
             }
-            let place = "identity \(identity.name) \(url)"
+            return Service(name: identity.name, url: url, client: service)
+        }
+    }
+
+    private func attempt(_ service: Service) -> Attempt {
+        let (place, client) = ("identity \(service.name) \(service.url)", service.client)
+        return { reply in
+            client.connect { connection in
+                guard case .success = connection else { return reply(Self.finding(place, connection)) }
+                client.locate { located in reply(Self.finding(place, located.flatMap { connection })) }
+            }
+        }
+    }
+
+    /// A login of a person could lock the account or send a mail, and some credentials serve one login: those are not tried.
+    private func loginAttempts(_ service: Service) -> [Attempt] {
+        guard logsIn else { return [] }
+        return configuration.users.compactMap { user -> Attempt? in
+            guard user.identity == service.name, let login = user.login, login.kind.isOfMachine else { return nil }
+            let (place, client) = ("login of \(user.name) at \(service.name)", service.client)
             return { reply in
-                service.connect { connection in
-                    guard case .success = connection else {
-                        service.stop()
-                        return reply(Self.finding(place, connection))
-                    }
-                    service.locate { located in
-                        service.stop()
-                        reply(Self.finding(place, located.flatMap { connection }))
-                    }
+                client.login(.configured(login), guarded: nil) { outcome in
+                    let finding = Self.loginFinding(place, outcome)
+                    guard let token = outcome.refreshToken else { return reply(finding) }
+                    client.revoke(token) { _ in reply(finding) }
                 }
             }
+        }
+    }
+
+    private static func loginFinding(_ place: String, _ outcome: Result<Grant, IdentityError>) -> Finding {
+        switch outcome {
+        case .success(let grant):
+            let seconds = grant.lifetime.components.seconds
+            return Finding(isReached: true, text: "\(place): a token for \(seconds) s, which is thrown away")
+        case .failure(let error): return Finding(isReached: false, text: "\(place): \(error.message)")
         }
     }
 

@@ -33,6 +33,16 @@ package enum LoginKind: CaseIterable, Sendable {
     /// An installation of a GitHub App. Its key is the identity's.
     case gitHubApp
 
+    /// A login that needs no person, locks no account and can be repeated.
+    package var isOfMachine: Bool {
+        switch self {
+        case .apiKey, .clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp: true
+        case .anonymous, .emailPassword, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple, .password,
+            .refreshToken:
+            false
+        }
+    }
+
     /// The kinds that a kind of identity service has.
     package enum Service: Sendable {
         case appServices, oauth, gitHubApp

@@ -12,7 +12,7 @@ import LanyardVault
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
-        usage: "lanyard check [--strict] [--online | --print-config | --print-store-path] --config PATH",
+        usage: "lanyard check [--strict] [--online [--login] | --print-config | --print-store-path] --config PATH",
         discussion: ConfigurationHelp.text)
 
     @Flag(
@@ -38,12 +38,22 @@ struct CheckCommand: ParsableCommand {
             """)
     var online = false
 
+    @Flag(
+        help: """
+            With --online: also get a token for each configured user whose login is that of a machine, such as client_credentials, \
+            and throw it away.
+            """)
+    var login = false
+
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))
     var flags: [String] = []
 
     func validate() throws {
         if printsStorePath, strict || online || printsConfiguration {
             throw ValidationError("--print-store-path checks nothing else: leave out the other flags of check")
+        }
+        if login, !online {
+            throw ValidationError("--login is a part of the online check: add --online")
         }
         if online, printsConfiguration {
             throw ValidationError(
@@ -88,7 +98,9 @@ struct CheckCommand: ParsableCommand {
             Report.output("The configuration is valid.")
         }
         if online, let configuration = loaded.configuration {
-            try connect(OnlineCheck(configuration, upstreamTLS: upstreamTLS, identityTLS: identityTLS))
+            try connect(
+                OnlineCheck(
+                    configuration, upstreamTLS: upstreamTLS, identityTLS: identityTLS, logsIn: login))
         }
     }
 
@@ -116,7 +128,7 @@ struct CheckCommand: ParsableCommand {
         let missing = findings.count { !$0.isReached }
         guard missing > 0 else { return }
         Report.error(
-            "error: \(missing) of \(findings.count) identities and upstreams cannot be used"
+            "error: \(missing) of \(findings.count) \(login ? "identities, logins" : "identities") and upstreams cannot be used"
         )
         throw ExitCode(69)
     }

@@ -43,6 +43,32 @@ struct OAuthServerTests {
     }
 
     @Test(
+        "check --online --login gets a token for a client and throws it away; a wrong secret is named before the start")
+    func check() async throws {
+        let server = try await GlewlwydServer.start(lifetime: 3600)
+        let folder = try Self.folder()
+        for (secret, isRight) in [("s3cret", true), ("wrong", false)] {
+            let path = try folder.write(
+                "lanyard.yaml",
+                """
+                identities:
+                  corp:
+                    oauth2: {issuer: "\(server.issuer)", client_id: lanyard, client_secret_file: \(try folder.write("secret", secret))}
+                users: {robot: {identity: corp, login: {client_credentials: {}}}}
+                routes: [{upstream: "http://\(server.endpoint)", user: robot}]
+
+                """)
+            let plain = try await CommandRun(["check", "--online", "--config", path])
+            #expect(plain.exit == .code(0) && !plain.output.contains("login of"), "\(plain.output)")
+            let login = try await CommandRun(["check", "--online", "--login", "--config", path])
+            #expect(login.exit == .code(isRight ? 0 : 69), "\(login.output) \(login.errors)")
+            let line = isRight ? "ok login of robot at corp: a token for 3600 s" : "FAILED login of robot at corp: "
+            #expect(login.output.contains(line), "\(login.output)")
+            #expect(login.output.contains("invalid_client") != isRight)
+        }
+    }
+
+    @Test(
         "a password and a client log in; one-use refresh tokens rotate; after SIGKILL both sessions go on without a login"
     )
     func sessions() async throws {
