@@ -38,7 +38,7 @@ package enum LoginKind: CaseIterable, Sendable {
         switch self {
         case .apiKey, .clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp: true
         case .anonymous, .emailPassword, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple, .password,
-            .refreshToken:
+            .refreshToken, .device, .authorizationCode:
             false
         }
     }
