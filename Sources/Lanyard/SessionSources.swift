@@ -144,17 +144,17 @@ final class SessionSources: Sendable {
             let service = AppServicesIdentity(
                 settings, app: app, tls: tls.contents(of: settings), version: BuildVersion.number, by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
-            return ConfiguredIdentity(settings.name, .service(service, app.rotation))
+            return ConfiguredIdentity(settings.name, .service(service, RefreshTokenSettings(app.rotation)))
         case .oauth(let client):
             let service = OAuthIdentity(
                 settings, oauth: client, tls: tls.contents(of: settings), by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
-            return ConfiguredIdentity(settings.name, .service(service, client.rotation))
+            return ConfiguredIdentity(settings.name, .service(service, client.refreshTokens))
         case .gitHubApp(let app):
             let service = GitHubAppIdentity(
                 settings, app: app, tls: tls.contents(of: settings), by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
-            return ConfiguredIdentity(settings.name, .service(service, .none))
+            return ConfiguredIdentity(settings.name, .service(service, RefreshTokenSettings()))
         }
     }
 
@@ -163,10 +163,11 @@ final class SessionSources: Sendable {
         _ settings: UserSettings, _ identity: IdentitySettings, _ made: ConfiguredIdentity
     ) -> ManagedUser {
         switch (made.kind, identity.kind) {
-        case (.service(let service, let rotation), _):
+        case (.service(let service, let refreshTokens), _):
             return ManagedUser(
                 settings, source: .service(service),
-                credential: CredentialFileWatch(besides: identity.clientFiles, by: files, on: loop), rotation: rotation)
+                credential: CredentialFileWatch(besides: identity.clientFiles, by: files, on: loop),
+                refreshTokens: refreshTokens)
         case (.fixed, .fixed(let file)):
             let feed = StaticIdentity(name: identity.name, tokenFile: file, by: files, on: loop, warning: warning)
             return ManagedUser(settings, source: .feed(feed))

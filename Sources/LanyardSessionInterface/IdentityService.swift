@@ -67,6 +67,8 @@ package struct Grant: Sendable {
     /// The fingerprint of a credential that works for one login, which was this one (`CredentialFingerprint.isSpent`).
     /// nil: it can be used again, or the login had no guard.
     package var spentCredential: CredentialFingerprint?
+    /// A login with a refresh token has brought another one.
+    package var hasRotated = false
 
     package init(
         accessToken: Secret, refreshToken: Secret?, userID: String?, lifetime: Duration, refreshTokenExpiry: WallTime?,

@@ -117,13 +117,16 @@ package struct StoredSession: Equatable, Sendable {
     package var refresh: Secret?
     /// The refresh token's own expiry, if it is known.
     package var refreshExpiry: WallTime?
+    /// A response has brought another refresh token than the one that was sent (`rotation: auto`).
+    package var hasRotated: Bool
 
     /// - Parameters:
     ///   - access: the plain access token; the next three parameters are its own.
     ///   - others: the session's access tokens of other variants.
     package init(
         id: UInt64, access: Secret, refresh: Secret?, refreshExpiry: WallTime?, issuedAt: WallTime,
-        issuedAtBoot: BootInstant, lifetime: Duration, others: [TokenVariant: StoredAccessToken] = [:]
+        issuedAtBoot: BootInstant, lifetime: Duration, others: [TokenVariant: StoredAccessToken] = [:],
+        hasRotated: Bool = false
     ) {
         self.id = id
         tokens = StoredAccessTokens(
@@ -131,6 +134,7 @@ package struct StoredSession: Equatable, Sendable {
             others: others)
         self.refresh = refresh
         self.refreshExpiry = refreshExpiry
+        self.hasRotated = hasRotated
     }
 
     /// The id of a new session. Its lowest bit is 1 if an operator has asked for the login, and 0 if the login was
@@ -202,7 +206,7 @@ package struct Generation: Hashable, Comparable, Sendable, ExpressibleByIntegerL
 package struct StoredIntent: Equatable, Sendable {
     /// The call that was about to be made.
     package var kind: SessionCall.Kind
-    /// The wall clock at the latest of the calls.
+    /// The wall clock at the call, or at the first of the calls with the refresh token that had no response.
     package var at: WallTime
     /// How often the session's refresh token was sent since the last response, this call included. 2 is the single
     /// retry (refresh.md 9). A login's intent keeps the number; 0 if no refresh was open.

@@ -67,4 +67,23 @@ package enum RefreshTokenRotation: String, Sendable, CaseIterable {
     case grace
     /// Each refresh brings a new one; a repeat ends the session at the identity service.
     case oneUse = "one_use"
+    /// As `none`, until a response has brought another refresh token than the one that was sent; then `oneUse`.
+    case auto
+}
+
+/// What is known of an identity's refresh tokens, besides the responses.
+package struct RefreshTokenSettings: Equatable, Sendable {
+    /// What a refresh does to them.
+    package var rotation: RefreshTokenRotation
+    /// How long after a refresh its refresh token may be sent again, with `grace`; nil: no limit is known.
+    package var graceWindow: Duration?
+    /// How long a session's refresh tokens live from its login, if the service does not say when one ends; nil: unknown.
+    package var lifetime: Duration?
+    /// How long a refresh token lives without use; nil: unknown.
+    package var idle: Duration?
+
+    package init(_ rotation: RefreshTokenRotation = .none, graceWindow: Duration? = nil) {
+        self.rotation = rotation
+        self.graceWindow = graceWindow
+    }
 }

@@ -17,7 +17,7 @@ extension IdentitySettings {
         package var parameters: [OAuthParameter] = []
         /// Further fields of the head of token calls.
         package var tokenFields: [OAuthTokenField] = []
-        package var rotation = RefreshTokenRotation.oneUse
+        package var refreshTokens = RefreshTokenSettings(.auto)
         /// How long an access token lives whose response and own claims do not say so; nil: 300 s.
         package var tokenLifetime: Duration?
         package var profile = OAuthProfile.generic

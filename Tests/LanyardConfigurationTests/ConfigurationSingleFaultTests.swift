@@ -34,8 +34,10 @@ import Testing
               scopes: [orders]
               params: {audience: a, resource: ["https://a", "https://b"]}
               token_headers: {X-Plain: one, X-Key: {file: key}}
-              rotation: grace
+              rotation: {grace: 40s}
               token_lifetime: 10m
+              refresh_lifetime: 30d
+              refresh_idle: 12h
               profile: keycloak
           signer:
             oauth2:

@@ -85,6 +85,27 @@ import Testing
             try load(loaded.printed).configuration?.identities == loaded.configuration?.identities, "\(loaded.printed)")
     }
 
+    @Test("rotation is auto, a word, or a grace window")
+    func rotation() throws {
+        #expect(try Self.client(Self.server).refreshTokens == RefreshTokenSettings(.auto))
+        for (word, rotation) in [("auto", RefreshTokenRotation.auto), ("none", .none), ("one_use", .oneUse)] {
+            let settings = try Self.client(Self.server + ", rotation: \(word)").refreshTokens
+            #expect(settings == RefreshTokenSettings(rotation))
+        }
+        let settings = try Self.client(Self.server + ", rotation: {grace: 30s}").refreshTokens
+        #expect(settings == RefreshTokenSettings(.grace, graceWindow: .seconds(30)))
+        let ends = try Self.client(Self.server + ", refresh_lifetime: 30d, refresh_idle: 12h").refreshTokens
+        #expect(ends.lifetime == .seconds(30 * 86_400) && ends.idle == .seconds(12 * 3600))
+        for (value, message) in [
+            ("grace", "lanyard.yaml:1:86: identities.corp.oauth2.rotation"), ("{grace: 5s}", "lanyard.yaml:1:94: "),
+            ("{}", "grace"), ("{grace: 30s, none: 1s}", "none"),
+        ] {
+            let diagnostics = try Loading.diagnostics(
+                Self.text(Self.server + ", rotation: \(value)"), files: Self.files)
+            #expect(diagnostics.count == 1 && diagnostics[0].contains(message), "\(diagnostics)")
+        }
+    }
+
     @Test(
         "what cannot work is a fault with its remedy",
         arguments: [

@@ -54,16 +54,20 @@ final class CoordinatorDriver {
 
     init(
         _ user: String = "alice", hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
+        graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
         isAdded: Bool = false,
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         identity: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
     ) {
         let login = UserSettings.Login.emailPassword(email: "a@example.com", password: "/x")
+        var refreshTokens = RefreshTokenSettings(rotation, graceWindow: graceWindow)
+        (refreshTokens.lifetime, refreshTokens.idle) = (refreshLifetime, refreshIdle)
         coordinator = SessionCoordinator(
             SessionCoordinator.Setup(
                 user: user, identity: identity.name, index: UserIndex(0),
                 credential: hasCredential ? .configured(login) : nil,
-                rotation: rotation, isAdded: isAdded, offline: offline, boot: boot, fingerprint: identity.fingerprint,
+                refreshTokens: refreshTokens, isAdded: isAdded, offline: offline, boot: boot,
+                fingerprint: identity.fingerprint,
                 others: others, configured: configured))
         self.disk = disk
     }
@@ -279,12 +283,13 @@ final class CoordinatorDriver {
     /// A crash and a new start on the stored contents, so many seconds later.
     func restart(
         after seconds: Double = 1, hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
-        boot: String = "boot-1",
+        graceWindow: Duration? = nil, boot: String = "boot-1",
         offline: LoginSettings.Offline = .cached
     ) -> CoordinatorDriver {
         if disk.holder === self { disk.holder = nil }
         let next = CoordinatorDriver(
-            hasCredential: hasCredential, rotation: rotation, offline: offline, disk: disk, boot: boot)
+            hasCredential: hasCredential, rotation: rotation, graceWindow: graceWindow, offline: offline, disk: disk,
+            boot: boot)
         next.now = now + .seconds(seconds)
         next.wall = wall + .seconds(seconds)
         return next

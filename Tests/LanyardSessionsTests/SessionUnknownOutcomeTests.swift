@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LanyardFoundations
@@ -48,6 +49,102 @@ struct SessionUnknownOutcomeTests {
         #expect(driver.noted(.outcomeUnknown) && driver.stored?.session?.refresh == nil && driver.token != nil)
         try driver.grant(refresh: "new", account: "a")
         #expect(driver.state == .valid && driver.revoked.isEmpty)
+    }
+
+    @Test(
+        "Rule 9: auto repeats a lost refresh until a response has brought another refresh token, and over a restart never after it"
+    )
+    func auto() throws {
+        let unknown = try Self.driver(.auto)
+        unknown.toCall()
+        #expect(unknown.call?.kind == .refresh && unknown.sent == ["one", "one"])
+        try unknown.grant()
+        #expect(unknown.state == .valid && unknown.stored?.session?.hasRotated == false)
+        unknown.toDue()
+        unknown.toCall()
+        try unknown.grant(refresh: "two")
+        #expect(unknown.stored?.session?.hasRotated == true)
+        for driver in [unknown, unknown.restart(rotation: .auto)] {
+            if driver !== unknown { driver.begin() }
+            let sent = driver.sent.count
+            driver.toDue()
+            driver.toCall()
+            #expect(driver.call?.kind == .refresh && driver.sent.dropFirst(sent) == ["two"])
+            guard driver !== unknown else {
+                try driver.fail(.transient(retryAfter: nil))
+                continue
+            }
+            try driver.fail(.unknownOutcome)
+            driver.toCall()
+            #expect(driver.call?.kind == .login && driver.sent.dropFirst(sent) == ["two"])
+        }
+    }
+
+    @Test(
+        "Rule 9: auto without a credential: what has not rotated is sent until a response comes; what has is not sent again"
+    )
+    func autoWithoutCredential() throws {
+        let driver = try Self.driver(.auto, hasCredential: false)
+        for _ in 0..<3 {
+            driver.toCall()
+            try driver.fail(.unknownOutcome)
+        }
+        driver.toCall()
+        try driver.grant(refresh: "two")
+        driver.toDue()
+        driver.toCall()
+        let sent = driver.sent.count
+        try driver.fail(.unknownOutcome)
+        for _ in 0..<5 { driver.toDue() }
+        #expect(driver.state == .loginRequired && driver.reason == .outcomeUnknown && driver.sent.count == sent)
+    }
+
+    @Test("Rule 9: an unusable response that has another refresh token shows rotation as well")
+    func autoUnusable() throws {
+        let driver = CoordinatorDriver(rotation: .auto)
+        try driver.logIn()
+        driver.toDue()
+        var error = IdentityError(.transient(retryAfter: nil), status: 200, message: "no access token")
+        error.unusedRefreshToken = Tokens.secret("two")
+        driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
+        driver.toCall()
+        #expect(driver.call?.kind == .login && driver.sent == ["one"])
+        try driver.grant(refresh: "new", account: "a")
+        #expect(driver.revoked == ["two"])
+    }
+
+    @Test(
+        "Rule 9: with a window, the repetition comes inside it less the skew allowance, and not later",
+        arguments: [(after: 20.0, isRepeated: true), (24.0, true), (25.0, false), (31.0, false), (-10.0, false)])
+    func window(_ after: Double, _ isRepeated: Bool) throws {
+        let first = CoordinatorDriver(rotation: .grace, graceWindow: .seconds(30))
+        try first.logIn()
+        first.toDue()
+        #expect(first.call?.kind == .refresh)
+        let driver = first.restart(after: 1, rotation: .grace, graceWindow: .seconds(30))
+        driver.wall = driver.wall + .seconds(after - 1)
+        driver.begin()
+        driver.toCall()
+        #expect(driver.call?.kind == (isRepeated ? .refresh : .login) && driver.sent == (isRepeated ? ["one"] : []))
+        guard isRepeated else { return }
+        // Only what the repetition brings counts.
+        try driver.grant(refresh: "three")
+        #expect(driver.storedRefresh == "three" && driver.refresh == "three" && driver.revoked.isEmpty)
+    }
+
+    @Test("Rule 9: the window counts from the first call, whatever the repetition got")
+    func windowOfFirstCall() throws {
+        let driver = CoordinatorDriver(rotation: .grace, graceWindow: .seconds(30))
+        try driver.logIn()
+        driver.toDue()
+        let sentAt = driver.wall
+        try driver.fail(.unknownOutcome)
+        driver.toCall()
+        #expect(driver.stored?.intent == StoredIntent(kind: .refresh, at: sentAt, tries: 2))
+        try driver.fail(.transient(retryAfter: .seconds(40)))
+        #expect(driver.stored?.intent == StoredIntent(kind: .refresh, at: sentAt, tries: 1))
+        driver.toCall()
+        #expect(driver.call?.kind == .login && driver.sent == ["one", "one"])
     }
 
     @Test(
@@ -119,6 +216,26 @@ struct SessionUnknownOutcomeTests {
         if rotation != .oneUse { #expect(driver.stored?.intent?.tries == (rotation == .none ? nil : 1)) }
         driver.toCall()
         #expect(driver.call?.kind == (rotation == .oneUse ? .login : .refresh))
+    }
+
+    @Test(
+        "Rule 9: what fails before it was sent costs no try: its intent is closed, and the same refresh token is sent later",
+        arguments: RefreshTokenRotation.allCases)
+    func unsent(_ rotation: RefreshTokenRotation) throws {
+        let first = CoordinatorDriver(hasCredential: true, rotation: rotation)
+        try first.logIn()
+        let driver = first.restart(hasCredential: false, rotation: rotation)
+        driver.begin()
+        for sent in 1...5 {
+            driver.toCall()
+            // Sent means stored: the intent is there before the call begins.
+            #expect(driver.call?.kind == .refresh && driver.sent.count == sent && driver.stored?.intent?.tries == 1)
+            try driver.fail(.transient(retryAfter: nil))
+            #expect(driver.stored?.intent == nil && driver.storedRefresh == "one")
+        }
+        driver.toCall()
+        try driver.grant(refresh: "two")
+        #expect(driver.state == .valid && driver.storedRefresh == "two" && Set(driver.sent) == ["one"])
     }
 
     @Test("a transient response to the retry leaves the first call's outcome open, and the retry is still to be made")

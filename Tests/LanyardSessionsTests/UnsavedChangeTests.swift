@@ -70,6 +70,32 @@ struct UnsavedChangeTests {
         return driver
     }
 
+    @Test(
+        "Rule 8: a rotation that cannot be stored serves from memory with both tokens, and is stored later with what it has shown",
+        arguments: [RefreshTokenRotation.auto, .oneUse, .grace])
+    func rotated(_ rotation: RefreshTokenRotation) throws {
+        let driver = CoordinatorDriver(rotation: rotation)
+        try driver.logIn()
+        driver.toDue()
+        driver.storeError = CoordinatorDriver.full
+        try driver.grant(refresh: "two")
+        #expect(driver.token?.generation == 2 && driver.refresh == "two" && driver.storedRefresh == "one")
+        #expect(driver.coordinator.storeError != nil && driver.state == .valid)
+        // No other process may send the former refresh token.
+        let other = driver.another(rotation: rotation)
+        other.refreshNow(ticket: 1)
+        #expect(other.call == nil && other.sent.isEmpty)
+        driver.refreshNow(ticket: 2)
+        try driver.grant(refresh: "three")
+        #expect(driver.sent == ["one", "two"] && driver.refresh == "three" && driver.storedRefresh == "one")
+        driver.storeError = nil
+        for _ in 0..<3 where driver.coordinator.storeError != nil { driver.toDue() }
+        #expect(driver.storedRefresh == "three" && driver.stored?.session?.hasRotated == true)
+        #expect(driver.coordinator.storeError == nil && driver.stored?.intent == nil && driver.revoked.isEmpty)
+        for _ in 0..<20 where other.call == nil { other.toDue() }
+        #expect(other.sent.allSatisfy { $0 == "three" } && other.refresh == "three")
+    }
+
     @Test("a session that has died is not stored later")
     func died() throws {
         let driver = try Self.unsaved(hasCredential: false)

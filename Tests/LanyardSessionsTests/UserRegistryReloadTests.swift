@@ -24,7 +24,8 @@ import Testing
         _ login: UserSettings.Login? = Self.login, app: String = "app", isAdded: Bool = false, source: Source? = nil
     ) -> UserOrigin {
         UserOrigin(
-            identity: Self.identity("demo", app), isStatic: false, login: login, isAdded: isAdded, rotation: .none,
+            identity: Self.identity("demo", app), isStatic: false, login: login, isAdded: isAdded,
+            refreshTokens: RefreshTokenSettings(),
             source: ObjectIdentifier(source ?? demo))
     }
 
@@ -51,7 +52,8 @@ import Testing
     ) -> UserReload {
         let known = registry.users + registry.hidden
         let identity = UserReload.Identity(
-            stored: Self.identity("demo", app), rotation: .none, source: ObjectIdentifier(app == "app" ? demo : moved))
+            stored: Self.identity("demo", app), refreshTokens: RefreshTokenSettings(),
+            source: ObjectIdentifier(app == "app" ? demo : moved))
         let configured = former ?? known.filter(\.isConfigured).map(\.name)
         return UserReload(
             users: users.map { (name: $0.0, origin: $0.1) }, identities: hasIdentity ? ["demo": identity] : [:],

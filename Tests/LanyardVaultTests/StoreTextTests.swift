@@ -43,6 +43,31 @@ import Testing
         #expect(throws: StoreText.FormatError.self) { try Self.read([0, 2] + StoreVectors.text.dropFirst(2)) }
     }
 
+    @Test(
+        "a session whose refresh token has rotated makes version 4, whole and in every truncation; version 3 has no place for it"
+    )
+    func fourth() throws {
+        for var session in [StoreSamples.session(11), StoreSamples.sessionWithVariants] {
+            var contents = StoreSamples.contents
+            session.hasRotated = true
+            contents.users[0].status = .active(session)
+            let bytes = try StoreText.write(contents).withBytes { Array($0) }
+            #expect(bytes.prefix(2) == [0, 4])
+            #expect(try Self.read(bytes) == contents)
+            for count in bytes.indices {
+                #expect(throws: StoreText.FormatError.self, "\(count) bytes") {
+                    try Self.read(Array(bytes.prefix(count)))
+                }
+            }
+            #expect(throws: StoreText.FormatError.self) { try Self.read([0, 3] + bytes.dropFirst(2)) }
+            // Version 4 without any need of it.
+            session.hasRotated = false
+            contents.users[0].status = .active(session)
+            let former = try StoreText.write(contents).withBytes { Array($0) }
+            #expect(throws: StoreText.FormatError.self) { try Self.read([0, 4] + former.dropFirst(2)) }
+        }
+    }
+
     @Test("tokens of other variants make version 3, whole, in every truncation and with every single byte changed")
     func third() throws {
         var contents = StoreSamples.contents
@@ -131,7 +156,7 @@ import Testing
 
     @Test("a later version is told from nonsense")
     func newer() {
-        #expect(throws: StoreText.FormatError.newerVersion(4)) { try Self.read([0, 4]) }
+        #expect(throws: StoreText.FormatError.newerVersion(5)) { try Self.read([0, 5]) }
         #expect(throws: StoreText.FormatError.malformed(at: 2)) { try Self.read([0, 0]) }
     }
 

@@ -295,7 +295,7 @@ final class ScriptedServices: @unchecked Sendable {
             }
         }
         return SessionConfiguration(
-            users: users, identities: services.map { ConfiguredIdentity($0.0, .service($0.1, .none)) },
+            users: users, identities: services.map { ConfiguredIdentity($0.0, .service($0.1, RefreshTokenSettings())) },
             settings: SessionSettings(activeUser: file.active))
     }
 

@@ -66,7 +66,7 @@ struct SessionDrainTests {
         let store = MemoryStore(fingerprintKey: KeyedHash.newKey())
         let managedUser = ManagedUser(
             UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
-            rotation: .oneUse)
+            refreshTokens: RefreshTokenSettings(.oneUse))
         let service = try SessionService(
             [managedUser], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
             publisher: PublicationLog(), logger: bench.log.logger)

@@ -59,7 +59,7 @@ import Testing
         }
         let kind: ConfiguredIdentity.Kind =
             switch source {
-            case .service(let service): .service(service, .none)
+            case .service(let service): .service(service, RefreshTokenSettings())
             case .feed: .fixed
             }
         let configuration = SessionConfiguration(
@@ -83,7 +83,8 @@ import Testing
         let life = try await started()
         let configuration = SessionConfiguration(
             users: [ManagedUser(UserSettings(name: "bob", identity: "demo"), source: .service(bench.identity))],
-            identities: [ConfiguredIdentity("demo", .service(bench.identity, .none))], settings: SessionSettings())
+            identities: [ConfiguredIdentity("demo", .service(bench.identity, RefreshTokenSettings()))],
+            settings: SessionSettings())
         for isGivenUp in [true, false] {
             store.holdNextRead()
             let outcome = Outcome()

@@ -26,7 +26,7 @@ import Testing
                     ManagedUser(
                         UserSettings(name: name, identity: identity, login: name == "alice" ? login : nil),
                         source: .service(bench.identity))
-                }, identities: [ConfiguredIdentity(identity, .service(bench.identity, .none))],
+                }, identities: [ConfiguredIdentity(identity, .service(bench.identity, RefreshTokenSettings()))],
                 settings: SessionSettings(activeUser: active), store: store, contents: store.contents,
                 publisher: published, logger: bench.log.logger)
             service.start()

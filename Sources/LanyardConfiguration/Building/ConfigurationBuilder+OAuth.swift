@@ -30,9 +30,19 @@ extension ConfigurationBuilder {
         section.fill(&settings.scopes, "scopes")
         settings.parameters = parameters(section, shown: shown)
         settings.tokenFields = tokenFields(section, shown: shown)
-        section.fill(&settings.rotation, "rotation")
+        settings.refreshTokens = refreshTokens(section)
         section.fill(&settings.tokenLifetime, "token_lifetime")
         section.fill(&settings.profile, "profile")
+        return settings
+    }
+
+    private func refreshTokens(_ section: ConfigurationSection) -> RefreshTokenSettings {
+        var settings = RefreshTokenSettings(.auto)
+        section.fill(&settings.rotation, "rotation")
+        section.section("rotation").fill(&settings.graceWindow, "grace")
+        if settings.graceWindow != nil { settings.rotation = .grace }
+        section.fill(&settings.lifetime, "refresh_lifetime")
+        section.fill(&settings.idle, "refresh_idle")
         return settings
     }
 

@@ -133,11 +133,20 @@ extension ConfigurationKeys {
             "identities.*.oauth2.token_headers.*.file", .value(.file(.secret)), required: true,
             "The file with the value; read at each call."),
         .init(
-            "identities.*.oauth2.rotation", .value(.choice(["none", "grace", "one_use"])), "one_use",
-            "What a refresh does to the refresh token."),
+            "identities.*.oauth2.rotation", .section, or: ["auto", "none", "one_use"], "auto",
+            "What a refresh does to the refresh token. `auto` is `one_use` once a response has brought another one."),
+        .init(
+            "identities.*.oauth2.rotation.grace", .value(.duration(.seconds(10)...(.seconds(86400)))), required: true,
+            "Each refresh brings another one, and the former one may be repeated for so long."),
         .init(
             "identities.*.oauth2.token_lifetime", .value(.duration(long)), or: ["none"], "none",
             "The lifetime of an access token whose response does not say it; then that of the JWT, or 300 s."),
+        .init(
+            "identities.*.oauth2.refresh_lifetime", .value(.duration(long)), or: ["none"], "none",
+            "How long refresh tokens live from the login, if no response says when one ends."),
+        .init(
+            "identities.*.oauth2.refresh_idle", .value(.duration(.seconds(60)...long.upperBound)), or: ["none"], "none",
+            "How long a refresh token lives without use; it is used in time."),
         .init(
             "identities.*.oauth2.profile", .value(.choice(OAuthProfile.allCases.map(\.rawValue))), "generic",
             "Whose errors the responses have."),

@@ -149,6 +149,7 @@ struct OAuthLogin: Sendable {
             grant.spentCredential = isOneUse ? fingerprint?.spent : nil
             // A server without rotation sends none: the session keeps the one that was sent.
             if isOneUse, grant.refreshToken == nil { grant.refreshToken = secret }
+            grant.hasRotated = isOneUse && grant.refreshToken != secret
             return .success(grant)
         case .failure(let error): return .failure(annotated(error))
         }

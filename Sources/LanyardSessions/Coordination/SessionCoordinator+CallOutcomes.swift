@@ -14,7 +14,8 @@ extension SessionCoordinator {
         }
         switch (result, call.kind) {
         case (.failure(let error), .refresh):
-            if setup.rotation != .none, let token = error.unusedRefreshToken {
+            learnRotation(error.unusedRefreshToken)
+            if rotation != .none, let token = error.unusedRefreshToken {
                 refreshToken.orphan = (token, view.user?.session?.id ?? view.base.session)
             }
             failed(reclassified(error))
@@ -24,6 +25,7 @@ extension SessionCoordinator {
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
+            learnRotation(grant.refreshToken)
             save(grant)
         case (.success(let grant), .login):
             self.operation?.stage = .claiming(grant)
@@ -31,10 +33,17 @@ extension SessionCoordinator {
         }
     }
 
-    /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens rotate, it contained the new
-    /// token, so its outcome is unknown.
+    /// The response to a refresh has brought this refresh token; nil: none.
+    private mutating func learnRotation(_ token: Secret?) {
+        guard let token, let sent = operation?.refresh, token != sent else { return }
+        refreshToken.hasRotated = true
+    }
+
+    /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens may rotate, it may have had
+    /// the new token, so its outcome is unknown.
     private func reclassified(_ error: IdentityError) -> IdentityError {
-        guard setup.rotation != .none, case .transient = error.verdict, let status = error.status, 200..<300 ~= status
+        guard setup.refreshTokens.rotation != .none, case .transient = error.verdict, let status = error.status,
+            200..<300 ~= status
         else { return error }
         var error = error
         error.verdict = .unknownOutcome
@@ -101,7 +110,9 @@ extension SessionCoordinator {
             return isSent ? close(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
         // If no retry may follow, waiting for one is useless.
-        if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome, setup.rotation == .oneUse {
+        if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome,
+            rotation == .oneUse || rotation == .grace && !isWithinGrace
+        {
             return abandon(operation.call, error)
         }
         if operation.call.kind == .refresh, isSent, error.verdict != .unknownOutcome {
@@ -169,6 +180,7 @@ extension SessionCoordinator {
 
     mutating func save(_ grant: Grant) {
         guard let operation else { return }
+        let grant = dated(grant, of: operation)
         // The old session is not at hand any more but may still live at the service, for example after a refresh that
         // got 404.
         if operation.call.kind == .login, session.tokens == nil {
@@ -177,6 +189,17 @@ extension SessionCoordinator {
         }
         self.operation?.stage = .saving(grant)
         write(.saveSession(login(with: grant, by: operation)), for: .operation(operation.number))
+    }
+
+    /// With the end of its refresh token as it is configured, if the service does not say it. A refresh does not move that end.
+    private func dated(_ grant: Grant, of operation: TokenOperation) -> Grant {
+        guard grant.refreshToken != nil, grant.refreshTokenExpiry == nil,
+            let lifetime = setup.refreshTokens.lifetime
+        else { return grant }
+        var grant = grant
+        grant.refreshTokenExpiry =
+            operation.call.kind == .login ? operation.call.startedAtWall + lifetime : session.tokens?.refreshExpiry
+        return grant
     }
 
     private func login(with grant: Grant, by operation: TokenOperation) -> StoreChange.StoredLogin {
@@ -193,7 +216,8 @@ extension SessionCoordinator {
             refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
             issuedAt: operation.call.startedAtWall,
             issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime,
-            others: isRefresh ? otherTokens(of: unsaved?.session.id ?? known) : [:])
+            others: isRefresh ? otherTokens(of: unsaved?.session.id ?? known) : [:],
+            hasRotated: isRefresh ? refreshToken.hasRotated : grant.hasRotated)
         return StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
@@ -237,6 +261,7 @@ extension SessionCoordinator {
         if operation.call.kind == .login {
             revokeOrphaned()
             refreshToken.triesWithoutResponse = 0
+            refreshToken.hasRotated = grant.hasRotated
             view.refused = spentCredential(after: grant)
             view.provider = operation.provider ?? view.provider
             view.isProvisional = false
@@ -247,7 +272,7 @@ extension SessionCoordinator {
 
     /// False while it is unknown whether a refresh token still belongs to its session. An old token is then never sent
     /// again, not even to revoke it.
-    private var isCurrent: Bool { refreshToken.triesWithoutResponse == 0 || setup.rotation == .none }
+    private var isCurrent: Bool { refreshToken.triesWithoutResponse == 0 || rotation == .none }
 
     /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
     /// but an operator's logout.

@@ -120,7 +120,7 @@ extension SessionCoordinator {
     /// that was never sent. While the account is being deleted, a start would take the mark for a crash's.
     mutating func releaseLock() {
         guard operation == nil, lock == .held, !writes.isTerminating, !keepsLockForDeletion else { return }
-        guard setup.rotation == .none || !writes.hasUnsavedSession else { return }
+        guard rotation == .none || !writes.hasUnsavedSession else { return }
         lock = .free
         emit(.unlock)
     }
@@ -170,10 +170,10 @@ extension SessionCoordinator {
         guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else { return storeIntent() }
         // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
         let isAllowed =
-            switch setup.rotation {
+            switch rotation {
             case .none: refreshToken.triesWithoutResponse < 2 || !context.hasCredential
-            case .grace: refreshToken.triesWithoutResponse < 2
-            case .oneUse: false
+            case .grace: refreshToken.triesWithoutResponse < 2 && isWithinGrace
+            case .oneUse, .auto: false
             }
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
         let pause = context.policy.unknownOutcomePause
@@ -181,6 +181,23 @@ extension SessionCoordinator {
         guard since < pause else { return storeIntent() }
         let until = eventContext.instant + (pause - since)
         self.operation?.stage = .pausing(until: until)
+    }
+
+    /// What a refresh does to this session's refresh token: never `auto`.
+    var rotation: RefreshTokenRotation {
+        guard setup.refreshTokens.rotation == .auto else { return setup.refreshTokens.rotation }
+        return refreshToken.hasRotated ? .oneUse : .none
+    }
+
+    /// The service still accepts the refresh token that was sent without a response: the window has begun with that call, or later.
+    /// The allowance for the service's clock, and the pause before the repetition, must fit into it.
+    var isWithinGrace: Bool {
+        guard let window = setup.refreshTokens.graceWindow else { return true }
+        let elapsed = eventContext.wall - refreshToken.unconfirmedSince
+        // The wall clock was set back: it is unknown how much time has passed.
+        guard elapsed >= .zero else { return false }
+        let allowance = SessionTokens.allowance(lifetime: .seconds(86_400), skew: context.skew ?? .zero)
+        return max(elapsed, context.policy.unknownOutcomePause) < window - allowance
     }
 
     private static let unknownOutcome = IdentityError(
@@ -200,8 +217,10 @@ extension SessionCoordinator {
         // Unsaved changes go first: the intent must stand beside the refresh token that is about to be sent.
         retryNext()
         let tries = refreshToken.triesWithoutResponse + (operation.call.kind == .refresh ? 1 : 0)
+        // The window of `grace` counts from the first call without a response.
+        let at = refreshToken.triesWithoutResponse > 0 ? refreshToken.unconfirmedSince : eventContext.wall
         write(
-            .storeIntent(StoredIntent(kind: operation.call.kind, at: eventContext.wall, tries: tries)),
+            .storeIntent(StoredIntent(kind: operation.call.kind, at: at, tries: tries)),
             for: .operation(operation.number))
     }
 
@@ -245,13 +264,13 @@ extension SessionCoordinator {
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
-        refreshToken.begin(with: user.intent)
+        refreshToken.begin(with: user.intent, of: stored)
         view.current = user.generation
         if isAdopted { warnings.restart() }
         let tokens = SessionTokens(
             stored, generation: context.resume(generation: user.generation), accountID: user.accountID,
             account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
-            skew: context.skew ?? .zero, settings: context.settings)
+            skew: context.skew ?? .zero, settings: context.settings, refreshTokens: context.refreshTokens)
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshToken.triesWithoutResponse > 0,
             spread: isAdopted ? 0 : context.policy.restartSpread,

@@ -8,6 +8,7 @@ extension SessionCoordinator {
     mutating func reconfigure(_ setup: Setup, isCredentialNew: Bool) {
         self.setup = setup
         context.settings = setup.refresh
+        context.refreshTokens = setup.refreshTokens
         context.hasCredential = setup.credential != nil
         guard isCredentialNew else { return }
         // A login under way has the former credential: its refusal says nothing of the new one.

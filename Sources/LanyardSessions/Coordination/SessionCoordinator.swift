@@ -98,8 +98,8 @@ package struct SessionCoordinator: Sendable {
         package var index: UserIndex
         /// The credential for automatic logins; nil: an operator must log in.
         package var credential: Credential?
-        /// What the identity service does with refresh tokens at a refresh.
-        package var rotation: RefreshTokenRotation
+        /// What is configured of the identity's refresh tokens.
+        package var refreshTokens: RefreshTokenSettings
         /// No configuration names the user.
         package var isAdded: Bool
         /// `refresh`.
@@ -119,7 +119,7 @@ package struct SessionCoordinator: Sendable {
 
         package init(
             user: String, identity: String, index: UserIndex, credential: Credential?,
-            rotation: RefreshTokenRotation = .none,
+            refreshTokens: RefreshTokenSettings = RefreshTokenSettings(),
             isAdded: Bool = false, refresh: RefreshSettings = RefreshSettings(),
             offline: LoginSettings.Offline = .cached,
             boot: String = "", fingerprint: IdentityFingerprint? = nil, others: [StoredIdentity] = [],
@@ -129,7 +129,7 @@ package struct SessionCoordinator: Sendable {
             self.identity = identity
             self.index = index
             self.credential = credential
-            self.rotation = rotation
+            self.refreshTokens = refreshTokens
             self.isAdded = isAdded
             self.refresh = refresh
             self.offline = offline
@@ -181,7 +181,9 @@ package struct SessionCoordinator: Sendable {
     package init(_ setup: Setup) {
         self.setup = setup
         view.isProvisional = setup.isAdded
-        context = SessionContext(user: setup.index, settings: setup.refresh, hasCredential: setup.credential != nil)
+        context = SessionContext(
+            user: setup.index, settings: setup.refresh, refreshTokens: setup.refreshTokens,
+            hasCredential: setup.credential != nil)
         context.generation = setup.generation
     }
 
@@ -288,8 +290,11 @@ package struct SessionCoordinator: Sendable {
     /// Adds the warnings of a refresh token or account that is about to end.
     private mutating func addWarnings() {
         let tokens = session.tokens
+        // Only a failed refresh lets the time without use pass.
+        let isFailing = session.state == .stale || session.state == .unreachable
         let logEvents = warnings.collect(
-            expiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry, hasCredential: context.hasCredential,
+            expiry: tokens?.refresh == nil ? nil : isFailing ? tokens?.refreshEnd : tokens?.refreshExpiry,
+            idle: setup.refreshTokens.idle, hasCredential: context.hasCredential,
             accountSince: tokens != nil && view.provider == "anonymous" ? view.accountSince : nil, at: eventContext)
         for logEvent in logEvents { emit(.logEvent(logEvent)) }
     }

@@ -24,19 +24,20 @@ struct SessionWarnings: Sendable {
     ///
     /// - Parameters:
     ///   - expiry: of the refresh token at hand.
+    ///   - idle: how long a refresh token lives without use; nil: unknown. A step that is no shorter gives no warning.
     ///   - hasCredential: a new login needs no operator.
     ///   - accountSince: the age of an anonymous account in use; nil: there is none.
     mutating func collect(
-        expiry: WallTime?, hasCredential: Bool, accountSince: WallTime?, at eventContext: EventContext
+        expiry: WallTime?, idle: Duration?, hasCredential: Bool, accountSince: WallTime?, at eventContext: EventContext
     ) -> [SessionLogEvent] {
         nextAt = .never
         defer { isFresh = false }
-        return [tokenWarning(expiry, hasCredential, eventContext), accountWarning(accountSince, eventContext)]
+        return [tokenWarning(expiry, idle, hasCredential, eventContext), accountWarning(accountSince, eventContext)]
             .compactMap(\.self)
     }
 
     private mutating func tokenWarning(
-        _ end: WallTime?, _ hasCredential: Bool, _ eventContext: EventContext
+        _ end: WallTime?, _ idle: Duration?, _ hasCredential: Bool, _ eventContext: EventContext
     ) -> SessionLogEvent? {
         if end != expiry {
             expiry = end
@@ -49,7 +50,9 @@ struct SessionWarnings: Sendable {
             stepsPassed = max(stepsPassed, due)
             if stepsPassed < Self.steps.count { scheduleCheck(in: left - Self.steps[stepsPassed].before, eventContext) }
         }
-        guard due > stepsPassed, left > .zero, !isFresh else { return nil }
+        guard due > stepsPassed, left > .zero, !isFresh, idle.map({ Self.steps[due - 1].before < $0 }) ?? true else {
+            return nil
+        }
         var logEvent = SessionLogEvent(
             .expiring, hasCredential ? .info : .warning, reason: Self.steps[due - 1].name,
             nextAt: eventContext.instant + left

@@ -64,7 +64,7 @@ struct StoredView: Sendable {
 struct RefreshTokenState: Sendable {
     /// How often it was sent without a response.
     var triesWithoutResponse = 0
-    /// When it was sent last without a response.
+    /// When it was sent first without a response.
     var unconfirmedSince = WallTime(seconds: 0)
     /// The store counts fewer of them than `triesWithoutResponse`.
     var isIntentUnsaved = false
@@ -72,11 +72,13 @@ struct RefreshTokenState: Sendable {
     /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
     /// `session` is the `StoredSession.id` of its session.
     var orphan: (token: Secret, session: UInt64)?
+    /// A response of this session has brought another refresh token than the one that was sent.
+    var hasRotated = false
 
     /// A call with the token is sent.
     mutating func send(at wall: WallTime) {
+        if triesWithoutResponse == 0 { unconfirmedSince = wall }
         triesWithoutResponse += 1
-        unconfirmedSince = wall
     }
 
     /// What the store says of calls without a response. What another process had open when this one started may have
@@ -88,8 +90,9 @@ struct RefreshTokenState: Sendable {
     }
 
     /// The token is that of a stored session. An unstored intent belongs to a call with the token before it.
-    mutating func begin(with intent: StoredIntent?) {
+    mutating func begin(with intent: StoredIntent?, of session: StoredSession) {
         isIntentUnsaved = false
+        hasRotated = session.hasRotated
         triesWithoutResponse = intent?.tries ?? 0
     }
 }

@@ -25,10 +25,10 @@ struct RunningConfiguration {
 
     /// How a user that is not configured is kept logged in; nil: its identity is not configured any more.
     func addedUser(_ user: RegisteredUser) -> ManagedUser? {
-        guard case .service(let service, let rotation)? = identities[user.identity]?.kind else { return nil }
+        guard case .service(let service, let refreshTokens)? = identities[user.identity]?.kind else { return nil }
         return ManagedUser(
-            UserSettings(name: user.name, identity: user.identity), source: .service(service), rotation: rotation,
-            isAdded: true)
+            UserSettings(name: user.name, identity: user.identity), source: .service(service),
+            refreshTokens: refreshTokens, isAdded: true)
     }
 
     func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
@@ -37,7 +37,7 @@ struct RunningConfiguration {
         return SessionCoordinator.Setup(
             user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
             credential: credential,
-            rotation: managedUser.rotation, isAdded: managedUser.isAdded, refresh: settings.refresh,
+            refreshTokens: managedUser.refreshTokens, isAdded: managedUser.isAdded, refresh: settings.refresh,
             offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
             others: identities.values.compactMap(\.storedIdentity), configured: Set(users.keys))
     }

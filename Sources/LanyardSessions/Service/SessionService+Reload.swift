@@ -231,8 +231,9 @@ extension UserReload.Step {
 extension ConfiguredIdentity {
     /// nil: static.
     fileprivate var reloaded: UserReload.Identity? {
-        guard case .service(let service, let rotation) = kind else { return nil }
+        guard case .service(let service, let refreshTokens) = kind else { return nil }
         return UserReload.Identity(
-            stored: StoredIdentity(name, service.fingerprint), rotation: rotation, source: ObjectIdentifier(service))
+            stored: StoredIdentity(name, service.fingerprint), refreshTokens: refreshTokens,
+            source: ObjectIdentifier(service))
     }
 }

@@ -8,6 +8,8 @@ package struct SessionContext: Sendable {
     package let user: UserIndex
     /// `refresh`. A reload changes it: instants that were computed before stay.
     package internal(set) var settings: RefreshSettings
+    /// What is configured of the identity's refresh tokens.
+    package internal(set) var refreshTokens: RefreshTokenSettings
     /// Whether the user can log in without an operator.
     package internal(set) var hasCredential: Bool
     /// The generation of the latest access token; 0 before the first.
@@ -33,9 +35,13 @@ package struct SessionContext: Sendable {
     private var calls: UInt64 = 0
     private var forced = ForcedRefreshes()
 
-    package init(user: UserIndex, settings: RefreshSettings, hasCredential: Bool) {
+    package init(
+        user: UserIndex, settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings(),
+        hasCredential: Bool
+    ) {
         self.user = user
         self.settings = settings
+        self.refreshTokens = refreshTokens
         self.hasCredential = hasCredential
     }
 
@@ -140,7 +146,7 @@ package struct SessionContext: Sendable {
         return SessionTokens(
             grant, generation: generation, accountID: accountID, account: accountNumber(of: accountID),
             startedAt: startedAt, startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry),
-            skew: skew ?? .zero, settings: settings)
+            skew: skew ?? .zero, settings: settings, refreshTokens: refreshTokens)
     }
 }
 

@@ -17,6 +17,10 @@ package struct SessionTokens: Sendable {
     package var refresh: Secret?
     /// The refresh token's own expiry, if it is known.
     package let refreshExpiry: WallTime?
+    /// When the refresh token ends if it is not used before; nil: unknown.
+    package let refreshIdleEnd: WallTime?
+    /// A refresh brings another refresh token, which may end later.
+    private let mayMoveRefreshExpiry: Bool
     /// Counts from the moment before the request was sent; endless for a token that is not renewed here.
     package let lifetime: Duration
     /// The start of the mandatory zone, the last min(`refresh.mandatory`, lifetime / 4). From here on, failures delay
@@ -34,10 +38,11 @@ package struct SessionTokens: Sendable {
     ///   - startedAt, startedAtWall: the clocks before the request was sent.
     ///   - refresh: the refresh token that stays if the grant brings none, with its expiry.
     ///   - skew: the difference between the service's clock and ours, in either direction.
+    ///   - refreshTokens: what is configured of them.
     package init(
         _ grant: Grant, generation: UInt64, accountID: String?, account: AccountNumber, startedAt: Instant,
         startedAtWall: WallTime, keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration,
-        settings: RefreshSettings
+        settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
         access = grant.accessToken
         self.generation = generation
@@ -45,6 +50,8 @@ package struct SessionTokens: Sendable {
         self.account = account
         self.refresh = grant.refreshToken ?? refresh.token
         refreshExpiry = grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry
+        refreshIdleEnd = self.refresh == nil ? nil : refreshTokens.idle.map { startedAtWall + $0 }
+        mayMoveRefreshExpiry = refreshTokens.rotation != .none
         lifetime = grant.lifetime
         expiresAt = startedAt + lifetime
         guard expiresAt != .never else {
@@ -67,7 +74,8 @@ package struct SessionTokens: Sendable {
     /// impossible age leaves an access token that must not be used. The earlier of the two ends applies (refresh.md 1).
     package init(
         _ stored: StoredSession, generation: UInt64, accountID: String?, account: AccountNumber, boot: String,
-        at eventContext: EventContext, skew: Duration, settings: RefreshSettings
+        at eventContext: EventContext, skew: Duration, settings: RefreshSettings,
+        refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
         let plain = stored.tokens.plain
         let isSameBoot = !boot.isEmpty && plain.issuedAtBoot.boot == boot
@@ -80,7 +88,7 @@ package struct SessionTokens: Sendable {
                 refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
             generation: generation, accountID: accountID, account: account,
             startedAt: eventContext.instant - max(age, .zero), startedAtWall: plain.issuedAt,
-            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings)
+            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings, refreshTokens: refreshTokens)
         if isSameBoot { bound(by: eventContext) }
         if !makesSense { self = withheld(at: eventContext.instant) }
     }
@@ -98,8 +106,11 @@ package struct SessionTokens: Sendable {
         min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
     }
 
-    /// When to renew: `chance` places it uniformly in the configured part of the lifetime, or at the refresh token's
-    /// own expiry if that is earlier. A part that would reach into the mandatory zone is moved before it as a whole,
+    /// The refresh token's end, if it is not used before; nil: unknown.
+    var refreshEnd: WallTime? { [refreshExpiry, refreshIdleEnd].compactMap(\.self).min() }
+
+    /// When to renew: `chance` places it uniformly in the configured part of the lifetime. If the refresh token ends
+    /// earlier: in that part of its own time, if a refresh may move the end, else at the end. A part that would reach into the mandatory zone is moved before it as a whole,
     /// since requests wait there.
     ///
     /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
@@ -117,9 +128,31 @@ package struct SessionTokens: Sendable {
             let late = max(scheduled, eventContext.instant) + lifetime * (spread * eventContext.chance)
             scheduled = max(scheduled, min(late, mandatoryFrom))
         }
-        guard refresh != nil, let refreshExpiry, refreshExpiry > eventContext.wall else { return scheduled }
-        return min(scheduled, eventContext.instant + (refreshExpiry - eventContext.wall))
+        guard refresh != nil else { return scheduled }
+        return min(
+            scheduled, refreshAt(before: refreshIdleEnd, isMoved: true, settings, eventContext),
+            refreshAt(before: refreshExpiry, isMoved: mayMoveRefreshExpiry, settings, eventContext))
     }
+
+    /// When to renew before an end of the refresh token.
+    ///
+    /// - Parameter isMoved: a refresh moves the end, so it comes before. In the last minute it comes at the end: an end that does not
+    ///   move must not lead to ever shorter waits.
+    private func refreshAt(
+        before end: WallTime?, isMoved: Bool, _ settings: RefreshSettings, _ eventContext: EventContext
+    ) -> Instant {
+        guard let end, end > eventContext.wall else { return .never }
+        let atEnd = eventContext.instant + (end - eventContext.wall)
+        guard isMoved, let expiry else { return atEnd }
+        // From the response on.
+        let whole = end - expiry + lifetime
+        guard whole >= Self.movedEndMin else { return atEnd }
+        let part =
+            settings.at.lowerBound + (settings.at.upperBound - settings.at.lowerBound) * eventContext.chance
+        return atEnd - whole * (1 - part)
+    }
+
+    private static let movedEndMin = Duration.seconds(60)
 
     /// Whether the access token may be sent.
     package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }

@@ -17,8 +17,8 @@ package struct ManagedUser: Sendable {
     package var source: Source
     /// Reports changes of the credential's file; nil: no file.
     package var credential: (any CredentialWatch)?
-    /// The rotation of the user's identity.
-    package var rotation: RefreshTokenRotation
+    /// Of the user's identity.
+    package var refreshTokens: RefreshTokenSettings
     /// The user is not configured: the admin API added it.
     package var isAdded: Bool
 
@@ -30,7 +30,8 @@ package struct ManagedUser: Sendable {
             case .feed(let feed): (feed, true)
             }
         return UserOrigin(
-            identity: storedIdentity, isStatic: isStatic, login: settings.login, isAdded: isAdded, rotation: rotation,
+            identity: storedIdentity, isStatic: isStatic, login: settings.login, isAdded: isAdded,
+            refreshTokens: refreshTokens,
             source: ObjectIdentifier(source))
     }
 
@@ -45,12 +46,12 @@ package struct ManagedUser: Sendable {
 
     package init(
         _ settings: UserSettings, source: Source, credential: (any CredentialWatch)? = nil,
-        rotation: RefreshTokenRotation = .none, isAdded: Bool = false
+        refreshTokens: RefreshTokenSettings = RefreshTokenSettings(), isAdded: Bool = false
     ) {
         self.settings = settings
         self.source = source
         self.credential = credential
-        self.rotation = rotation
+        self.refreshTokens = refreshTokens
         self.isAdded = isAdded
     }
 }
@@ -61,7 +62,7 @@ struct UserOrigin: Equatable, Sendable {
     var isStatic: Bool
     var login: UserSettings.Login?
     var isAdded: Bool
-    var rotation: RefreshTokenRotation
+    var refreshTokens: RefreshTokenSettings
     /// The object that the tokens come from.
     var source: ObjectIdentifier
 
@@ -92,7 +93,7 @@ package struct ConfiguredIdentity: Sendable {
     /// Who renews the tokens.
     package enum Kind: Sendable {
         /// Lanyard logs in and renews.
-        case service(any IdentityService, RefreshTokenRotation)
+        case service(any IdentityService, RefreshTokenSettings)
         /// The tokens of configured users are renewed elsewhere; no user can be added.
         case fixed
     }

@@ -7,7 +7,7 @@ struct UserReload: Sendable {
     /// An identity where users log in.
     struct Identity: Sendable {
         var stored: StoredIdentity
-        var rotation: RefreshTokenRotation
+        var refreshTokens: RefreshTokenSettings
         /// The service's object.
         var source: ObjectIdentifier
     }
@@ -43,8 +43,8 @@ struct UserReload: Sendable {
     func added(_ identity: String) -> UserOrigin? {
         guard case .some(.some(let identity)) = identities[identity] else { return nil }
         return UserOrigin(
-            identity: identity.stored, isStatic: false, login: nil, isAdded: true, rotation: identity.rotation,
-            source: identity.source)
+            identity: identity.stored, isStatic: false, login: nil, isAdded: true,
+            refreshTokens: identity.refreshTokens, source: identity.source)
     }
 
     func isConfigured(_ name: String) -> Bool { users.contains { $0.name == name } }

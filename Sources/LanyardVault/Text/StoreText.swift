@@ -8,8 +8,8 @@ import LanyardSessionInterface
 package enum StoreText {
     /// Bytes of the text: about ten thousand users.
     package static let bytesMax = 16 << 20
-    /// The newest version that is read. Version 1 is written, or 2 or 3 if a value needs a field that those before lack.
-    static let version = 3
+    /// The newest version that is read. Version 1 is written, or a later one if a value needs a field that those before lack.
+    static let version = 4
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
     static let fingerprintKeyByteCount = 32
@@ -75,7 +75,10 @@ package enum StoreText {
         static let second = SessionFlags(rawValue: 3)
         /// From version 3 on.
         static let variants = SessionFlags(rawValue: 4)
-        static let all = SessionFlags(rawValue: 7)
+        static let third = SessionFlags(rawValue: 7)
+        /// From version 4 on.
+        static let hasRotated = SessionFlags(rawValue: 8)
+        static let all = SessionFlags(rawValue: 15)
     }
 
     /// The parts of a revocation record, from version 2 on.
@@ -92,6 +95,7 @@ package enum StoreText {
 
     /// The first version that can hold the contents.
     static func version(for contents: StoreContents) -> Int {
+        if contents.users.contains(where: { $0.session?.hasRotated == true }) { return 4 }
         if contents.users.contains(where: { $0.session?.tokens.others.isEmpty == false }) { return 3 }
         let needsSecond =
             contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }

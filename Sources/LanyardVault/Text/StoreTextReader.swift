@@ -73,7 +73,7 @@ struct StoreTextReader: ~Copyable {
 
     private mutating func session() throws(StoreText.FormatError) -> StoredSession {
         let flags = StoreText.SessionFlags(rawValue: try integer(UInt8.self))
-        guard flags.isSubset(of: version < 3 ? .second : .all) else { throw malformed }
+        guard flags.isSubset(of: version < 3 ? .second : version == 3 ? .third : .all) else { throw malformed }
         let id = try integer(UInt64.self)
         guard id != 0 else { throw malformed }
         let access = try secret()
@@ -83,7 +83,8 @@ struct StoreTextReader: ~Copyable {
         let others = flags.contains(.variants) ? try variants() : [:]
         return StoredSession(
             id: id, access: access, refresh: refresh, refreshExpiry: expiry, issuedAt: plain.issuedAt,
-            issuedAtBoot: plain.issuedAtBoot, lifetime: plain.lifetime, others: others)
+            issuedAtBoot: plain.issuedAtBoot, lifetime: plain.lifetime, others: others,
+            hasRotated: flags.contains(.hasRotated))
     }
 
     private mutating func age(of token: Secret) throws(StoreText.FormatError) -> StoredAccessToken {

@@ -78,6 +78,7 @@ struct StoreTextWriter: ~Copyable {
         if session.refresh != nil { flags.insert(.refresh) }
         if session.refreshExpiry != nil { flags.insert(.refreshExpiry) }
         if !session.tokens.others.isEmpty { flags.insert(.variants) }
+        if session.hasRotated { flags.insert(.hasRotated) }
         bytes.append(flags.rawValue)
         integer(session.id)
         try secret(session.access)

@@ -17,6 +17,7 @@ final class OAuthBench: Sendable {
     /// - Parameter change: changes the client's settings. The issuer is the scripted server.
     init(
         script: @escaping Script = { _ in nil }, tls: IdentityTLSContents = IdentityTLSContents(),
+        proxy: IdentitySettings.Proxy = .none,
         settings change: (inout IdentitySettings.OAuth, TemporaryFolder) throws -> Void = { _, _ in }
     ) throws {
         let own = Guarded("")
@@ -31,8 +32,9 @@ final class OAuthBench: Sendable {
         var client = IdentitySettings.OAuth(clientID: "lan yard")
         client.issuer = issuer
         try change(&client, folder)
-        identity = OAuthIdentity(
-            IdentitySettings(name: "corp", kind: .oauth(client)), oauth: client, tls: tls, on: loop)
+        var settings = IdentitySettings(name: "corp", kind: .oauth(client))
+        settings.proxy = proxy
+        identity = OAuthIdentity(settings, oauth: client, tls: tls, on: loop)
     }
 
     deinit {

@@ -24,7 +24,7 @@ extension FleetWorld {
             switch plan.rotation {
             case .none: members[user].hasCredential ? 1 : .max
             case .grace: 1
-            case .oneUse: 0
+            case .oneUse, .auto: 0
             }
         if open > allowed {
             accuse(.oldToken, "\(name(process, user)) sends its token again after \(open) calls without an answer")
