@@ -35,6 +35,8 @@ struct FleetMember {
     /// The refresh token that was sent last, and how many of its calls have had no response.
     var sent: SimulatedToken?
     var unknownOutcomes = 0
+    /// The wall clock at the first of them.
+    var unknownSince = WallTime(seconds: 0)
     /// Answers that a process which has just died had heard and not stored.
     var unsettled = 0
     /// Something that no client can know or help has made an old token of the one that the client holds: the service

@@ -15,7 +15,12 @@ package struct FleetPlan: Sendable {
     /// Of access tokens.
     package var lifetime: Duration
     package var span: Duration
+    /// What the service does.
     package var rotation: RefreshTokenRotation
+    /// The configuration says `auto`.
+    package let isAuto: Bool
+    /// The configuration knows how long a `grace` service accepts the former refresh token.
+    package let hasWindow: Bool
     package var members: [Member]
     package var processes: Int
     /// `login.offline`.
@@ -50,6 +55,9 @@ package struct FleetPlan: Sendable {
         var accountDice = Dice(seed &* 0x9e37_79b9_7f4a_7c15 &+ 0x11f5)
         let isDrawn = accountDice.hits(0.5)
         self.changesAccounts = changesAccounts ?? isDrawn
+        var rotationDice = Dice(seed &* 0xd134_2543_de82_ef95 &+ 0x2b)
+        isAuto = rotationDice.hits(0.4)
+        hasWindow = rotationDice.hits(0.5)
         var dice = Dice(seed &* 0x2545_f491_4f6c_dd1d)
         self.seed = seed
         self.lifetime = lifetime
@@ -72,6 +80,12 @@ package struct FleetPlan: Sendable {
 
     private mutating func drawOneUse(_ dice: inout Dice) {
         for place in members.indices { members[place].isOneUse = members[place].hasCredential && dice.hits(0.5) }
+    }
+
+    /// What the configuration says of refresh tokens.
+    var refreshTokens: RefreshTokenSettings {
+        guard !isAuto else { return RefreshTokenSettings(.auto) }
+        return RefreshTokenSettings(rotation, graceWindow: rotation == .grace && hasWindow ? FleetService.grace : nil)
     }
 
     /// What days and hours of trouble are measured in: short lives do not make a service fail faster.

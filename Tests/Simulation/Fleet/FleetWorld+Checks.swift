@@ -19,20 +19,33 @@ extension FleetWorld {
         }
         let open = members[user].unknownOutcomes
         members[user].unknownOutcomes += 1
+        if open == 0 { members[user].unknownSince = clocks.wall }
         guard !members[user].isExcused, !disk.refusesLocks else { return }
+        let rotation = known(of: token)
         let allowed: Int =
-            switch plan.rotation {
+            switch rotation {
             case .none: members[user].hasCredential ? 1 : .max
-            case .grace: 1
+            case .grace: isWithinWindow(user) ? 1 : 0
             case .oneUse, .auto: 0
             }
         if open > allowed {
             accuse(.oldToken, "\(name(process, user)) sends its token again after \(open) calls without an answer")
         } else if service.isSpent(token), service.isAlive(token, at: clocks.now),
-            !(plan.rotation == .grace && open == 1)
+            !(rotation == .grace && open == 1), !(rotation == .none && open > 0)
         {
             accuse(.oldToken, "\(name(process, user)) sends token \(token.value), which has a successor")
         }
+    }
+
+    /// What the configuration, and the responses of the token's session, say of rotation. A session's first token has the number 1.
+    private func known(of token: SimulatedToken) -> RefreshTokenRotation {
+        plan.isAuto ? (token.value > 1 ? .oneUse : .none) : plan.rotation
+    }
+
+    /// Whether the service's grace period lasts, as far as the machine's wall clock tells.
+    private func isWithinWindow(_ user: Int) -> Bool {
+        guard let window = plan.refreshTokens.graceWindow else { return true }
+        return .zero..<window ~= clocks.wall - members[user].unknownSince
     }
 
     func checkLogin(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {

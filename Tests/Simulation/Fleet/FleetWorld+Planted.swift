@@ -20,6 +20,9 @@ extension FleetWorld {
         switch (plan.bug, change) {
         case (.refusalKeepsSession, .recordRefusal(let user, let identity, let fingerprint, _)):
             return .recordRefusal(user: user, identity: identity, fingerprint)
+        case (.rotationForgotten, .saveSession(let user, var login, let base)):
+            login.session.hasRotated = false
+            return .saveSession(user: user, login, base: base)
         case (.spentForgotten, .saveSession(let user, var login, let base)):
             login.spent = nil
             return .saveSession(user: user, login, base: base)
@@ -67,6 +70,15 @@ extension FleetWorld {
             return .success(.stored(known))
         case (.wholeFileOverwrite, _): return overwrite(change, process)
         default: return nil
+        }
+    }
+
+    /// What the processes are configured with.
+    var plantedRefreshTokens: RefreshTokenSettings {
+        switch (plan.bug, plan.rotation) {
+        case (.oneUseRetried, .oneUse): RefreshTokenSettings(.grace)
+        case (.graceWindowIgnored, .grace): RefreshTokenSettings(.grace)
+        default: plan.refreshTokens
         }
     }
 

@@ -62,8 +62,7 @@ extension FleetWorld {
             var setup = SessionCoordinator.Setup(
                 user: member.name, identity: Self.identity, index: UserIndex(place),
                 credential: member.hasCredential ? .configured(member.login) : nil,
-                refreshTokens: RefreshTokenSettings(
-                    plan.bug == .oneUseRetried && plan.rotation == .oneUse ? .grace : plan.rotation),
+                refreshTokens: plantedRefreshTokens,
                 boot: clocks.bootName)
             setup.offline = plan.isCachedStart ? .cached : .never
             let session = FleetSession(SessionCoordinator(setup))

@@ -31,6 +31,10 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case intentNeverSettled = "intent-never-settled"
     /// A one-use refresh token is repeated after an unknown outcome.
     case oneUseRetried = "one-use-retried"
+    /// The former refresh token is repeated after the service's grace period.
+    case graceWindowIgnored = "grace-window-ignored"
+    /// The store does not keep that a session's refresh token has rotated.
+    case rotationForgotten = "rotation-forgotten"
     /// A definite response for one that can pass: the session is asked to live on the wrong verdict.
     case outageIsDeath = "outage-is-death"
     /// A token lives as long as it pleases from its arrival, not from the moment before its request.
