@@ -56,23 +56,35 @@ package final class OAuthIdentity: TransportedIdentity {
         self.logger = logger
         usesCertificate = identity.certificateFile != nil
         fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID] + Self.servers(settings))
-        let urls = [settings.issuerURL ?? settings.issuer, settings.endpoints.token, settings.endpoints.revocation]
         transport = IdentityTransport(
-            of: identity, at: urls.compactMap(\.self), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
+            of: identity, at: Self.calledURLs(settings), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
             logger: logger)
     }
 
-    /// What tells the server from others: the issuer, and the endpoints that get refresh tokens elsewhere than it says. A server has
+    /// The configured URLs that Lanyard itself calls. The authorization endpoint is the browser's.
+    static func calledURLs(_ settings: IdentitySettings.OAuth) -> [String] {
+        let endpoints = settings.endpoints
+        return [
+            settings.issuerURL ?? settings.issuer, endpoints.token, endpoints.revocation, endpoints.deviceAuthorization,
+            endpoints.pushedAuthorization,
+        ].compactMap(\.self)
+    }
+
+    /// What tells the server from others: the issuer, and the endpoints that get tokens or codes elsewhere than it says. A server has
     /// several issuers at one origin, so a token endpoint counts with its path.
     private static func servers(_ settings: IdentitySettings.OAuth) -> [String] {
-        let (issuer, token) = (settings.issuer, settings.endpoints.token)
-        var servers = [issuer ?? token ?? ""]
-        if issuer != nil, let token { servers.append("token \(token)") }
-        let own = [issuer, token].compactMap(\.self).compactMap(ServiceOrigin.init(base:))
-        if let revocation = settings.endpoints.revocation, let origin = ServiceOrigin(base: revocation),
-            !own.contains(where: origin.hasSameOrigin)
-        {
-            servers.append("revocation \(revocation)")
+        let (issuer, endpoints) = (settings.issuer, settings.endpoints)
+        var servers = [issuer ?? endpoints.token ?? ""]
+        if issuer != nil, let token = endpoints.token { servers.append("token \(token)") }
+        let own = [issuer, endpoints.token].compactMap(\.self).compactMap(ServiceOrigin.init(base:))
+        let others = [
+            ("revocation", endpoints.revocation), ("device", endpoints.deviceAuthorization),
+            ("authorization", endpoints.authorization), ("pushed", endpoints.pushedAuthorization),
+        ]
+        for (name, endpoint) in others {
+            guard let endpoint, let origin = ServiceOrigin(base: endpoint), !own.contains(where: origin.hasSameOrigin)
+            else { continue }
+            servers.append("\(name) \(endpoint)")
         }
         return servers
     }

@@ -73,7 +73,7 @@ import Testing
         #expect(targets(bench).count(where: { $0 == "/old" }) == 2)
     }
 
-    @Test("another token endpoint, or a revocation endpoint at another origin, is another service")
+    @Test("another token endpoint, or another endpoint at another origin, is another service")
     func fingerprints() throws {
         let mark = { (change: (inout IdentitySettings.OAuth) -> Void) throws in
             try OAuthBench(settings: { client, _ in
@@ -85,9 +85,28 @@ import Testing
         #expect(try plain == mark { $0.scopes = ["x"] })
         #expect(try plain == mark { $0.endpoints.revocation = "https://idp.example.com/revoke" })
         #expect(try plain != mark { $0.endpoints.revocation = "https://other.example.com/revoke" })
+        let endpoints: [WritableKeyPath<OAuthEndpoints, String?>] = [
+            \.deviceAuthorization, \.authorization, \.pushedAuthorization,
+        ]
+        for endpoint in endpoints {
+            #expect(try plain == mark { $0.endpoints[keyPath: endpoint] = "https://idp.example.com/login" })
+            #expect(try plain != mark { $0.endpoints[keyPath: endpoint] = "https://other.example.com/login" })
+        }
         let first = try mark { $0.endpoints.token = "https://idp.example.com/a/token" }
         #expect(try first != mark { $0.endpoints.token = "https://idp.example.com/b/token" })
         #expect(plain != first)
+    }
+}
+
+extension OAuthMovedTests {
+    @Test("plain http stays on this machine by all URLs that Lanyard calls; the browser's does not count")
+    func calledURLs() {
+        var client = IdentitySettings.OAuth(clientID: "c")
+        client.endpoints = OAuthEndpoints(token: "http://127.0.0.1/t", revocation: "http://127.0.0.1/r")
+        client.endpoints.deviceAuthorization = "http://127.0.0.1/d"
+        client.endpoints.pushedAuthorization = "http://127.0.0.1/p"
+        client.endpoints.authorization = "http://127.0.0.1/a"
+        #expect(OAuthIdentity.calledURLs(client) == ["t", "r", "d", "p"].map { "http://127.0.0.1/" + $0 })
     }
 }
 
