@@ -136,6 +136,7 @@ extension ConfiguredFileError.Owner {
         case .listener: "listener_tls"
         case .route: "upstream_tls"
         case .identity: "identity_tls"
+        case .user: "user"
         }
     }
 }

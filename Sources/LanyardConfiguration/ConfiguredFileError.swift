@@ -10,6 +10,8 @@ package struct ConfiguredFileError: Error, Equatable, Sendable {
         case route(Int)
         /// By its name.
         case identity(String)
+        /// By its name.
+        case user(String)
 
         /// Its key, for the log: `listeners[0]`.
         package var description: String {
@@ -17,6 +19,7 @@ package struct ConfiguredFileError: Error, Equatable, Sendable {
             case .listener(let index): "listeners[\(index)]"
             case .route(let index): "routes[\(index)]"
             case .identity(let name): "identities.\(name)"
+            case .user(let name): "users.\(name)"
             }
         }
     }
@@ -77,8 +80,23 @@ extension LoadedConfiguration {
             let entry = section?.entries.first { $0.value.text == path && $0.key.hasSuffix("_file") }
             if let entry { return (entry.value.place, "\(shown).\(entry.key)") }
         }
+        if let path, let node, let entry = Self.entry(naming: path, in: node, shown) { return entry }
         guard let tls = node?["tls"] else { return (node?.place ?? .commandLine, shown) }
         return (tls.place, "\(shown).tls")
+    }
+
+    /// The entry that names the file, at any depth.
+    private static func entry(
+        naming path: String, in node: ConfigurationNode, _ shown: String
+    ) -> (place: ConfigurationPlace, key: String)? {
+        for entry in node.entries {
+            let shown = "\(shown).\(entry.key)"
+            if entry.value.text == path, entry.key == "file" || entry.key.hasSuffix("_file") {
+                return (entry.value.place, shown)
+            }
+            if let found = Self.entry(naming: path, in: entry.value, shown) { return found }
+        }
+        return nil
     }
 
     private func node(of owner: ConfiguredFileError.Owner) -> ConfigurationNode? {
@@ -86,6 +104,7 @@ extension LoadedConfiguration {
         case .listener(let index): element(index, of: "listeners")
         case .route(let index): element(index, of: "routes")
         case .identity(let name): tree["identities"]?[name]
+        case .user(let name): tree["users"]?[name]
         }
     }
 

@@ -80,12 +80,13 @@ struct CheckCommand: ParsableCommand {
         }
         let tlsWarnings =
             (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
-        for warning in tlsWarnings { Report.error("warning: \(loaded.line(of: warning))") }
+        let fileWarnings = tlsWarnings + (loaded.configuration.map { SigningKeyCheck.warnings($0) } ?? [])
+        for warning in fileWarnings { Report.error("warning: \(loaded.line(of: warning))") }
         let hasStoreWarning = try checkStore(loaded.configuration)
         guard let upstreamTLS, listenerTLS != nil, let identityTLS, !findings.contains(where: { $0.severity == .error })
         else { throw ExitCode(78) }
         let warningCount =
-            loaded.warnings.count + findings.count + tlsWarnings.count + (hasStoreWarning ? 1 : 0)
+            loaded.warnings.count + findings.count + fileWarnings.count + (hasStoreWarning ? 1 : 0)
         if strict, warningCount > 0 {
             Report.error(
                 "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
