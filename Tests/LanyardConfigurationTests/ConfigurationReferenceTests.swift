@@ -69,6 +69,22 @@ import Testing
         }
     }
 
+    @Test("the recipes of docs/oauth.md load, each as a whole")
+    func recipes() throws {
+        let page = try String(contentsOfFile: Products.root + "/docs/oauth.md", encoding: .utf8)
+        let recipes = page.components(separatedBy: "\n### ").filter { $0.hasPrefix("10.") }
+        #expect(recipes.count == 7)
+        for recipe in recipes {
+            let blocks = recipe.components(separatedBy: "```yaml\n").dropFirst()
+            #expect(blocks.count == 1, "\(recipe.prefix(20))")
+            let block = blocks.first?.components(separatedBy: "```")[0] ?? ""
+            // In the folder of the test, where the secrets are.
+            let text = block.replacing("/run/secrets/", with: "").replacing("/var/lib/lanyard/", with: "")
+            let files = ["client", "google.json", "app.pem", "refresh-token", "store-key"]
+            #expect(try Loading.diagnostics(text, files: files) == [], "\(recipe.prefix(20))")
+        }
+    }
+
     @Test("every path in the table of what is not in this version is a key")
     func unbuiltPaths() {
         let known = Set(ConfigurationKeys.all.map(\.path))
