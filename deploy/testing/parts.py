@@ -8,7 +8,7 @@ import sys
 import time
 
 from report import Report
-from stages import DEAR, EMULATOR_SUITES, LOGS, ROOT, http_suites, long_suites
+from stages import DEAR, EMULATOR_SUITES, LOGS, ROOT, http_suites, long_suites, oauth_suites
 
 STATE = os.path.join(LOGS, "all.jsonl")
 RELEASE = {"LANYARD_TEST_PRODUCTS": ".build/release"}
@@ -33,6 +33,14 @@ def emulator(stages):
     """The tests of the emulator, which the gate runs when it has changed."""
     if stages.build_debug() and stages.build_release():
         stages.tests("emulator", ".build", "--filter", "|".join(EMULATOR_SUITES), "--skip", DEAR, environment=RELEASE)
+
+
+def oauth(stages):
+    """All suites with OAuth servers, which are real where there is one, the long ones included; one after another."""
+    servers = ["glewlwyd", "authgent", "django", "canaille"]
+    stages.capture(["deploy/peer-servers", *servers], os.path.join(LOGS, "peer-servers.log"))
+    if stages.build_debug() and stages.build_release():
+        stages.tests("oauth", ".build", "--no-parallel", "--filter", f"[./]({'|'.join(oauth_suites())})/", environment=RELEASE)
 
 
 def alone(stages):
@@ -70,6 +78,7 @@ def all_parts():
         ("one-shard", one_shard),
         ("debug-binaries", debug_binaries),
         ("emulator", emulator),
+        ("oauth", oauth),
         ("simulation", simulation),
         ("alone", alone),
         ("fuzz", lambda stages: stages.fuzz()),
@@ -83,7 +92,8 @@ def all_parts():
     ]
     scripts = {"faults": "deploy/faults", "races": "deploy/jitter"}
     parts = [part for part in parts if os.path.exists(os.path.join(ROOT, scripts.get(part[0], "")))]
-    return parts + [(f"long:{name}", long_suite(name)) for name in long_suites()]
+    rest = [name for name in long_suites() if name not in oauth_suites()]
+    return parts + [(f"long:{name}", long_suite(name)) for name in rest]
 
 
 def commit():

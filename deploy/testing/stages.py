@@ -46,6 +46,11 @@ def long_suites():
     return sorted({name for _, text in sources("*Tests") for name in SUITE.findall(text) if re.fullmatch(r"Long[A-Z]\w*Tests", name)})
 
 
+def oauth_suites():
+    """The suites with OAuth servers."""
+    return sorted({name for _, text in sources("SystemSessionTests/OAuth") for name in SUITE.findall(text) if name.endswith("Tests")})
+
+
 def http_suites():
     """The suites of the HTTP rules."""
     return sorted({name for _, text in sources("SystemHTTPTests") for name in SUITE.findall(text) if name.endswith("Tests")})
@@ -252,8 +257,8 @@ class Stages:
         self.tests(name, folder, *arguments, environment=environment, reports=f"{reports}/{sanitizer}.*", **options)
 
     def demo(self):
-        for mode in ["once", "all-logins"]:
-            self.program(f"demo-{mode}", "deploy/run", f"--{mode}", limit=900)
+        for mode in [["--once"], ["--all-logins"], ["--oauth", "--once"]]:
+            self.program("demo" + "".join(mode).replace("--", "-"), "deploy/run", *mode, limit=900)
         log = os.path.join(LOGS, "demo-next.log")
         with self.stage("demo-next"):
             is_good = next_steps(log)
