@@ -1,0 +1,184 @@
+import Glibc
+import TestSupport
+import Testing
+
+@testable import SystemTestSupport
+
+/// The built Lanyard under load at a real server whose refresh tokens work once and whose access tokens live for 20 s.
+@Suite(.serialized, .enabled(if: GlewlwydServer.isThere, "needs deploy/peer-servers glewlwyd"))
+struct LongOneUseTokenTests {
+    /// What several processes of Lanyard share: the server, the calls that it gets, and the store.
+    private struct Bench {
+        static let tokenSeconds = 20
+        /// 180 in full; at least two windows.
+        static let loadSeconds = LongSize.of(180, least: 40)
+
+        let server: GlewlwydServer
+        let relay: TokenRelay
+        let folder: TemporaryFolder
+
+        init(delay: Duration = .zero) async throws {
+            server = try await GlewlwydServer.start(lifetime: Self.tokenSeconds)
+            relay = try TokenRelay(before: server.endpoint, delay: delay)
+            folder = try TemporaryFolder()
+            try folder.write("key", String(repeating: "k", count: 32))
+            try folder.write("secret", "s3cret")
+            try folder.write("password", "wonderland")
+        }
+
+        /// - Parameters:
+        ///   - name: of the process; its admin socket is its own.
+        ///   - token: of the token endpoint; nil: the relay's.
+        ///   - tls: further keys of the identity.
+        func start(_ name: String, token: String? = nil, tls: String = "") async throws -> LanyardProcess {
+            let yaml = """
+                identities:
+                  corp:
+                    oauth2:
+                      endpoints: {token: "\(token ?? "http://\(relay.endpoint)/api/oidc/token")"}
+                      client_id: lanyard
+                      client_secret_file: \(folder.file("secret"))
+                      scopes: [api]
+                      rotation: one_use
+                    \(tls)
+                users:
+                  alice: {identity: corp, login: {password: {username: alice, password_file: \(folder.file("password"))}}}
+                routes: [{upstream: "\(server.resource)"}]
+                store: {path: \(folder.file("sessions")), key_file: \(folder.file("key"))}
+
+                """
+            return try await LanyardProcess.start(yaml, admin: "{address: \"unix:\(folder.file(name + ".sock"))\"}")
+        }
+
+        func admin(_ name: String) -> AdminClient { AdminClient(endpoint: .unix(folder.file(name + ".sock"))) }
+
+        func count(_ grant: String) -> Int { relay.calls.count { $0.grant == grant } }
+
+        /// One login, then one call in each window. A window opens when 65 % of the token's life have passed and closes at 75 %.
+        ///
+        /// - Parameter delay: by which a call may come later, because connections fail before it.
+        func expectOneCallEach(delay: Double = 0) {
+            let calls = relay.calls
+            #expect(calls.map(\.grant) == ["password"] + Array(repeating: "refresh_token", count: calls.count - 1))
+            #expect(calls.allSatisfy { $0.status == 200 }, "\(calls)")
+            let life = Double(Self.tokenSeconds)
+            for (before, after) in zip(calls, calls.dropFirst()) {
+                let gap = after.respondedAt - before.respondedAt
+                let window = 0.65 * life - 1...0.75 * life + 1 + delay
+                #expect(window.contains(gap), "a call \(gap) s after the one before")
+            }
+            #expect(calls.count - 1 >= Self.loadSeconds * 4 / (Self.tokenSeconds * 3) - 1)
+        }
+
+        /// The session is alive: its refresh token works once more, without a login.
+        func expectAlive(_ name: String) async throws {
+            let logins = count("password")
+            try await admin(name).call("POST", "/v1/users/alice/refresh")
+            #expect(relay.calls.last?.status == 200 && count("password") == logins)
+        }
+
+        func report(_ what: String, _ tallies: [ClosedLoop.Tally]) {
+            let failed = tallies.reduce(0) { $0 + $1.failed }
+            print(
+                """
+                \(what): \(Self.loadSeconds) s, \(tallies.reduce(0) { $0 + $1.requests }) requests, \(failed) failed, \
+                \(count("password")) logins, \(count("refresh_token")) refreshes
+                """)
+        }
+    }
+
+    private static func run(_ bench: Bench, _ processes: [LanyardProcess], _ what: String) async throws {
+        let loops = processes.map { lanyard in
+            ClosedLoop(clients: 200 / processes.count, lanyard.data, "/", pause: .seconds(1))
+        }
+        try await Task.sleep(for: .seconds(Bench.loadSeconds))
+        var tallies: [ClosedLoop.Tally] = []
+        for (loop, lanyard) in zip(loops, processes) {
+            let tally = try await loop.stop()
+            #expect(tally.failed == 0, "\(tally.failures.first ?? "")\n\(lanyard.process.log(of: "session."))")
+            #expect(tally.requests > 200 / processes.count)
+            tallies.append(tally)
+        }
+        bench.report(what, tallies)
+    }
+
+    @Test("200 clients: one token call in each window, no failed request, and the session is alive at the end")
+    func oneProcess() async throws {
+        let bench = try await Bench()
+        let lanyard = try await bench.start("one")
+        try await lanyard.untilReady()
+        try await Self.run(bench, [lanyard], "one process")
+        bench.expectOneCallEach()
+        try await bench.expectAlive("one")
+        try await lanyard.process.terminate()
+        try await bench.server.stop()
+    }
+
+    @Test("two processes on one store: still one token call in each window")
+    func twoProcesses() async throws {
+        let bench = try await Bench()
+        let one = try await bench.start("one")
+        try await one.untilReady()
+        let two = try await bench.start("two")
+        try await two.untilReady()
+        try await Self.run(bench, [one, two], "two processes")
+        bench.expectOneCallEach()
+        try await bench.expectAlive("two")
+        for lanyard in [one, two] { try await lanyard.process.terminate() }
+        try await bench.server.stop()
+    }
+
+    @Test("every second connection ends before a request is sent: no request fails, and nobody logs in again")
+    func refusedConnections() async throws {
+        let bench = try await Bench()
+        let authority = TestAuthority()
+        let inner = try TLSRelay(.server(authority.issue("IP:127.0.0.1")), before: bench.relay.endpoint)
+        let script = Products.root + "/Tests/SystemSessionTests/OAuth/Peer/refusing_relay.py"
+        let (outer, endpoint) = try await PythonProcess.serve(["-B", script, "\(inner.endpoint.port)"])
+        let tls = "tls: {ca_file: \(try bench.folder.write("ca.pem", authority.pem))}"
+        let lanyard = try await bench.start("one", token: "https://\(endpoint)/api/oidc/token", tls: tls)
+        try await lanyard.untilReady()
+        try await Self.run(bench, [lanyard], "every second connection refused")
+        // The first wait after a failure is short: the token outlives it.
+        bench.expectOneCallEach(delay: 4)
+        let refused = outer.output.split(separator: "\n").count { $0 == "refused" }
+        #expect(refused >= bench.relay.calls.count - 1)
+        print("\(refused) connections refused, \(bench.relay.calls.count) calls arrived")
+        try await lanyard.process.terminate()
+        try await outer.terminate()
+        try await bench.server.stop()
+    }
+
+    /// The start has found a call in the store that may have been sent and has no stored response.
+    private static func hasOpenIntent(_ lanyard: LanyardProcess) -> Bool {
+        lanyard.process.lines.contains { $0.event == "store.intent.open" }
+    }
+
+    @Test("SIGKILL every 5 s: a login follows only a kill between the call's sending and the token's storing")
+    func kills() async throws {
+        // A second between the server's response and its arrival here, so that some kills fall into it.
+        let bench = try await Bench(delay: .seconds(1))
+        var open = 0
+        let rounds = Bench.loadSeconds / 5
+        for round in 1...rounds {
+            let lanyard = try await bench.start("one")
+            try await lanyard.untilReady()
+            if Self.hasOpenIntent(lanyard) { open += 1 }
+            let loop = ClosedLoop(clients: 20, lanyard.data, "/", pause: .milliseconds(200))
+            try await Task.sleep(for: .seconds(5))
+            let tally = try await loop.stop()
+            #expect(tally.failed == 0, "round \(round): \(tally.failures.first ?? "")\n\(lanyard.process.log)")
+            lanyard.process.signal(SIGKILL)
+            try await lanyard.process.waitForExit()
+        }
+        let lanyard = try await bench.start("one")
+        try await lanyard.untilReady()
+        if Self.hasOpenIntent(lanyard) { open += 1 }
+        bench.report("\(rounds) kills, \(open) of them between sent and stored", [])
+        #expect(bench.count("password") == 1 + open)
+        #expect(bench.relay.calls.allSatisfy { $0.status == 200 }, "\(bench.relay.calls)")
+        try await bench.expectAlive("one")
+        try await lanyard.process.terminate()
+        try await bench.server.stop()
+    }
+}
