@@ -110,7 +110,8 @@ package struct SessionTokens: Sendable {
     var refreshEnd: WallTime? { [refreshExpiry, refreshIdleEnd].compactMap(\.self).min() }
 
     /// When to renew: `chance` places it uniformly in the configured part of the lifetime. If the refresh token ends
-    /// earlier: in that part of its own time, if a refresh may move the end, else at the end. A part that would reach into the mandatory zone is moved before it as a whole,
+    /// earlier: in that part of its own time, if a refresh may move the end, else at
+    /// the end. A part that would reach into the mandatory zone is moved before it as a whole,
     /// since requests wait there.
     ///
     /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
