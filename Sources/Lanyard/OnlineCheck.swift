@@ -110,7 +110,7 @@ package struct OnlineCheck: Sendable {
         }
     }
 
-    /// A login of a person could lock the account or send a mail, and some credentials serve one login: those are not tried.
+    /// Another login could lock the account or send a mail, and some credentials serve one login: those are not tried.
     private func loginAttempts(_ service: Service) -> [Attempt] {
         guard logsIn else { return [] }
         return configuration.users.compactMap { user -> Attempt? in

@@ -33,7 +33,7 @@ package enum LoginKind: CaseIterable, Sendable {
     /// An installation of a GitHub App. Its key is the identity's.
     case gitHubApp
 
-    /// A login that needs no person, locks no account and can be repeated.
+    /// A login that a machine makes alone, that locks no account and can be repeated.
     package var isOfMachine: Bool {
         switch self {
         case .apiKey, .clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp: true

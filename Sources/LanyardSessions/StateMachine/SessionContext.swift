@@ -32,8 +32,14 @@ package struct SessionContext: Sendable {
     /// The credential's file has changed since the latest login began. A refusal then says nothing about its new
     /// content.
     private(set) var hasUntriedCredential = false
-    private var calls: UInt64 = 0
-    private var forced = ForcedRefreshes()
+    private var calls = CallHistory()
+
+    /// Calls that have begun.
+    private struct CallHistory {
+        var count: UInt64 = 0
+        /// Those after a refused token.
+        var forced = ForcedRefreshes()
+    }
 
     package init(
         user: UserIndex, settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings(),
@@ -49,11 +55,11 @@ package struct SessionContext: Sendable {
     mutating func begin(_ kind: SessionCall.Kind, _ cause: SessionCall.Cause, at eventContext: EventContext)
         -> SessionCall
     {
-        calls += 1
+        calls.count += 1
         if kind == .login { hasUntriedCredential = false }
-        if cause == .forced { forced.begin(at: eventContext.instant) }
+        if cause == .forced { calls.forced.begin(at: eventContext.instant) }
         return SessionCall(
-            number: calls, kind: kind, cause: cause, startedAt: eventContext.instant, startedAtWall: eventContext.wall)
+            number: calls.count, kind: kind, cause: cause, startedAt: eventContext.instant, startedAtWall: eventContext.wall)
     }
 
     mutating func credentialChanged() { hasUntriedCredential = true }
@@ -79,11 +85,11 @@ package struct SessionContext: Sendable {
 
     /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
     mutating func forcedRefreshDenial(at now: Instant) -> SessionLogEvent.Denial? {
-        forced.denial(by: policy, at: now)
+        calls.forced.denial(by: policy, at: now)
     }
 
     /// When cooldown and hourly budget allow another forced refresh; `.past`: now.
-    func forcedRefreshAllowedAt(at now: Instant) -> Instant { forced.allowedAt(by: policy, at: now) }
+    func forcedRefreshAllowedAt(at now: Instant) -> Instant { calls.forced.allowedAt(by: policy, at: now) }
 
     /// A larger difference from the skew that was known is no noise of whole seconds and of scheduling.
     private static let skewNoise = Duration.seconds(5)
