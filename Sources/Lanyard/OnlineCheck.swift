@@ -46,7 +46,8 @@ package struct OnlineCheck: Sendable {
 
     /// Blocks until every attempt has ended: by default 5 s for a name and 10 s for a connection. Once in a process.
     ///
-    /// - Returns: identities with their users' logins, then routes, in the order of the configuration. An identity of a fixed token has no service.
+    /// - Returns: identities with their users' logins, then routes, in the order of the configuration. An identity of a fixed token has
+    ///   no service.
     /// - Throws: descriptors cannot be created.
     package func findings() throws(SystemError) -> [Finding] {
         // libcurl's TLS writes to sockets that the peer may have closed.

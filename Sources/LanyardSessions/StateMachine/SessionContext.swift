@@ -59,7 +59,8 @@ package struct SessionContext: Sendable {
         if kind == .login { hasUntriedCredential = false }
         if cause == .forced { calls.forced.begin(at: eventContext.instant) }
         return SessionCall(
-            number: calls.count, kind: kind, cause: cause, startedAt: eventContext.instant, startedAtWall: eventContext.wall)
+            number: calls.count, kind: kind, cause: cause, startedAt: eventContext.instant,
+            startedAtWall: eventContext.wall)
     }
 
     mutating func credentialChanged() { hasUntriedCredential = true }

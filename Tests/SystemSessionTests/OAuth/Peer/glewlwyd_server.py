@@ -6,6 +6,7 @@ The first line says the port. The client is lanyard with the secret s3cret, the 
 """
 
 import argparse
+import ctypes
 import gzip
 import http.cookiejar
 import json
@@ -28,6 +29,15 @@ CLIENT = {
     "redirect_uri": ["http://127.0.0.1:9/cb"], "token_endpoint_auth_method": ["client_secret_basic", "client_secret_post"],
 }
 USER = {"username": "alice", "password": "wonderland", "enabled": True, "scope": ["openid", "api", "g_profile"]}
+
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():
+    """The kernel kills glewlwyd when this program ends, however it ends."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Api:
@@ -78,7 +88,7 @@ def start(root, work):
             port = probe.getsockname()[1]
         process = subprocess.Popen(
             [f"{root}/usr/bin/glewlwyd", f"--config-file={configuration(root, work, port)}"], env=environment,
-            stdout=subprocess.DEVNULL, stderr=sys.stderr)
+            stdout=subprocess.DEVNULL, stderr=sys.stderr, preexec_fn=die_with_parent)
         api = Api(port)
         while process.poll() is None:
             if api.is_up():
