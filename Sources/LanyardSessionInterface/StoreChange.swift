@@ -47,7 +47,7 @@ package enum StoreChange: Sendable {
     package struct SessionEnd: Sendable {
         /// The session with its generation; `.absent`: no session is known.
         package var version: SessionVersion
-        /// Of the refresh token at hand; nil: there is none.
+        /// Of the session's refresh token; nil: there is none.
         package var revocation: StoredRevocation?
         /// The service has ended the session itself, because its account is deleted: no token of it is revoked.
         package var isDeleted = false

@@ -68,7 +68,7 @@ struct LogoutElsewhereTests {
         #expect(driver.revoked == ["one"])
     }
 
-    @Test("a refresh token that is dead, or whose successor is at hand, is not revoked beside")
+    @Test("a refresh token that is dead, or whose successor is known, is not revoked beside")
     func nothingElse() throws {
         // The store has an older one.
         var driver = CoordinatorDriver(rotation: .grace)
@@ -90,7 +90,7 @@ struct LogoutElsewhereTests {
         #expect(driver.revoked.isEmpty && driver.stored?.session == nil && driver.contents.revocations.isEmpty)
     }
 
-    @Test("a deleted account's session is not revoked, whoever has renewed it; a login beside it is")
+    @Test("a deleted account's session is not revoked, also if another process has renewed it; a login beside it is")
     func deleted() throws {
         for byLogin in [false, true] {
             let driver = CoordinatorDriver(rotation: .grace)

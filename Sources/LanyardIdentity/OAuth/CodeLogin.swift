@@ -2,8 +2,8 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// A login by authorization code with PKCE over a redirect to this machine (RFC 6749 §4.1, RFC 7636, RFC 8252). It retains itself until its
-/// end.
+/// A login by authorization code with PKCE over a redirect to this machine (RFC 6749 §4.1, RFC 7636, RFC 8252).
+/// It retains itself until its end.
 ///
 /// The command that has the browser hands the response's query here: state, nonce and verifier never leave this process. All state belongs
 /// to the queue of the identity's loop.

@@ -115,7 +115,7 @@ package struct SessionStatus: Sendable {
     package var state: SessionState
     /// Why it is ready or not, at the time of the report.
     package var reason: SessionReason
-    /// The tokens at hand.
+    /// The session's tokens.
     package var tokens: Tokens
     /// The next scheduled call; nil while one is under way or none will be made.
     package var nextRefreshAt: WallTime?

@@ -13,9 +13,9 @@ package enum SessionState: String, Sendable, CaseIterable {
 /// The reason of a user's readiness: the machine-readable `reason` of health's `session:USER` check
 /// (architecture.md 7.1).
 package enum SessionReason: String, Sendable, CaseIterable {
-    /// A valid token is at hand.
+    /// There is a valid token.
     case tokenValid = "token_valid"
-    /// A valid token is at hand, but its renewal fails, or nothing can renew it. Still ready.
+    /// There is a valid token, but its renewal fails, or nothing can renew it. Still ready.
     case refreshFailing = "refresh_failing"
     /// The first login is in progress, or the store has not said yet what it holds of the user.
     case loggingIn = "logging_in"

@@ -22,7 +22,7 @@ import Testing
             loop = try EventLoop(label: "test.github")
             loop.start()
             var app = IdentitySettings.GitHubApp(
-                appID: "1234", installationID: "5678", keyFile: key ?? SignedGrantTests.keys.folder.file("rsa"))
+                appID: "1234", installationID: "5678", keyFile: try key ?? SignedGrantTests.keys.folder.file("rsa"))
             app.baseURL = "http://\(server.endpoint)/api/v3"
             change(&app)
             identity = GitHubAppIdentity(

@@ -10,7 +10,8 @@ import Testing
 /// Assertions that Lanyard signs for a login (RFC 7523 §2.1), and the tokens of an exchange (RFC 8693).
 @Suite("OAuth: signed grants and token exchange") struct SignedGrantTests {
     /// A key of each kind that openssl makes, once for all tests.
-    static let keys = try! KeyFolder()
+    static var keys: KeyFolder { get throws { try made.get() } }
+    private static let made = Result { try KeyFolder() }
 
     final class KeyFolder: Sendable {
         let folder: TemporaryFolder
@@ -68,7 +69,7 @@ import Testing
 
     @Test("a key signs iss, sub, aud, lifetime and claims as they are configured; the scopes stand in the form")
     func key() async throws {
-        var method = UserSettings.Login.signedAssertion(key: Self.keys.folder.file("ec"))
+        var method = UserSettings.Login.signedAssertion(key: try Self.keys.folder.file("ec"))
         method.assertion?.keyID = "k1"
         method.assertion?.subject = "alice"
         method.assertion?.lifetime = .seconds(600)
@@ -89,7 +90,7 @@ import Testing
 
     @Test("issuer, audience and the place of the scopes follow the settings")
     func places() async throws {
-        var method = UserSettings.Login.signedAssertion(key: Self.keys.folder.file("rsa"))
+        var method = UserSettings.Login.signedAssertion(key: try Self.keys.folder.file("rsa"))
         method.assertion?.algorithm = .ps256
         method.assertion?.issuer = "https://me"
         method.assertion?.audience = .tokenEndpoint
@@ -147,7 +148,7 @@ import Testing
         ])
     func unfit(_ isGoogle: Bool, _ content: String, _ message: String) async throws {
         let folder = try TemporaryFolder()
-        let path = try folder.write("k", ["locked", "ec"].contains(content) ? Self.keys.text(content) : content)
+        let path = try folder.write("k", ["locked", "ec"].contains(content) ? try Self.keys.text(content) : content)
         var method = isGoogle ? UserSettings.Login.googleKey(path) : .signedAssertion(key: path)
         method.assertion?.algorithm = .rs256
         let (result, form, _) = try await login(method)

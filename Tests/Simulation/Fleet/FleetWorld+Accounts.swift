@@ -137,7 +137,7 @@ extension FleetWorld {
 
     // MARK: Replies of the session
 
-    /// A reply of a session, for the call that waits for it. What follows comes after the event at hand.
+    /// A reply of a session, for the call that waits for it. What follows comes after the present event.
     func receive(_ reply: SessionReply, to ticket: UInt64, _ process: FleetProcess, _ user: Int) {
         if let login = process.logins.removeValue(forKey: ticket) {
             let isLoggedIn = if case .loggedIn = reply { true } else { false }

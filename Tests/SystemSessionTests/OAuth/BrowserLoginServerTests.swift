@@ -9,7 +9,7 @@ import Testing
 /// The built Lanyard and its command with users that log in with a browser at glewlwyd; a script is the browser.
 @Suite(.enabled(if: GlewlwydServer.isThere, "needs deploy/peer-servers glewlwyd"))
 struct BrowserLoginServerTests {
-    /// A server, Lanyard with the users `phone` (device) and `desk` (authorization code), and its admin API.
+    /// A server, Lanyard with the users `phone` (device) and `browser` (authorization code), and its admin API.
     private struct Bench {
         let server: GlewlwydServer
         let lanyard: LanyardProcess
@@ -36,10 +36,10 @@ struct BrowserLoginServerTests {
                       scopes: [openid, api]
                 users:
                   phone: {identity: corp, login: {device: {}}}
-                  desk: {identity: corp, login: {authorization_code: {}}}
+                  browser: {identity: corp, login: {authorization_code: {}}}
                 routes:
                   - {name: phone, match: {path: /phone}, upstream: "\(server.resource)", user: phone}
-                  - {name: desk, match: {path: /desk}, upstream: "\(server.resource)", user: desk}
+                  - {name: browser, match: {path: /browser}, upstream: "\(server.resource)", user: browser}
                 store: {path: \(folder.file("sessions")), key_file: \(folder.file("key"))}
 
                 """
@@ -155,23 +155,23 @@ struct BrowserLoginServerTests {
     )
     func code() async throws {
         let bench = try await Bench.start()
-        let (command, uri) = try await bench.login("desk", until: /\ \ (http:\/\/\S+response_type=code\S+)\n/)
+        let (command, uri) = try await bench.login("browser", until: /\ \ (http:\/\/\S+response_type=code\S+)\n/)
         #expect(uri.contains("code_challenge_method=S256") && uri.contains("nonce="))
         let page = try await bench.browse("code", uri)
         #expect(page.hasPrefix("200 The login continues in the terminal."), "\(page)")
         #expect(try await command.waitForExit() == .code(0), "\(command.log)")
-        #expect(try await bench.status("/desk") == 200)
-        try await bench.admin.call("POST", "/v1/users/desk/refresh")
+        #expect(try await bench.status("/browser") == 200)
+        try await bench.admin.call("POST", "/v1/users/browser/refresh")
         try await bench.stop()
     }
 
     @Test("a login by browser needs an address to come back to")
     func redirect() async throws {
         let bench = try await Bench.start()
-        let missing = try await bench.admin.ask("POST", "/v1/users/desk/login")
+        let missing = try await bench.admin.ask("POST", "/v1/users/browser/login")
         #expect(missing.status == 422 && missing.bodyText.contains("redirect-needed"))
         let foreign = try await bench.admin.ask(
-            "POST", "/v1/users/desk/login", #"{"redirect_uri":"http://evil.example:1/cb"}"#)
+            "POST", "/v1/users/browser/login", #"{"redirect_uri":"http://evil.example:1/cb"}"#)
         #expect(foreign.status == 422 && foreign.bodyText.contains("redirect_uri is not"))
         try await bench.stop()
     }
