@@ -11,6 +11,14 @@ struct FleetMember {
         var isSpent: Bool
     }
 
+    /// What follows from a login for the one content that the store remembers.
+    enum CredentialOutcome {
+        case recorded(CredentialRecord)
+        /// The content has served, and Lanyard does not know that it works once. A login makes a refusal of an earlier
+        /// content forgotten: the file may hold that content again.
+        case forgotten
+    }
+
     let name: String
     let hasCredential: Bool
     /// Each content of the credential's file works for one login.

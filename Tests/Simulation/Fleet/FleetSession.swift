@@ -59,7 +59,7 @@ final class FleetSession {
     /// A login takes the place of what was refused, whatever the store holds.
     private(set) var isRearmed = false
     /// What the response to the latest login says of the file's content that it sent; nil: nothing.
-    var latestOutcome: FleetMember.CredentialRecord?
+    var latestOutcome: FleetMember.CredentialOutcome?
     /// What this process knows of a content of the file.
     var recorded: FleetMember.CredentialRecord?
     /// An operator has logged in or out while that call was under way.

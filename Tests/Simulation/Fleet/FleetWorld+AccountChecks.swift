@@ -87,9 +87,11 @@ extension FleetWorld {
         switch result {
         case .success(let grant):
             if let before = session.recorded, before.password != call.password { report.count(.newCredentialTaken) }
-            if grant.spentCredential != nil { session.latestOutcome = .init(password: call.password, isSpent: true) }
+            session.latestOutcome =
+                grant.spentCredential == nil ? .forgotten : .recorded(.init(password: call.password, isSpent: true))
         case .failure(let error) where error.verdict == .credentialRefused:
-            session.latestOutcome = .init(password: call.password, isSpent: error.credential?.isSpent == true)
+            session.latestOutcome = .recorded(
+                .init(password: call.password, isSpent: error.credential?.isSpent == true))
         default: break
         }
     }
@@ -107,9 +109,16 @@ extension FleetWorld {
             if isStored, members[user].recorded?.isSpent == false { members[user].recorded = nil }
         case .saveSession, .recordRefusal:
             // Without locks, or intents, another process may store something else in its place.
-            if let outcome = session.latestOutcome, !members[user].isExcused { session.recorded = outcome }
+            switch session.latestOutcome {
+            case .recorded(let record) where !members[user].isExcused: session.recorded = record
+            case .forgotten: session.recorded = nil
+            case .recorded, nil: break
+            }
             session.latestOutcome = nil
-            if isStored, let recorded = session.recorded { members[user].recorded = recorded }
+            guard isStored else { return }
+            members[user].recorded = session.recorded
+            // The store remembers one content. Each process reads it before its next login.
+            for other in running where other !== process { other.sessions[user].recorded = nil }
         default: return
         }
     }
