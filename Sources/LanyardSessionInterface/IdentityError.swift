@@ -93,6 +93,14 @@ extension Result where Success == Grant, Failure == IdentityError {
         case .failure(let error): error.unusedRefreshToken
         }
     }
+
+    /// The configured credential of a login, if this response has used it up; nil: it has not, or that is unknown.
+    package var spentCredential: CredentialFingerprint? {
+        switch self {
+        case .success(let grant): grant.spentCredential
+        case .failure(let error): error.credential.flatMap { $0.isSpent ? $0 : nil }
+        }
+    }
 }
 
 extension IdentityError.Verdict {

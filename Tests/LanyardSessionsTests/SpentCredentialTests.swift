@@ -133,4 +133,51 @@ struct SpentCredentialTests {
         driver.toCall()
         #expect(driver.stored?.refused == Self.spent)
     }
+
+    enum Logout: CaseIterable { case elsewhere, beforeResponse, whileSaved, whileUnsaved }
+
+    @Test("it is recorded if a logout comes before its session is stored", arguments: Logout.allCases)
+    func loggedOut(_ logout: Logout) throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        switch logout {
+        case .elsewhere:
+            driver.another().handle(.terminate(.logOut, ticket: 1))
+            try Self.complete(driver, "one")
+        case .beforeResponse:
+            let call = try #require(driver.call)
+            driver.handle(.terminate(.logOut, ticket: 1))
+            driver.handle(.callCompleted(.success(Self.grant("one", spent: Self.spent)), call))
+        case .whileSaved:
+            driver.holdsStore = true
+            try Self.complete(driver, "one")
+            driver.handle(.terminate(.logOut, ticket: 1))
+            driver.release()
+        case .whileUnsaved:
+            driver.storeError = CoordinatorDriver.full
+            try Self.complete(driver, "one")
+            driver.storeError = nil
+            driver.handle(.terminate(.logOut, ticket: 1))
+        }
+        for _ in 0..<5 { driver.toDue() }
+        #expect(driver.state == .loggedOut && driver.stored?.isLoggedOut == true)
+        #expect(driver.revoked == ["one"] && driver.stored?.refused == Self.spent)
+        #expect(!driver.coordinator.isUnsaved)
+        driver.handle(.login(Self.given, ticket: 2))
+        try driver.grant(refresh: "two", account: "a")
+        driver.toCall()
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .login && driver.refused == Self.spent)
+    }
+
+    @Test("a removed user does not come back with it")
+    func removed() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        let call = try #require(driver.call)
+        driver.handle(.terminate(.remove, ticket: 1))
+        driver.handle(.callCompleted(.success(Self.grant("one", spent: Self.spent)), call))
+        for _ in 0..<5 { driver.toDue() }
+        #expect(driver.stored == nil && driver.revoked == ["one"] && !driver.coordinator.isUnsaved)
+    }
 }

@@ -54,6 +54,8 @@ extension SessionCoordinator {
     private mutating func discard(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
         if let token = result.refreshToken { revoke(token) }
         logEvent(.late, reason: call.kind.rawValue)
+        // An operator's login may have sent another credential than the configured one. A removed user stays unknown.
+        if call.cause != .asked, view.user != nil { recordSpent(result.spentCredential) }
     }
 
     /// An unusable login response has still created a session at the service, unless it names the session at hand.
@@ -234,9 +236,17 @@ extension SessionCoordinator {
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
-    private func spentCredential(after grant: Grant) -> CredentialFingerprint? {
+    func spentCredential(after grant: Grant) -> CredentialFingerprint? {
         if case .configured? = operation?.credential { return grant.spentCredential }
         return view.refused?.isSpent == true ? view.refused : nil
+    }
+
+    /// The credential has served, and its session is given up. No later login must send it again. What another process
+    /// has recorded since stays.
+    mutating func recordSpent(_ fingerprint: CredentialFingerprint?) {
+        guard let fingerprint, fingerprint.isSpent, view.user?.refused?.isSpent != true else { return }
+        view.refused = fingerprint
+        write(.recordRefusal(fingerprint, endedVersion: nil), for: .spentCredential)
     }
 
     /// The new tokens serve from now on, whether or not the store has taken them.
@@ -299,6 +309,7 @@ extension SessionCoordinator {
             return save(grant)
         case .proceed, .yield: logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
         }
+        let spent = operation.call.kind == .login ? spentCredential(after: grant) : nil
         // If no store has the session that this login was to replace, it is revoked with the login.
         if operation.call.kind == .login, isCurrent, let unsaved = writes.unsaved?.session,
             unsaved.id != user?.session?.id, let token = unsaved.refresh
@@ -313,5 +324,6 @@ extension SessionCoordinator {
         view.rebase(on: user)
         if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         yield(to: user)
+        if user != nil { recordSpent(spent) }
     }
 }

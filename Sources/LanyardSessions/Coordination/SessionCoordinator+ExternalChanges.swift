@@ -245,7 +245,7 @@ extension SessionCoordinator {
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
             handleSaved(grant, generation: nil)
         case (.operation(let number), _, _): if number == operation?.number { finish() }
-        case (.unsavedChanges, _, _): break
+        case (.unsavedChanges, _, _), (.spentCredential, _, _): break
         }
         releaseLock()
     }

@@ -8,6 +8,7 @@ extension SessionCoordinator {
         let version = endingVersion
         var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
         refreshToken.orphan = nil
+        let spent = unsavedSpentCredential
         if let operation {
             if let token = operation.unsavedRefreshToken {
                 // A login has begun another session than the one that ends. A refresh has continued the same session.
@@ -40,6 +41,17 @@ extension SessionCoordinator {
         if deletion?.isDone == true { (end.isDeleted, end.revocation) = (true, evicted) }
         deletion = nil
         write(.terminate(termination, end), for: .termination(ticket: ticket))
+        if case .logOut = termination { recordSpent(spent) }
+    }
+
+    /// The configured credential, if it has served in a login that the store may not have taken.
+    private var unsavedSpentCredential: CredentialFingerprint? {
+        switch operation?.stage {
+        case .claiming(let grant), .saving(let grant):
+            operation?.call.kind == .login ? spentCredential(after: grant) : nil
+        case nil, .beginning, .locking, .queueing, .reading, .pausing, .intending, .calling, .closing:
+            writes.unsaved?.spent
+        }
     }
 
     /// The session that an operator ends, as far as it is known here. The store revokes what it holds beyond it.

@@ -68,7 +68,7 @@ extension SessionCoordinator {
         case .deletion(let ticket):
             if case .beginDeletion(let session) = write.pendingChange { handleDeletionMarked(session, ticket, verdict) }
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
-        case .operation: break
+        case .operation, .spentCredential: break
         }
         if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
         releaseLock()
@@ -178,7 +178,7 @@ extension SessionCoordinator {
         if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
         recordStoreFailure(error)
         switch (write.origin, write.pendingChange) {
-        case (.unsavedChanges, _): break
+        case (.unsavedChanges, _), (.spentCredential, _): break
         case (.deletion(let ticket), _): reply(ticket, .storeFailing)
         case (.termination(let ticket), _):
             logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
@@ -288,6 +288,7 @@ extension SessionCoordinator {
         // The operation has made no call yet: none is made while unsaved changes are being stored.
         if operation?.purpose == .own { operation = nil }
         applyToSession(.ended(reason: "account_in_use"))
+        recordSpent(login.spent)
     }
 
     /// An unsaved change is obsolete because of an external change.
@@ -303,5 +304,6 @@ extension SessionCoordinator {
         guard operation == nil else { return }
         view.rebase(on: user)
         yield(to: user)
+        if user != nil, case .saveSession(let login) = pendingChange { recordSpent(login.spent) }
     }
 }

@@ -25,6 +25,8 @@ struct SessionWrites: Sendable {
         case termination(ticket: UInt64?)
         /// The account is being deleted, or its deletion is cancelled. Without a ticket no reply is expected.
         case deletion(ticket: UInt64?)
+        /// The credential has served in a login whose session is given up. Nothing waits for this write.
+        case spentCredential
         /// The write failed before.
         case unsavedChanges
     }
