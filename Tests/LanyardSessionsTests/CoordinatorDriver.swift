@@ -88,6 +88,8 @@ final class CoordinatorDriver {
     }
 
     func noted(_ event: SessionLogEvent.Event) -> Bool { logEvents.contains { $0.event == event } }
+    /// The store owes a reply.
+    var isHeld: Bool { !held.isEmpty }
     func forget() { (trail, logEvents) = ([], []) }
 
     // MARK: Events

@@ -48,7 +48,24 @@ struct SessionUnknownOutcomeTests {
         #expect(driver.call?.kind == .login && driver.call?.cause == .outcomeUnknown && driver.sent.count == 2)
         #expect(driver.noted(.outcomeUnknown) && driver.stored?.session?.refresh == nil && driver.token != nil)
         try driver.grant(refresh: "new", account: "a")
-        #expect(driver.state == .valid && driver.revoked.isEmpty)
+        // One that may have a successor is not sent again, not even to revoke it.
+        #expect(driver.state == .valid && driver.revoked == (rotation == .none ? ["one"] : []))
+    }
+
+    @Test(
+        "a logout revokes a session that was given up for lost responses and whose refresh token stays the same",
+        arguments: [false, true])
+    func loggedOut(isStored: Bool) throws {
+        let driver = try Self.driver(.none)
+        driver.toCall()
+        if !isStored { driver.storeError = CoordinatorDriver.full }
+        try driver.fail(.unknownOutcome)
+        driver.toCall()
+        try #require(driver.call?.kind == .login && driver.storedRefresh == (isStored ? nil : "one"))
+        driver.storeError = nil
+        driver.handle(.terminate(.logOut, ticket: 1))
+        #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one"])
+        #expect(driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
     }
 
     @Test(
@@ -130,6 +147,26 @@ struct SessionUnknownOutcomeTests {
         // Only what the repetition brings counts.
         try driver.grant(refresh: "three")
         #expect(driver.storedRefresh == "three" && driver.refresh == "three" && driver.revoked.isEmpty)
+    }
+
+    @Test(
+        "Rule 9: a repetition whose intent took so long to store that the window may have ended is not sent",
+        arguments: [(after: 15.0, isRepeated: true), (25.0, false), (-20.0, false)])
+    func windowWhileStoring(_ after: Double, _ isRepeated: Bool) throws {
+        let driver = CoordinatorDriver(rotation: .grace, graceWindow: .seconds(30))
+        try driver.logIn()
+        driver.toDue()
+        try driver.fail(.unknownOutcome)
+        driver.holdsStore = true
+        driver.toDue { driver.isHeld }
+        driver.release(holdingOn: true)
+        driver.toDue { driver.isHeld }
+        driver.wall = driver.wall + .seconds(after)
+        driver.release()
+        driver.toCall()
+        #expect(driver.call?.kind == (isRepeated ? .refresh : .login))
+        #expect(driver.sent == (isRepeated ? ["one", "one"] : ["one"]))
+        #expect(driver.storedRefresh == (isRepeated ? "one" : nil))
     }
 
     @Test("Rule 9: the window counts from the first call, whatever the repetition got")

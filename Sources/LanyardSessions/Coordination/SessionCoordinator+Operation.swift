@@ -206,6 +206,10 @@ extension SessionCoordinator {
 
     mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
         refreshToken.triesWithoutResponse = 0
+        // A token that no response replaces is the session's own to its end.
+        if rotation == .none, refreshToken.orphan == nil, let token = session.tokens?.refresh {
+            refreshToken.orphan = (token, sessionID)
+        }
         if !context.hasCredential { revokeOrphaned() }
         applyToSession(.abandoned(error, call))
         close(with: context.hasCredential ? .dropRefreshToken : .end)
@@ -228,6 +232,10 @@ extension SessionCoordinator {
     /// when the request itself began.
     mutating func call() {
         guard var operation else { return }
+        // While the intent was being stored the window may have ended, or the wall clock may have been set back.
+        if operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0, rotation == .grace, !isWithinGrace {
+            return abandon(operation.call, Self.unknownOutcome)
+        }
         operation.call.startedAt = eventContext.instant
         operation.call.startedAtWall = eventContext.wall
         operation.stage = .calling

@@ -38,7 +38,7 @@ extension FleetWorld {
     }
 
     /// What the configuration, and the responses of the token's session, say of rotation. A session's first token has the number 1.
-    private func known(of token: SimulatedToken) -> RefreshTokenRotation {
+    func known(of token: SimulatedToken) -> RefreshTokenRotation {
         plan.isAuto ? (token.value > 1 ? .oneUse : .none) : plan.rotation
     }
 

@@ -79,6 +79,8 @@ extension FleetWorld {
         guard let refresh = held?.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now) else {
             return
         }
+        // One that was sent without a response, and may have a successor, is not sent again, not even to revoke it.
+        if members[user].unknownOutcomes > 0, known(of: SimulatedToken(refresh)) != .none { return }
         let session = SimulatedToken(refresh).session
         let revocations = storedContents()?.revocations ?? []
         guard !revocations.contains(where: { SimulatedToken($0.refresh).session == session }) else { return }
