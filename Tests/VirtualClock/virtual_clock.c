@@ -560,12 +560,18 @@ static void begin_to_follow(void) {
     pthread_attr_destroy(&attributes);
 }
 
+static void begin_fork(void) {
+    lock();
+    atomic_fetch_add(&page->forks, 1);
+}
+
 /// In the child of fork(2), which has one thread.
 static void begin_as_child(void) {
     lock_word = 0;
     waiters = NULL;
     begin_to_follow();
     publish();
+    atomic_fetch_add(&page->children, 1);
 }
 
 __attribute__((constructor)) static void begin(void) {
@@ -578,5 +584,5 @@ __attribute__((constructor)) static void begin(void) {
     if (memory == MAP_FAILED) stop_program("the page cannot be mapped");
     page = memory;
     begin_to_follow();
-    pthread_atfork(lock, unlock, begin_as_child);
+    pthread_atfork(begin_fork, unlock, begin_as_child);
 }

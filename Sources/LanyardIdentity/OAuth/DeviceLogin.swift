@@ -13,7 +13,8 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private let reports: BrowserLoginReports
     private let key = ProofKey()
     private var polling: (authorization: DeviceAuthorization, deviceCode: Secret)?
-    private let timer = Deadline()
+    /// Of the next poll; unset while one is in progress.
+    let timer = Deadline()
     private var retained: DeviceLogin?
     /// No report comes any more.
     private var isEnded = false

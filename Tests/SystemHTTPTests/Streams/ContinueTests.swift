@@ -13,7 +13,7 @@ import Testing
     /// What the connections linger passes.
     private static func stop(_ bench: HTTPBench, _ clock: TestClock) async throws {
         bench.lanyard.process.signal(SIGTERM)
-        try await clock.pass(.seconds(10))
+        try await clock.pass(until: "it ends", atMost: .seconds(60)) { bench.lanyard.process.exit != nil }
         #expect(try await bench.lanyard.process.waitForExit() == .code(143))
     }
 
