@@ -5,11 +5,28 @@ import Testing
 
 /// `localhost` and the names below it mean this machine, at both of its loopback addresses, whatever a resolver says (RFC 6761 §6.3).
 @Suite struct LoopbackNameTests {
+    /// What is bound at a port of ::1 that belongs to nobody else at 127.0.0.1: `localhost` would reach another test's server there.
+    private static func alone<Bound>(_ bind: () throws -> Bound, port: (Bound) -> UInt16) throws -> (Bound, RawSocket) {
+        // Those whose port is in use stay bound until another one is found.
+        var others: [Bound] = []
+        while true {
+            let bound = try bind()
+            if let other = try? RawSocket.refusing(at: .tcp(port(bound))) { return (bound, other) }
+            others.append(bound)
+            guard others.count < 20 else { throw TestFailure("no port of ::1 is free at 127.0.0.1") }
+        }
+    }
+
     @Test(
         "an upstream at ::1 is reached by localhost, also where ::1 is the machine's only IPv6 address",
         arguments: ["localhost", "LOCALHOST", "api.localhost", "a.b.LocalHost"])
     func upstream(_ name: String) async throws {
-        let upstream = try RawServer(at: .loopbackV6(0))
+        let (upstream, other) = try Self.alone {
+            try RawServer(at: .loopbackV6(0))
+        } port: {
+            $0.endpoint.port
+        }
+        defer { other.close() }
         let lanyard = try await LanyardProcess.start(before: "http://\(name):\(upstream.endpoint.port)")
         #expect(try await lanyard.get("/").status == 200)
         let own = "\(name.lowercased()):\(upstream.endpoint.port)"
@@ -17,10 +34,36 @@ import Testing
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
+    /// The program with its ports at ::1, which belong to nobody else at 127.0.0.1, either.
+    private static func serving(_ path: String) async throws -> (
+        (lanyard: ServerProcess, admin: UInt16, health: UInt16), others: [RawSocket]
+    ) {
+        for _ in 0..<20 {
+            let lanyard = try ServerProcess("lanyard", ["run", "--config", path])
+            func port(_ listener: String) async throws -> UInt16 {
+                let line = try await lanyard.event("listening") { $0["listener"].string == listener }
+                return try RawEndpoint(line["address"].string ?? "").port
+            }
+            let (admin, health) = (try await port("admin"), try await port("health"))
+            let others = [admin, health].compactMap { try? RawSocket.refusing(at: .tcp($0)) }
+            if others.count == 2 { return ((lanyard, admin, health), others) }
+            for socket in others { socket.close() }
+            try await lanyard.terminate()
+        }
+        throw TestFailure("no ports of ::1 are free at 127.0.0.1")
+    }
+
     @Test("an upstream of which nothing listens at either address is refused, not one that is unknown")
     func refused() async throws {
-        let closed = try RawSocket.refusing()
-        defer { closed.close() }
+        let (closed, other) = try Self.alone {
+            try RawSocket.refusing(at: .loopbackV6(0))
+        } port: {
+            $0.localPort
+        }
+        defer {
+            closed.close()
+            other.close()
+        }
         let lanyard = try await LanyardProcess.start(before: "http://localhost:\(closed.localPort)")
         let response = try await lanyard.get("/")
         #expect(response.status == 502)
@@ -43,12 +86,9 @@ import Testing
             routes: [{upstream: "http://127.0.0.1:9"}]
 
             """)
-        let lanyard = try ServerProcess("lanyard", ["run", "--config", path])
-        func port(_ listener: String) async throws -> UInt16 {
-            let line = try await lanyard.event("listening") { $0["listener"].string == listener }
-            return try RawEndpoint(line["address"].string ?? "").port
-        }
-        let (admin, health) = (try await port("admin"), try await port("health"))
+        let (started, other) = try await Self.serving(path)
+        let (lanyard, admin, health) = started
+        defer { for socket in other { socket.close() } }
         for arguments in [
             ["status", "--admin", "localhost:\(admin)", "--token-file", token],
             ["wait", "--for", "ready", "--health", "localhost:\(health)"],

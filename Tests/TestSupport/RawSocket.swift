@@ -79,12 +79,14 @@ package final class RawSocket: Sendable {
         return listener
     }
 
-    /// Binds a free port of 127.0.0.1 and does not listen: connections to it are refused until the socket is closed.
-    package static func refusing() throws -> RawSocket {
-        let new = socket(RawEndpoint.tcp(0).family, CInt(SOCK_STREAM.rawValue), 0)
+    /// Binds an address, by default a free port of 127.0.0.1, and does not listen: connections to it are refused until the socket is closed.
+    ///
+    /// - Throws: `TestFailure` if the address is in use.
+    package static func refusing(at endpoint: RawEndpoint = .tcp(0)) throws -> RawSocket {
+        let new = socket(endpoint.family, CInt(SOCK_STREAM.rawValue), 0)
         guard new >= 0 else { throw TestFailure("socket: errno \(errno)") }
         let bound = RawSocket(taking: new)
-        let result = RawEndpoint.tcp(0).withAddress { bind(new, $0, $1) }
+        let result = endpoint.withAddress { bind(new, $0, $1) }
         guard result == 0 else { throw TestFailure("bind: errno \(errno)") }
         return bound
     }
