@@ -230,7 +230,7 @@ final class PlayedUsers: UserOperations {
         SessionStatus(
             user: name, index: UserIndex(number), identity: "demo", accountID: account, state: state,
             reason: .tokenValid, tokens: .init(generation: generation, accessExpiry: expiry), nextRefreshAt: nil,
-            lastError: error, hasEverBeenReady: true)
+            lastError: error, action: state == .loginRequired ? .user : .nobody, hasEverBeenReady: true)
     }
 
     /// Alice is active, bob is inactive, carol has no session. Then come the others.

@@ -59,6 +59,16 @@ import Testing
             UserTable.heading(report, now: Self.now).lines == [
                 "lanyard 0.1.0, up 2 h, 4 users, alice is active", "listening: data 127.0.0.1:7400, admin unix:/a",
             ])
+        let acting = try Self.report(
+            Self.status
+                .replacing(
+                    #""last_error":"timed out""#, with: #""last_error":"client \u001b refused","action":"operator""#
+                )
+                .replacing(#""last_error":null},"#, with: #""last_error":null,"action":"user"},"#))
+        #expect(
+            UserTable.heading(try #require(StatusReport(acting)), now: Self.now).lines.dropFirst(2) == [
+                "user alice: a login is needed", "user carol: the operator must act: client ? refused",
+            ])
         let bare = try Self.report(#"{"version":"1","active_user":null,"unverified_routes":["a","b"],"users":[]}"#)
         #expect(
             UserTable.heading(try #require(StatusReport(bare)), now: Self.now).lines == [

@@ -4,6 +4,7 @@ import Testing
 @testable import LanyardFoundations
 @testable import LanyardSessionInterface
 @testable import LanyardSessions
+@testable import LanyardSettings
 
 @Suite("Session: states")
 struct SessionTransitionTests {
@@ -114,7 +115,9 @@ struct SessionTransitionTests {
         if after == .refused {
             #expect(driver.refusal == .credentialRefused(because: "planned"))
         } else {
-            #expect(driver.refusal == .identityUnreachable(nextAttemptAt: driver.due, because: "planned"))
+            let action: ResponsibleParty = reason == .identityGone ? .operator : .nobody
+            #expect(
+                driver.refusal == .identityUnreachable(nextAttemptAt: driver.due, because: "planned", action: action))
             driver.toDue()
             #expect(driver.call?.kind == .login && driver.call?.cause == .retry)
         }
@@ -268,6 +271,49 @@ struct SessionTransitionTests {
             driver.handle(.tokenNeeded)
             #expect((285.0...315.0).contains(driver.dueIn))
             driver.toDue()
+        }
+    }
+
+    @Test("who must act, by the reason, the latest error and whether a credential can log in")
+    func actions() {
+        let outage = IdentityError(.transient(retryAfter: nil), message: "x")
+        let client = IdentityError(.clientRefused, message: "x")
+        let dead = IdentityError(.sessionDead, message: "x")
+        let intercepted = IdentityError(.transient(retryAfter: nil), message: "x", isAlarming: true)
+        let rows: [(SessionReason, IdentityError?, Bool, ResponsibleParty)] = [
+            (.tokenValid, nil, true, .nobody), (.loggingIn, nil, true, .nobody),
+            (.refreshFailing, nil, false, .user), (.refreshFailing, outage, false, .nobody),
+            (.refreshFailing, client, true, .operator), (.refreshFailing, dead, true, .nobody),
+            (.refreshFailing, dead, false, .user), (.refreshFailing, intercepted, true, .operator),
+            (.identityUnreachable, nil, true, .nobody), (.identityUnreachable, outage, true, .nobody),
+            (.identityUnreachable, client, false, .operator), (.identityGone, nil, true, .operator),
+            (.credentialRefused, nil, true, .operator), (.accountInUse, nil, true, .operator),
+            (.loggedOut, nil, true, .user), (.loginRequired, nil, false, .user), (.outcomeUnknown, nil, false, .user),
+        ]
+        for (reason, error, canLogIn, party) in rows {
+            #expect(reason.action(latest: error, canLogIn: canLogIn) == party, "\(reason) \(String(describing: error))")
+        }
+        #expect(Set(rows.map(\.0)) == Set(SessionReason.allCases))
+    }
+
+    @Test("without a token the problem says who must act: nobody in an outage, the operator for a refused client")
+    func unreachableActions() throws {
+        for (verdict, party) in [
+            (IdentityError.Verdict.transient(retryAfter: nil), ResponsibleParty.nobody), (.clientRefused, .operator),
+        ] {
+            let driver = CoordinatorDriver(hasCredential: false)
+            driver.begin()
+            driver.handle(.login(.given(.anonymous), ticket: 1))
+            try driver.grant(refresh: "one", account: "a")
+            driver.toCall()
+            try driver.fail(verdict)
+            driver.pass(3600)
+            driver.toDue()
+            guard case .identityUnreachable(_, _, let action)? = driver.refusal else {
+                Issue.record("\(String(describing: driver.refusal))")
+                continue
+            }
+            #expect(action == party)
         }
     }
 

@@ -83,6 +83,8 @@ struct SessionServiceTests {
         #expect(try await bench.calls() <= 3)
         let died = bench.metric("lanyard_refresh_attempts_total", ["result": "session_dead", "reason": "scheduled"])
         #expect(died == 1)
+        #expect(bench.log.lines.contains { $0.contains("session.dead") && $0.contains("action") })
+        #expect(bench.metric("lanyard_session_action", ["user": "alice", "action": "user"]) == 1)
         await bench.end()
     }
 
@@ -98,7 +100,9 @@ struct SessionServiceTests {
         }
         #expect(try await bench.useToken() == 200)
         #expect(try await bench.calls("login") == 2)
-        #expect(bench.log.lines.contains { $0.contains("session.dead") })
+        #expect(bench.log.lines.contains { $0.contains("session.dead") && $0.contains("nobody") })
+        #expect(bench.metric("lanyard_session_action", ["user": "alice", "action": "nobody"]) == 1)
+        #expect(bench.metric("lanyard_session_action", ["user": "alice", "action": "user"]) == 0)
         await bench.end()
     }
 
@@ -109,7 +113,7 @@ struct SessionServiceTests {
         bench.service.start()
         try await eventually("unreachable") { bench.alice.reason() == .identityUnreachable }
         #expect(bench.alice.state == .loggingIn && !bench.alice.isReady() && !bench.alice.hasEverBeenReady)
-        guard case .identityUnreachable(let next, _)? = bench.published.refusal() else {
+        guard case .identityUnreachable(let next, _, _)? = bench.published.refusal() else {
             Issue.record("not refused as unreachable")
             return
         }

@@ -105,10 +105,10 @@ import Testing
             .loginRequired, .credentialRefused(because: "x"), .userUnknown(wasRemoved: false),
             .identityUnreachable(nextAttemptAt: .never),
         ]
-        let expected = refusals.map {
-            Self.row(Self.name($0), .noToken($0, user: "alice", loginRequiredStatus: 503, at: .past))
-        }
+        let problems = refusals.map { Problem.noToken($0, user: "alice", loginRequiredStatus: 503, at: .past) }
+        let expected = zip(refusals, problems).map { Self.row(Self.name($0), $1) }
         #expect(try Self.problems(of: "4") == expected)
+        #expect(try Self.rows(of: "4").map { $0[5] } == problems.map { $0.action?.rawValue ?? "" })
     }
 
     // MARK: Identity services and store
@@ -147,6 +147,11 @@ import Testing
             return [Self.name(verdict), verdict.label, status, response.problemName ?? ""]
         }
         #expect(try Self.rows(of: "5").map { [$0[0], $0[2], $0[5], $0[6]] } == expected)
+        let actions = verdicts.map { verdict in
+            let (byCredential, byHand) = (verdict.action(canLogIn: true), verdict.action(canLogIn: false))
+            return byCredential == byHand ? byHand.rawValue : "\(byCredential.rawValue), \(byHand.rawValue)"
+        }
+        #expect(try Self.rows(of: "5").map { $0[7] } == actions)
     }
 
     private static func name(_ kind: StoreError.Kind) -> String {

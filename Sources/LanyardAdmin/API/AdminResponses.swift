@@ -217,6 +217,8 @@ enum AdminResponses {
         let call = user.slowCall()
         body.key("last_error")
         write(user.lastError ?? call?.text(), into: &body)
+        body.key("action")
+        body.string(user.action.rawValue)
         body.key("call")
         write(call, into: &body)
     }

@@ -97,14 +97,15 @@ enum AdminSchemas {
         "properties":{"email":{"$ref":"#/components/schemas/Email"},"password":{"$ref":"#/components/schemas/Secret"},
         "arguments":{"$ref":"#/components/schemas/Arguments"}}},
         "User":{"type":"object","required":["name","identity","user_id","state","session","generation","access_token_expires_at",
-        "refresh_token_expires_at","next_refresh_at","last_error","call"],"properties":{
+        "refresh_token_expires_at","next_refresh_at","last_error","action","call"],"properties":{
         "name":{"$ref":"#/components/schemas/Name"},"identity":{"$ref":"#/components/schemas/Name"},
         "user_id":{"type":["string","null"]},"state":{"type":"string","enum":["active","inactive","logged_out"]},
         "session":{"type":"string",
         "enum":["logged_out","logging_in","valid","refreshing","stale","unreachable","login_required","refused"]},
         "generation":{"type":"integer","minimum":0},"access_token_expires_at":{"$ref":"#/components/schemas/Time"},
         "refresh_token_expires_at":{"$ref":"#/components/schemas/Time"},"next_refresh_at":{"$ref":"#/components/schemas/Time"},
-        "last_error":{"type":["string","null"]},"call":{"type":["object","null"],"required":["kind","url","age_seconds"],
+        "last_error":{"type":["string","null"]},"action":{"type":"string","enum":["nobody","operator","user"]},
+        "call":{"type":["object","null"],"required":["kind","url","age_seconds"],
         "properties":{"kind":{"type":"string","enum":["login","refresh"]},"url":{"type":["string","null"]},
         "age_seconds":{"type":"integer","minimum":0}}}}},
         "ChangedUser":{"allOf":[{"$ref":"#/components/schemas/User"},
@@ -162,6 +163,7 @@ enum AdminSchemas {
         "Problem":{"type":"object","required":["type","status","title","detail","retryable"],"properties":{
         "type":{"type":"string"},"status":{"type":"integer"},"title":{"type":"string"},"detail":{"type":"string"},
         "retryable":{"type":"boolean"},"user":{"type":"string"},"identity_status":{"type":"integer"},
+        "action":{"type":"string","enum":["nobody","operator","user"]},
         "error":{"type":"string"},"error_code":{"type":"string"}}}
         }}
         """##

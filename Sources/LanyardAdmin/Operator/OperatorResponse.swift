@@ -39,6 +39,8 @@ package struct OperatorResponse: Equatable, Sendable {
     ) -> OperatorResponse {
         let body = ProblemDetail(
             name, status: status, title: title, detail: detail, isRetryable: isRetryable, user: user,
+            // The caller may log in again.
+            action: identity?.action(canLogIn: false),
             serviceError: identity.map { ($0.serviceText ?? $0.message, $0.code, $0.status) }
         ).json
         var response = OperatorResponse(status: status, contentType: ProblemDetail.contentType, body: body.bytes)

@@ -108,6 +108,8 @@ package struct UserReport: Equatable, Sendable {
     package let accessTokenExpiry: WallTime?
     package let nextRefreshAt: WallTime?
     package let lastError: String?
+    /// `nobody`, `operator` or `user`: who must act.
+    package let action: String
     /// The call that has had no response for some seconds: what it is, its URL and how long; nil: none.
     package let slowCall: String?
 
@@ -124,6 +126,7 @@ package struct UserReport: Equatable, Sendable {
         accessTokenExpiry = json["access_token_expires_at"]?.time
         nextRefreshAt = json["next_refresh_at"]?.time
         lastError = json["last_error"]?.string
+        action = json["action"]?.string ?? "nobody"
         slowCall = json["call"].flatMap(SlowCallText.text)
     }
 

@@ -61,6 +61,14 @@ package enum UserTable {
                 "the reload of \(ago(reload.at)) ago (\(Timestamp.text(reload.at))) failed, and nothing was changed: \(errors)"
             )
         }
+        for user in report.users where user.action != "nobody" {
+            let cause = user.lastError.map { ": \($0)" } ?? ""
+            lines.append(
+                .init(
+                    line:
+                        "user \(user.name): \(user.action == "user" ? "a login is needed" : "the operator must act")\(cause)"
+                ))
+        }
         lines += report.slowCalls.map { .init(line: $0) }
         for certificate in report.expiringCertificates {
             let seconds = Int(certificate.expiresAt.seconds - now.seconds)

@@ -19,12 +19,15 @@ package struct ProblemDetail: Sendable {
     package var isRetryable: Bool
     /// The user that the problem concerns.
     package var user: String?
+    /// Who must act; nil: the problem concerns no session and no call of an identity service.
+    package var action: ResponsibleParty?
     /// What the identity service said, its code and its status: members of the admin API.
     package var serviceError: (message: String, code: String?, status: Int?)?
 
     package init(
         _ name: String, status: Int, title: String, detail: String, instance: String? = nil, isRetryable: Bool = false,
-        user: String? = nil, serviceError: (message: String, code: String?, status: Int?)? = nil
+        user: String? = nil, action: ResponsibleParty? = nil,
+        serviceError: (message: String, code: String?, status: Int?)? = nil
     ) {
         self.name = name
         self.status = status
@@ -33,6 +36,7 @@ package struct ProblemDetail: Sendable {
         self.instance = instance
         self.isRetryable = isRetryable
         self.user = user
+        self.action = action
         self.serviceError = serviceError
     }
 
@@ -57,6 +61,10 @@ package struct ProblemDetail: Sendable {
         if let user {
             json.key("user")
             json.string(user)
+        }
+        if let action {
+            json.key("action")
+            json.string(action.rawValue)
         }
         if let serviceError {
             if let status = serviceError.status {

@@ -67,7 +67,9 @@ package struct AccessToken: Sendable {
         case userUnknown(wasRemoved: Bool)
         /// The identity service gives no token for now. The next attempt is due at this instant. The text says why, such as a
         /// certificate that is not trusted; never a secret. nil: the first attempt is under way.
-        case identityUnreachable(nextAttemptAt: Instant, because: String? = nil)
+        ///
+        /// - action: who must act.
+        case identityUnreachable(nextAttemptAt: Instant, because: String? = nil, action: ResponsibleParty = .nobody)
     }
 }
 

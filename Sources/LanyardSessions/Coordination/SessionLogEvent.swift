@@ -137,6 +137,11 @@ package struct SessionLogEvent: Equatable, Sendable {
         }
     }
 
+    /// Who must act, of an event with an error or without a session; nil: the event says nothing of that.
+    func action(canLogIn: Bool) -> ResponsibleParty? {
+        event == .loginRequired ? .user : error?.action(canLogIn: canLogIn)
+    }
+
     /// The event's full name.
     package var name: String { event.rawValue.hasPrefix("store.") ? event.rawValue : "session." + event.rawValue }
 }
@@ -144,8 +149,8 @@ package struct SessionLogEvent: Equatable, Sendable {
 /// Writes session log events: one line each, with event, reason, state and the next time (architecture.md 7.3).
 enum SessionLog {
     static func write(
-        _ logEvent: SessionLogEvent, state: SessionState, generation: UInt64, at eventContext: EventContext,
-        to logger: Logger
+        _ logEvent: SessionLogEvent, state: SessionState, generation: UInt64, canLogIn: Bool,
+        at eventContext: EventContext, to logger: Logger
     ) {
         var metadata: Logger.Metadata = [
             "event": .string(logEvent.name), "reason": .string(logEvent.reason), "state": .string(state.rawValue),
@@ -158,6 +163,7 @@ enum SessionLog {
         for (name, value) in logEvent.counts { metadata[name] = .stringConvertible(value) }
         if let seconds = logEvent.skewSeconds { metadata["skew_seconds"] = .stringConvertible(seconds) }
         describe(logEvent.error, in: &metadata)
+        if let action = logEvent.action(canLogIn: canLogIn) { metadata["action"] = .string(action.rawValue) }
         logger.log(level: logEvent.level.loggerLevel, "\(logEvent.message)", metadata: metadata)
     }
 

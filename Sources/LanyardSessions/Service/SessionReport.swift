@@ -49,6 +49,12 @@ package struct SessionReport: Sendable {
                     "lanyard_session_state", labels: [label, .init("state", state.rawValue)],
                     value: state == user.state ? 1 : 0))
         }
+        for party in ResponsibleParty.allCases {
+            samples.append(
+                MetricSample(
+                    "lanyard_session_action", labels: [label, .init("action", party.rawValue)],
+                    value: party == user.action ? 1 : 0))
+        }
         let times: [(String, WallTime?)] = [
             ("lanyard_access_token_expiry_timestamp_seconds", user.tokens.accessExpiry),
             ("lanyard_refresh_token_expiry_timestamp_seconds", user.tokens.refreshExpiry),
@@ -121,6 +127,8 @@ package struct SessionStatus: Sendable {
     package var nextRefreshAt: WallTime?
     /// The message of the latest error; nil after a success.
     package var lastError: String?
+    /// Who must act.
+    package var action: ResponsibleParty
     /// True from the first token on, for `/startupz`.
     package var hasEverBeenReady: Bool
     /// The kind of the latest login; nil before the first.

@@ -407,6 +407,7 @@ package final class SessionRunner: @unchecked Sendable {
                 refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
                 usableUntil: tokens?.usableUntil ?? .past),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
+            action: session.reason.action(latest: context.lastError, canLogIn: context.hasCredential),
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }
@@ -416,7 +417,7 @@ package final class SessionRunner: @unchecked Sendable {
             environment.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
         }
         SessionLog.write(
-            logEvent, state: coordinator.session.state, generation: coordinator.context.generation, at: eventContext,
-            to: logger)
+            logEvent, state: coordinator.session.state, generation: coordinator.context.generation,
+            canLogIn: coordinator.context.hasCredential, at: eventContext, to: logger)
     }
 }

@@ -126,6 +126,8 @@ extension Session {
         _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
         let next = retryState.nextAttemptAt ?? now + context.settings.waitMax
-        return .none(.identityUnreachable(nextAttemptAt: next, because: retryState.error?.message))
+        let action = retryState.reason.action(latest: retryState.error, canLogIn: context.hasCredential)
+        return .none(
+            .identityUnreachable(nextAttemptAt: next, because: retryState.error?.message, action: action))
     }
 }

@@ -1,3 +1,6 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
 /// The eight states of a session (architecture.md 5.1), for status, metrics and log.
 package enum SessionState: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
@@ -33,4 +36,20 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case outcomeUnknown = "outcome_unknown"
     /// The configured credential leads to an account that another user of this device is logged in to.
     case accountInUse = "account_in_use"
+
+    /// Who must act (operating.md).
+    ///
+    /// - Parameters:
+    ///   - latest: the error of the latest call; nil: it has succeeded, or there was none.
+    ///   - canLogIn: a configured credential can begin another session.
+    package func action(latest: IdentityError?, canLogIn: Bool) -> ResponsibleParty {
+        switch self {
+        case .tokenValid, .loggingIn: .nobody
+        // Without an error nothing can renew the token.
+        case .refreshFailing: latest?.action(canLogIn: canLogIn) ?? .user
+        case .identityUnreachable: latest?.action(canLogIn: canLogIn) ?? .nobody
+        case .identityGone, .credentialRefused, .accountInUse: .operator
+        case .loggedOut, .loginRequired, .outcomeUnknown: .user
+        }
+    }
 }

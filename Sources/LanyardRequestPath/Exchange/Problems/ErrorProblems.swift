@@ -36,9 +36,9 @@ extension Problem {
         case .credentialRefused(let message): return .credentialRefused(user: user, because: message)
         case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
         case .userUnknown(wasRemoved: true): return .userRemoved(user: user, status: status)
-        case .identityUnreachable(let nextAttemptAt, let message):
+        case .identityUnreachable(let nextAttemptAt, let message, let action):
             let wait = nextAttemptAt == .never ? 60 : (nextAttemptAt - now).inSeconds.rounded(.up)
-            return .identityUnreachable(user: user, because: message, retryAfter: Int(wait))
+            return .identityUnreachable(user: user, because: message, retryAfter: Int(wait), action: action)
         }
     }
 

@@ -20,6 +20,8 @@ package struct Problem: Equatable, Sendable {
     /// The reason that is counted, if the request itself was refused.
     package var rejection: RejectionReason?
     package var user: String?
+    /// Who must act, if there is no token; nil: the problem is another.
+    package var action: ResponsibleParty?
     /// The value of `Allow`.
     package var allow: String?
     /// What happened in words for the log, if it is more than the client is told: addresses, hosts. nil: `detail`.
@@ -138,12 +140,12 @@ package struct Problem: Equatable, Sendable {
     // MARK: The session
 
     package static let noActiveUser = unavailable(
-        "no-active-user", "No active user", "The route follows the active user, and there is none.")
+        "no-active-user", "No active user", "The route follows the active user, and there is none.", action: .user)
 
     package static func loginRequired(user: String, status: Int) -> Problem {
         var problem = unavailable(
             "login-required", "Login required",
-            "This user has no session, and Lanyard cannot start one by itself: log the user in.")
+            "This user has no session, and Lanyard cannot start one by itself: log the user in.", action: .user)
         problem.user = user
         return problem.with(status: status)
     }
@@ -153,6 +155,7 @@ package struct Problem: Equatable, Sendable {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
             "The route names this user, and no user of that name is configured: add it to users, or correct the route."
+        problem.action = .operator
         return problem
     }
 
@@ -161,23 +164,30 @@ package struct Problem: Equatable, Sendable {
         var problem = loginRequired(user: user, status: status)
         problem.detail =
             "This user was removed by the admin API: log in a user of that name there, or restart Lanyard to restore the configured user."
+        problem.action = .operator
         return problem
     }
 
     /// - Parameter message: what is wrong with the credential or its identity, and what to do; no secret.
     package static func credentialRefused(user: String, because message: String) -> Problem {
         var problem = unavailable(
-            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).")
+            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).",
+            action: .operator)
         problem.user = user
         return problem
     }
 
-    /// - Parameter message: why the latest call failed; no secret. nil: no call has failed yet.
-    package static func identityUnreachable(user: String, because message: String? = nil, retryAfter: Int) -> Problem {
+    /// - Parameters:
+    ///   - message: why the latest call failed; no secret. nil: no call has failed yet.
+    ///   - retryAfter: seconds.
+    ///   - action: who must act.
+    package static func identityUnreachable(
+        user: String, because message: String? = nil, retryAfter: Int, action: ResponsibleParty = .nobody
+    ) -> Problem {
         var problem = unavailable(
             "identity-unreachable", "Identity service unreachable",
             message.map { "There is no usable token: \($0)." }
-                ?? "There is no usable token, and the identity service has not responded yet.")
+                ?? "There is no usable token, and the identity service has not responded yet.", action: action)
         (problem.user, problem.isRetryable, problem.retryAfter) = (user, true, max(retryAfter, 1))
         return problem
     }
@@ -212,14 +222,17 @@ package struct Problem: Equatable, Sendable {
         name: "shutting-down", status: 503, title: "Shutting down", detail: "Lanyard is stopping.", isRetryable: true,
         retryAfter: 1, error: "proxy_internal_response", closes: true)
 
-    private static func unavailable(_ name: String, _ title: String, _ detail: String) -> Problem {
-        Problem(name: name, status: 503, title: title, detail: detail, error: "proxy_internal_response")
+    private static func unavailable(
+        _ name: String, _ title: String, _ detail: String, action: ResponsibleParty
+    ) -> Problem {
+        Problem(
+            name: name, status: 503, title: title, detail: detail, error: "proxy_internal_response", action: action)
     }
 
     private func with(status: Int) -> Problem {
         Problem(
             name: name, status: status, title: title, detail: detail, isRetryable: isRetryable, retryAfter: retryAfter,
-            error: error, closes: closes, rejection: rejection, user: user, allow: allow, cause: cause)
+            error: error, closes: closes, rejection: rejection, user: user, action: action, allow: allow, cause: cause)
     }
 
     // MARK: The upstream

@@ -35,7 +35,9 @@ extension Problem {
     /// - Parameter instance: the request's id.
     func json(instance: String) -> JSONWriter {
         var json = ProblemDetail(
-            name, status: status, title: title, detail: detail, instance: instance, isRetryable: isRetryable, user: user
+            name, status: status, title: title, detail: detail, instance: instance, isRetryable: isRetryable,
+            user: user,
+            action: action
         ).json
         json.newline()
         return json

@@ -1,0 +1,26 @@
+import LanyardFoundations
+
+extension IdentityError {
+    /// Who must act, of this error alone. An alarming error, such as an untrusted certificate, is the operator's although
+    /// the call is tried again.
+    ///
+    /// - Parameter canLogIn: a configured credential can begin another session.
+    package func action(canLogIn: Bool) -> ResponsibleParty {
+        isAlarming ? .operator : verdict.action(canLogIn: canLogIn)
+    }
+}
+
+extension IdentityError.Verdict {
+    /// Who must act (errors.md 5).
+    ///
+    /// - Parameter canLogIn: a configured credential can begin another session.
+    package func action(canLogIn: Bool) -> ResponsibleParty {
+        switch self {
+        case .transient, .credentialDoubted, .credentialDelayed: .nobody
+        case .unknownOutcome, .sessionDead: canLogIn ? .nobody : .user
+        case .credentialRefused, .gone, .unknownApp, .credentialUnavailable, .accountInUse, .clientRefused,
+            .callRefused:
+            .operator
+        }
+    }
+}
