@@ -59,6 +59,15 @@ import Testing
         }
     }
 
+    @Test("a store of text version 4 that another program made is read, and written byte by byte as it was")
+    func version4() throws {
+        let sealing = AESSealing(Self.key, entropy: Self.counting)
+        #expect(try Self.seal(sealing, StoreVectors.version4Text) == StoreVectors.version4Sealed)
+        let text = try StoreVectors.version4Sealed.withUnsafeBytes { try AESSealing(Self.key).open($0) }
+        #expect(try text.withBytes { try StoreText.read($0) } == StoreSamples.version4)
+        #expect(try StoreText.write(StoreSamples.version4).withBytes { Array($0) } == StoreVectors.version4Text)
+    }
+
     @Test("every single flipped bit of a file is refused")
     func flippedBits() throws {
         let sealing = AESSealing(Self.key)

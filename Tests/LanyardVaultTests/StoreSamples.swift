@@ -156,4 +156,38 @@ extension StoreSamples {
         ]
         return contents
     }
+
+    /// What `StoreVectors.version4Text` holds: a session with other access tokens and one without, both with rotation, and
+    /// a credential that has served its only login.
+    static var version4: StoreContents {
+        func fingerprint(_ byte: UInt8) -> IdentityFingerprint {
+            IdentityFingerprint(bytes: [UInt8](repeating: byte, count: 32))
+        }
+        func user(_ name: String, _ generation: Generation, _ identity: UInt8) -> StoredUser {
+            var user = StoredUser(name: name, of: StoredIdentity("idp", fingerprint(identity)))
+            user.generation = generation
+            return user
+        }
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
+        contents.writes = 9
+        var alice = user("alice", 3, 0xaa)
+        var first = sessionWithVariants
+        first.hasRotated = true
+        alice.status = .active(first)
+        var bob = user("bob", 2, 0xbb)
+        let plain = session(13, access: "a2", refresh: "r2")
+        bob.status = .active(
+            StoredSession(
+                id: 13, access: plain.access, refresh: plain.refresh, refreshExpiry: nil,
+                issuedAt: plain.tokens.plain.issuedAt, issuedAtBoot: plain.tokens.plain.issuedAtBoot,
+                lifetime: plain.tokens.plain.lifetime, hasRotated: true))
+        bob.refused = CredentialFingerprint(bytes: [UInt8](repeating: 0xee, count: 32)).spent
+        contents.users = [alice, bob]
+        contents.revocations = [
+            StoredRevocation(
+                identity: "idp", refresh: secret("old"), since: WallTime(nanoseconds: 3), fingerprint: fingerprint(0xcc)
+            )
+        ]
+        return contents
+    }
 }
