@@ -279,10 +279,12 @@ struct SessionTransitionTests {
         let outage = IdentityError(.transient(retryAfter: nil), message: "x")
         let client = IdentityError(.clientRefused, message: "x")
         let dead = IdentityError(.sessionDead, message: "x")
+        let unrenewable = IdentityError(.credentialUnavailable, message: "x")
         let intercepted = IdentityError(.transient(retryAfter: nil), message: "x", isAlarming: true)
         let rows: [(SessionReason, IdentityError?, Bool, ResponsibleParty)] = [
             (.tokenValid, nil, true, .nobody), (.loggingIn, nil, true, .nobody),
-            (.refreshFailing, nil, false, .user), (.refreshFailing, outage, false, .nobody),
+            (.refreshFailing, nil, false, .user), (.refreshFailing, unrenewable, false, .user),
+            (.refreshFailing, unrenewable, true, .operator), (.refreshFailing, outage, false, .nobody),
             (.refreshFailing, client, true, .operator), (.refreshFailing, dead, true, .nobody),
             (.refreshFailing, dead, false, .user), (.refreshFailing, intercepted, true, .operator),
             (.identityUnreachable, nil, true, .nobody), (.identityUnreachable, outage, true, .nobody),

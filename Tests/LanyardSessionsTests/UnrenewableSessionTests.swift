@@ -52,7 +52,10 @@ struct UnrenewableSessionTests {
         let end = try #require(driver.tokens).usableUntil
         let warnings = driver.logEvents.filter { $0.event == .loginRequired }
         #expect(warnings.count == 1 && warnings.first?.level == .warning && warnings.first?.nextAt == end)
-        #expect(driver.reason == .refreshFailing && driver.context.lastError?.message.contains("log in") == true)
+        let error = driver.context.lastError
+        #expect(driver.reason == .refreshFailing && error?.message.contains("log in") == true)
+        #expect(error?.message.contains("offline_access") == true)
+        #expect(driver.reason.action(latest: error, canLogIn: false) == .user)
     }
 
     @Test("an upstream's refusal, an operator's refresh and a jump of the clocks do not end it")

@@ -86,7 +86,8 @@ extension Session {
         let error = IdentityError(
             .credentialUnavailable,
             message: "nothing renews the session: it has no refresh token, and no credential is configured; "
-                + "log in again before the access token ends")
+                + "log in again before the access token ends; OAuth: ask for the scope that brings a refresh token, "
+                + "offline_access at most servers")
         transition.context.lastError = error
         transition.publish(next)
         transition.logEvent(.loginRequired, .warning, reason: "not_renewable", nextAt: tokens.usableUntil, error: error)

@@ -45,9 +45,9 @@ package enum SessionReason: String, Sendable, CaseIterable {
     package func action(latest: IdentityError?, canLogIn: Bool) -> ResponsibleParty {
         switch self {
         case .tokenValid, .loggingIn: .nobody
-        // Without an error nothing can renew the token.
-        case .refreshFailing: latest?.action(canLogIn: canLogIn) ?? .user
-        case .identityUnreachable: latest?.action(canLogIn: canLogIn) ?? .nobody
+        // Nothing renews the token, and only a login can bring another one.
+        case .refreshFailing where !canLogIn && (latest == nil || latest?.verdict == .credentialUnavailable): .user
+        case .refreshFailing, .identityUnreachable: latest?.action(canLogIn: canLogIn) ?? .nobody
         case .identityGone, .credentialRefused, .accountInUse: .operator
         case .loggedOut, .loginRequired, .outcomeUnknown: .user
         }
