@@ -79,7 +79,8 @@ package final class RawSocket: Sendable {
         return listener
     }
 
-    /// Binds an address, by default a free port of 127.0.0.1, and does not listen: connections to it are refused until the socket is closed.
+    /// Binds an address, by default a free port of 127.0.0.1, and does not listen: connections to it are refused until the
+    /// socket is closed.
     ///
     /// - Throws: `TestFailure` if the address is in use.
     package static func refusing(at endpoint: RawEndpoint = .tcp(0)) throws -> RawSocket {
