@@ -18,6 +18,8 @@ package struct RoutePreview: Sendable {
         /// nil: there is no user at all.
         package var user: String?
         package var followsActiveUser: Bool
+        /// Which of the user's access tokens; nil: the plain one.
+        package var token: String?
         /// `http://127.0.0.1:9000` or `unix:/path`.
         package var upstream: String
         /// The target of the request line for the upstream.
@@ -126,6 +128,7 @@ package struct RoutePreview: Sendable {
             Forwarding(
                 route: route.settings.name, user: route.settings.user ?? configuration.activeUser,
                 followsActiveUser: route.settings.user == nil,
+                token: route.settings.token == .plain ? nil : route.settings.token.text,
                 upstream: configuration.routes[route.index].upstream.url,
                 target: RequestHeadWriter.target(target, bytes[run: head.target], on: route),
                 field: route.settings.injectHeader, upgrade: upgrade))

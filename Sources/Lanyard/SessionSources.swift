@@ -116,7 +116,7 @@ final class SessionSources: Sendable {
         made.tls = tls
         made.settings = SessionSettings(
             refresh: configuration.refresh, login: configuration.login, activeUser: configuration.configuredActiveUser,
-            activatesNextOnLogout: configuration.activatesNextOnLogout)
+            activatesNextOnLogout: configuration.activatesNextOnLogout, variants: configuration.variants)
         for settings in configuration.identities {
             if let kept = running.identities.first(where: { $0.settings == settings }) {
                 made.identities.append(kept)

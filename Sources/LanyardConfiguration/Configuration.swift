@@ -57,6 +57,18 @@ package struct Configuration: Equatable, Sendable {
     package var shards: Int?
 
     package init() {}
+
+    /// The variants of access tokens that routes name, by user, in the order of the routes.
+    package var variants: [String: [NamedVariant]] {
+        var variants: [String: [NamedVariant]] = [:]
+        for route in routes.map(\.route) where route.token != .plain {
+            guard let user = route.user, variants[user]?.contains(where: { $0.variant == route.token }) != true else {
+                continue
+            }
+            variants[user, default: []].append(NamedVariant(route.name, route.token))
+        }
+        return variants
+    }
 }
 
 /// The result of loading: a configuration, or the errors in it.

@@ -32,7 +32,7 @@ extension RequestPath {
         let configuration = ServedConfiguration(settings, keeping: former.first?.configuration, addresses, resolver) {
             let (user, isNew) = names.add($0)
             if isNew { unknown.append(user) }
-            return user
+            return $1 == .plain ? user : names.index(of: $0, variant: $1.key)
         }
         for user in unknown { publish(.none(.userUnknown(wasRemoved: false)), for: user) }
         context.setLimits(settings.limits)
@@ -79,19 +79,27 @@ extension RequestPath {
         let routes = served.withLock { $0.first }?.configuration.routeList ?? []
         return (routes.contains { $0.settings.user == nil }, routes.compactMap(\.settings.user))
     }
+
+    /// The responses of upstreams to requests of the present routes that carry this user's token. From any thread.
+    package func useCount(of user: UserIndex) -> UInt64? {
+        let served = served.withLock { $0 }
+        guard let routes = served.first?.configuration.routeList else { return nil }
+        let places = routes.filter { $0.user == user }.map(\.index)
+        return served.reduce(0) { sum, routes in places.reduce(sum) { $0 + routes.counters[$1].responseCount } }
+    }
 }
 
 extension ServedConfiguration {
     /// - Parameters:
     ///   - former: of its routes, those that keep name and upstream keep connections and circuit breaker.
     ///   - addresses: of the listeners, as bound.
-    ///   - user: the user that a route names.
+    ///   - user: the index of the user that a route names, for the token that it names.
     convenience init(
         _ settings: RequestPath.Settings, keeping former: ServedConfiguration?,
-        _ addresses: [(text: String, port: UInt16?)], _ resolver: Resolver, user: (String) -> UserIndex
+        _ addresses: [(text: String, port: UInt16?)], _ resolver: Resolver, user: (String, TokenVariant) -> UserIndex
     ) {
         let routes = settings.routes.enumerated().map { index, pair in
-            Route(pair.route, index: index, user: pair.route.user.map(user))
+            Route(pair.route, index: index, user: pair.route.user.map { user($0, pair.route.token) })
         }
         // The places of those that keep name and upstream.
         let kept = settings.routes.map { pair -> Int? in

@@ -76,7 +76,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         let configuration = ServedConfiguration(settings, keeping: nil, addresses, resolver) {
             let (user, isNew) = names.add($0)
             if isNew { unconfigured.append(user) }
-            return user
+            return $1 == .plain ? user : names.index(of: $0, variant: $1.key)
         }
         unconfiguredUsers = unconfigured
         let context = ExchangeContext(

@@ -74,6 +74,9 @@ package struct IdentityError: Error, Equatable, Sendable {
 }
 
 extension IdentityError {
+    /// `code` of an access token that is for another audience than the one that was asked for. No service sends it.
+    package static let audienceMismatch = "audience_mismatch"
+
     /// Whether another call might succeed.
     package var isRetryable: Bool {
         switch verdict {

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// An identity service as a session sees it: three calls. Each gets exactly one reply, on any queue.
 ///
@@ -27,6 +28,10 @@ package protocol IdentityService: AnyObject, Sendable {
     func refresh(
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// Asks for the access token of a variant, in the session of a refresh token or of a credential that logs in by itself.
+    func fetch(
+        _ variant: TokenVariant, by proof: VariantProof, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// Tells the service that the session is over.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
 }
@@ -45,6 +50,23 @@ extension IdentityService {
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) { refresh(refreshToken, reply: reply) }
+
+    /// For a service whose sessions have one access token.
+    package func fetch(
+        _ variant: TokenVariant, by proof: VariantProof, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        reply(
+            .failure(IdentityError(.clientRefused, message: "the identity has no access tokens for \(variant.text)")))
+    }
+}
+
+/// What entitles the client to an access token of a variant.
+package enum VariantProof: Sendable {
+    /// The session's.
+    case refreshToken(Secret)
+    /// A credential that logs in without a refresh token.
+    case login(Credential, LoginGuard?)
 }
 
 /// The tokens of a successful login or refresh (RFC 6749 §5.1).
@@ -69,6 +91,9 @@ package struct Grant: Sendable {
     package var spentCredential: CredentialFingerprint?
     /// A login with a refresh token has brought another one.
     package var hasRotated = false
+    /// The access token is a JWT for another audience than the one that was asked for, in words: it must not be used. The refresh
+    /// token is the session's all the same. nil: nothing is wrong with it.
+    package var audienceMismatch: String?
 
     package init(
         accessToken: Secret, refreshToken: Secret?, userID: String?, lifetime: Duration, refreshTokenExpiry: WallTime?,

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// One call to the identity service, as its session records it.
 package struct SessionCall: Equatable, Sendable {
@@ -28,7 +29,9 @@ package struct SessionCall: Equatable, Sendable {
     /// Grows with each call of a session. A response to any call but the current one comes too late.
     package let number: UInt64
     /// What the call asks for.
-    package let kind: Kind
+    package var kind: Kind
+    /// Which access token it asks for.
+    package var variant = TokenVariant.plain
     /// Why it is made.
     package let cause: Cause
     /// When the call began. A token's lifetime counts from here (refresh.md 1). When a grant comes, its operation's copy gets the start of

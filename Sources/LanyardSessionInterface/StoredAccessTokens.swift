@@ -1,33 +1,5 @@
 import LanyardFoundations
-
-/// What an access token was asked for, beside its user: the audience, the resources and the scopes.
-package struct TokenVariant: Hashable, Comparable, Sendable {
-    /// The parameter `audience`; nil: not asked for.
-    package let audience: String?
-    /// The parameters `resource` (RFC 8707), in order and each once.
-    package let resources: [String]
-    /// The scopes (RFC 6749 3.3), in order and each once.
-    package let scopes: [String]
-
-    /// The token that a login and a refresh bring by themselves.
-    package static let plain = TokenVariant()
-
-    package init(audience: String? = nil, resources: Set<String> = [], scopes: Set<String> = []) {
-        self.audience = audience
-        self.resources = resources.sorted()
-        self.scopes = scopes.sorted()
-    }
-
-    package static func < (one: TokenVariant, other: TokenVariant) -> Bool {
-        one.order.lexicographicallyPrecedes(other.order)
-    }
-
-    /// One order for all, so that a store has one text.
-    private var order: [String] {
-        [audience == nil ? "0" : "1", audience ?? ""] + resources.flatMap { ["1", $0] } + ["0"]
-            + scopes.flatMap { ["1", $0] } + ["0"]
-    }
-}
+import LanyardSettings
 
 /// An access token as the store keeps it, with what its expiry follows from. The instant of the boot clock comes with
 /// the id of its boot.
@@ -62,8 +34,12 @@ package struct StoredAccessTokens: Equatable, Sendable {
         self.others = others.filter { $0.key != .plain }
     }
 
-    /// The token of a variant; nil: there is none.
+    /// The token of a variant; nil: there is none. The plain one stays if it is set to nil.
     package subscript(variant: TokenVariant) -> StoredAccessToken? {
-        variant == .plain ? plain : others[variant]
+        get { variant == .plain ? plain : others[variant] }
+        set {
+            guard variant == .plain else { return others[variant] = newValue }
+            plain = newValue ?? plain
+        }
     }
 }

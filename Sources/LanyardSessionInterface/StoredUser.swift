@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// What the store knows of one user, logged in or not.
 package struct StoredUser: Equatable, Sendable {

@@ -45,6 +45,8 @@ package struct RouteSettings: Equatable, Sendable {
     package var upstreamPath: String?
     /// The pinned user's name; nil follows the active user.
     package var user: String?
+    /// `token`: which of the pinned user's access tokens requests carry.
+    package var token = TokenVariant.plain
     /// The field that carries the token.
     package var injectHeader = "Authorization"
     /// The injected value before and behind the token: `inject.format` cut at `{token}`.

@@ -43,11 +43,14 @@ package struct SessionSettings: Equatable, Sendable {
     package var activeUser: String?
     /// `on_active_logout: next`.
     package var activatesNextOnLogout: Bool
+    /// The variants of access tokens that routes name, by user, in the order of the routes.
+    package var variants: [String: [NamedVariant]]
 
     package init(
         refresh: RefreshSettings = RefreshSettings(), login: LoginSettings = LoginSettings(),
-        activeUser: String? = nil, activatesNextOnLogout: Bool = false
+        activeUser: String? = nil, activatesNextOnLogout: Bool = false, variants: [String: [NamedVariant]] = [:]
     ) {
+        self.variants = variants
         self.refresh = refresh
         self.login = login
         self.activeUser = activeUser

@@ -63,6 +63,11 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_refresh_duration_seconds", .histogram, "How long such a call took."),
         .init("lanyard_refresh_inflight", .gauge, "Such calls under way."),
         .init("lanyard_login_attempts", .counter, "Logins."),
+        .init("lanyard_variant_state", .gauge, "1 for the state of the access token that a route asks for."),
+        .init(
+            "lanyard_variant_token_expiry_timestamp_seconds", .gauge,
+            "When the access token that a route asks for ends."),
+        .init("lanyard_variant_fetches", .counter, "Calls for the access token that a route asks for."),
     ]
 
     private static let requests: [MetricFamily] = [

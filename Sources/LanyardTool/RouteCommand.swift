@@ -111,6 +111,7 @@ struct RouteCommand: ParsableCommand {
             }
         Report.output("route:    \(forwarding.route)")
         Report.output("user:     \(user)")
+        if let token = forwarding.token { Report.output("token:    \(token)") }
         Report.output("upstream: \(forwarding.upstream)")
         Report.output("target:   \(forwarding.target)")
         Report.output("field:    \(forwarding.field)")

@@ -185,17 +185,20 @@ import Testing
     @Test("the access token is shown only if the configuration allows it, and that is audited")
     func token() async throws {
         let closed = try AdminServer()
-        closed.users.replies(.success(.accessToken(Tokens.secret("a.b.c"), nil)))
+        closed.users.replies(.success(.accessTokens(ShownTokens(.init(Tokens.secret("a.b.c"), expiry: nil)))))
         let refusal = try await closed.ask("GET", "/v1/users/bob/token")
         #expect(refusal.status == 403)
         #expect(try AdminServer.problem(refusal) == "token-not-exposed")
         #expect(closed.users.requests == [])
         let open = try AdminServer(exposesTokens: true)
-        open.users.replies(.success(.accessToken(Tokens.secret("a.b.c"), WallTime(seconds: 1_900_000_000))))
+        open.users.replies(
+            .success(
+                .accessTokens(
+                    ShownTokens(.init(Tokens.secret("a.b.c"), expiry: WallTime(seconds: 1_900_000_000))))))
         let json = try await open.ask("GET", "/v1/users/bob/token").json
         #expect(
             json == .object(["access_token": .string("a.b.c"), "expires_at": .string("2030-03-17T17:46:40.000Z")]))
-        open.users.replies(.success(.accessToken(Tokens.secret("a.b.c"), nil)))
+        open.users.replies(.success(.accessTokens(ShownTokens(.init(Tokens.secret("a.b.c"), expiry: nil)))))
         #expect(try await open.ask("GET", "/v1/users/bob/token").json["expires_at"] == .null)
         #expect(open.log.lines("admin.call").map { $0["call"] } == ["token", "token"])
         #expect(!open.log.text.contains("a.b.c"))

@@ -120,6 +120,8 @@ import Testing
             upgraded_max_age: 8s
             close_upgraded_on: [switch]
             connections_max: 7
+          - {name: own, match: {path: /own}, upstream: "http://127.0.0.1:9", user: cara,
+             token: {audience: own, resource: ["https://own"], scopes: [read]}}
           - {name: rest, upstream: "unix:/run/up.sock", host: client}
           - {name: root, upstream: "http://127.0.0.1:9", match: {methods: [GET]}}
           - {name: here, upstream: "http://127.0.0.1:9", match: {hosts: [here.internal]}, set_headers: {X-A: a}}

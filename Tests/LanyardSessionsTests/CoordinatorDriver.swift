@@ -46,6 +46,9 @@ final class CoordinatorDriver {
     private(set) var revocations: [StoredRevocation] = []
     private(set) var logEvents: [SessionLogEvent] = []
     private(set) var availability: AccessToken.Availability?
+    private(set) var variantAvailability: [UserIndex: AccessToken.Availability] = [:]
+    /// How often the tokens of variants were used; unknown without an entry.
+    var uses: [UserIndex: UInt64] = [:]
     private(set) var replies: [UInt64: SessionReply] = [:]
     private var held: [SessionCoordinator.Action] = []
     /// The tickets of the refreshes that wait for their end.
@@ -55,24 +58,35 @@ final class CoordinatorDriver {
     init(
         _ user: String = "alice", hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
         graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
-        isAdded: Bool = false,
+        isAdded: Bool = false, variants: [TokenVariant] = [],
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         identity: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
     ) {
         let login = UserSettings.Login.emailPassword(email: "a@example.com", password: "/x")
         var refreshTokens = RefreshTokenSettings(rotation, graceWindow: graceWindow)
         (refreshTokens.lifetime, refreshTokens.idle) = (refreshLifetime, refreshIdle)
-        coordinator = SessionCoordinator(
-            SessionCoordinator.Setup(
-                user: user, identity: identity.name, index: UserIndex(0),
-                credential: hasCredential ? .configured(login) : nil,
-                refreshTokens: refreshTokens, isAdded: isAdded, offline: offline, boot: boot,
-                fingerprint: identity.fingerprint,
-                others: others, configured: configured))
+        var setup = SessionCoordinator.Setup(
+            user: user, identity: identity.name, index: UserIndex(0),
+            credential: hasCredential ? .configured(login) : nil,
+            refreshTokens: refreshTokens, isAdded: isAdded, offline: offline, boot: boot,
+            fingerprint: identity.fingerprint,
+            others: others, configured: configured)
+        setup.variants = Self.named(variants)
+        coordinator = SessionCoordinator(setup)
         self.disk = disk
     }
 
+    /// The variants of routes r1, r2 …, with indexes from 1 on.
+    static func named(_ variants: [TokenVariant]) -> [(named: NamedVariant, index: UserIndex)] {
+        variants.enumerated().map { (NamedVariant("r\($0 + 1)", $1), UserIndex($0 + 1)) }
+    }
+
     // MARK: Observed state
+
+    /// What the shards have of the variant with this place.
+    func variant(_ place: Int) -> AccessToken? {
+        if case .token(let token)? = variantAvailability[UserIndex(place)] { token } else { nil }
+    }
 
     var state: SessionState { coordinator.session.state }
     var reason: SessionReason { coordinator.session.reason }
@@ -135,6 +149,13 @@ final class CoordinatorDriver {
                 trail.append("publish \(token.generation)")
                 #expect(now < token.usableUntil, "an expired token was published")
             }
+        case .publishVariant(let news, let index):
+            variantAvailability[index] = news
+            if case .token(let token) = news {
+                trail.append("publish \(index.number):\(token.generation)")
+                #expect(now < token.usableUntil, "an expired token was published")
+            }
+        case .countUses(let index): handle(.variant(index, .usesCounted(uses[index])))
         case .logEvent(let logEvent): logEvents.append(logEvent)
         case .reply(let ticket, let reply): replies[ticket] = reply
         case .refreshEnded(let reply):
@@ -241,14 +262,13 @@ final class CoordinatorDriver {
 
     func grant(
         _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
-        account: String? = nil
+        account: String? = nil, token: String = "access", mismatch: String? = nil
     ) throws {
         let call = try #require(call)
-        handle(
-            .callCompleted(
-                .success(
-                    SessionDriver.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account)),
-                call))
+        var grant = SessionDriver.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account)
+        grant.accessToken = Tokens.secret(token)
+        grant.audienceMismatch = mismatch
+        handle(.callCompleted(.success(grant), call))
     }
 
     func fail(_ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil) throws {
@@ -285,21 +305,24 @@ final class CoordinatorDriver {
     /// A crash and a new start on the stored contents, so many seconds later.
     func restart(
         after seconds: Double = 1, hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
-        graceWindow: Duration? = nil, boot: String = "boot-1",
+        graceWindow: Duration? = nil, boot: String = "boot-1", variants: [TokenVariant] = [],
         offline: LoginSettings.Offline = .cached
     ) -> CoordinatorDriver {
         if disk.holder === self { disk.holder = nil }
         let next = CoordinatorDriver(
-            hasCredential: hasCredential, rotation: rotation, graceWindow: graceWindow, offline: offline, disk: disk,
-            boot: boot)
+            hasCredential: hasCredential, rotation: rotation, graceWindow: graceWindow, variants: variants,
+            offline: offline, disk: disk, boot: boot)
         next.now = now + .seconds(seconds)
         next.wall = wall + .seconds(seconds)
         return next
     }
 
     /// Another process on the same store that has started and continues with what it holds.
-    func another(rotation: RefreshTokenRotation = .none, hasCredential: Bool = true) -> CoordinatorDriver {
-        let next = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation, disk: disk)
+    func another(
+        rotation: RefreshTokenRotation = .none, hasCredential: Bool = true, variants: [TokenVariant] = []
+    ) -> CoordinatorDriver {
+        let next = CoordinatorDriver(
+            hasCredential: hasCredential, rotation: rotation, variants: variants, disk: disk)
         (next.now, next.wall, next.names) = (now, wall, names + 10_000)
         next.begin()
         next.forget()

@@ -282,6 +282,7 @@ struct SessionTransitionTests {
         let unrenewable = IdentityError(.credentialUnavailable, message: "x")
         let intercepted = IdentityError(.transient(retryAfter: nil), message: "x", isAlarming: true)
         let rows: [(SessionReason, IdentityError?, Bool, ResponsibleParty)] = [
+            (.variantRefused, nil, true, .operator), (.audienceMismatch, nil, true, .operator),
             (.tokenValid, nil, true, .nobody), (.loggingIn, nil, true, .nobody),
             (.refreshFailing, nil, false, .user), (.refreshFailing, unrenewable, false, .user),
             (.refreshFailing, unrenewable, true, .operator), (.refreshFailing, outage, false, .nobody),

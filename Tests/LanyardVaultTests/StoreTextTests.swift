@@ -3,6 +3,7 @@ import Testing
 
 @testable import LanyardFoundations
 @testable import LanyardSessionInterface
+@testable import LanyardSettings
 @testable import LanyardVault
 
 /// What stands under the seal.

@@ -11,6 +11,9 @@ import Testing
         "lanyard_tls_handshakes": "a listener has TLS",
         "lanyard_tls_certificate_expiry_timestamp_seconds": "a listener, an upstream or an identity has a certificate",
         "lanyard_upstream_tls_failures": "TLS has prevented or ended a connection to an upstream",
+        "lanyard_variant_state": "a route asks for a token of its own",
+        "lanyard_variant_token_expiry_timestamp_seconds": "such a token is there",
+        "lanyard_variant_fetches": "such a token was asked for",
     ]
 
     /// The names of the families that a page declares.
@@ -49,15 +52,24 @@ import Testing
         let key = try folder.write("key.pem", issued.key)
         let otherAuthority = try folder.write("ca.pem", TestAuthority("Another authority").pem)
         let server = try TLSRelay(.server(issued), before: upstream.endpoint)
+        let identity = try RawServer { _ in
+            .response(
+                200, "OK", fields: [("Content-Type", "application/json")],
+                body: #"{"access_token":"t","token_type":"bearer","expires_in":3600}"#
+            ).closing
+        }
         let lanyard = try await LanyardProcess.start(
             """
+            identities: {corp: {oauth2: {endpoints: {token: "http://\(identity.endpoint)/t"}, client_id: c}}}
+            users: {robot: {identity: corp, login: {client_credentials: {}}}}
             routes:
               - name: all
+                user: robot
+                token: {audience: a}
                 upstream: "https://localhost:\(server.endpoint.port)"
                 tls: {ca_file: \(otherAuthority)}
 
-            """,
-            token: "t", listener: "address: \"127.0.0.1:0\", tls: {certificate_file: \(certificate), key_file: \(key)}")
+            """, listener: "address: \"127.0.0.1:0\", tls: {certificate_file: \(certificate), key_file: \(key)}")
         try await lanyard.untilReady()
         let client = try TLSRelay(.client, before: lanyard.data)
         let status = try RawClient(client.endpoint).exchange("GET", "/", host: "\(lanyard.data)").status

@@ -182,7 +182,7 @@ final class AdminHandler: Sendable {
         case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
         case .success(.removed(isStored: false)): AdminResponses.removed(name ?? "")
         case .success(.result(let text)): AdminResponses.result(text, status: call.resultStatus)
-        case .success(.accessToken(let token, let expiry)): AdminResponses.accessToken(token, expiry)
+        case .success(.accessTokens(let tokens)): AdminResponses.accessTokens(tokens)
         case .failure(let error): .problem(error, user: name)
         }
     }

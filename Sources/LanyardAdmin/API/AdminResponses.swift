@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 import LanyardTelemetry
 
 /// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
@@ -126,16 +127,34 @@ enum AdminResponses {
         return response
     }
 
-    /// - Parameter expiry: nil: the token has no end that is known here.
-    static func accessToken(_ token: Secret, _ expiry: WallTime?) -> OperatorResponse {
-        var times = JSONWriter(capacity: 64)
-        write(expiry, into: &times)
-        var text = SecretBuffer(capacity: token.count + 128)
-        text.append("{\"access_token\":\"")
-        // A bearer token has no character that JSON escapes.
-        token.withBytes { text.append($0) }
-        text.append("\",\"expires_at\":\(times.text)}")
+    static func accessTokens(_ tokens: ShownTokens) -> OperatorResponse {
+        var text = SecretBuffer(capacity: tokens.plain.token.count + 128)
+        text.append("{")
+        write(tokens.plain, into: &text)
+        if !tokens.variants.isEmpty {
+            text.append(",\"tokens\":[")
+            for (place, variant) in tokens.variants.enumerated() {
+                var members = JSONWriter(capacity: 256)
+                members.beginObject()
+                writeMembers(of: variant.named, into: &members)
+                text.append(place == 0 ? "" : ",")
+                text.append(members.text + ",")
+                write(variant.token, into: &text)
+                text.append("}")
+            }
+            text.append("]")
+        }
+        text.append("}")
         return result(text.seal(), status: 200)
+    }
+
+    private static func write(_ shown: ShownTokens.Token, into text: inout SecretBuffer) {
+        var times = JSONWriter(capacity: 64)
+        write(shown.expiry, into: &times)
+        text.append("\"access_token\":\"")
+        // A bearer token has no character that JSON escapes.
+        shown.token.withBytes { text.append($0) }
+        text.append("\",\"expires_at\":\(times.text)")
     }
 
     static func stopping() -> OperatorResponse {
@@ -221,6 +240,42 @@ enum AdminResponses {
         body.string(user.action.rawValue)
         body.key("call")
         write(call, into: &body)
+        body.key("tokens")
+        body.beginArray()
+        for variant in user.tokens.variants { write(variant, into: &body) }
+        body.endArray()
+    }
+
+    private static func write(_ variant: SessionStatus.Variant, into body: inout JSONWriter) {
+        body.beginObject()
+        writeMembers(of: variant.named, into: &body)
+        body.key("state")
+        body.string(variant.state.rawValue)
+        body.key("reason")
+        body.string(variant.reason(at: .now).rawValue)
+        body.key("generation")
+        body.number(variant.generation)
+        body.key("access_token_expires_at")
+        write(variant.expiry, into: &body)
+        body.key("next_refresh_at")
+        write(variant.nextFetchAt, into: &body)
+        body.key("last_error")
+        write(variant.lastError, into: &body)
+        body.endObject()
+    }
+
+    /// What a variant is.
+    private static func writeMembers(of named: NamedVariant, into body: inout JSONWriter) {
+        body.key("route")
+        body.string(named.name)
+        body.key("audience")
+        write(named.variant.audience, into: &body)
+        for (key, values) in [("resource", named.variant.resources), ("scopes", named.variant.scopes)] {
+            body.key(key)
+            body.beginArray()
+            for value in values { body.string(value) }
+            body.endArray()
+        }
     }
 
     private static func write(_ call: CallProgress?, into body: inout JSONWriter) {

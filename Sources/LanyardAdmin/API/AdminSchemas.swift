@@ -97,7 +97,7 @@ enum AdminSchemas {
         "properties":{"email":{"$ref":"#/components/schemas/Email"},"password":{"$ref":"#/components/schemas/Secret"},
         "arguments":{"$ref":"#/components/schemas/Arguments"}}},
         "User":{"type":"object","required":["name","identity","user_id","state","session","generation","access_token_expires_at",
-        "refresh_token_expires_at","next_refresh_at","last_error","action","call"],"properties":{
+        "refresh_token_expires_at","next_refresh_at","last_error","action","call","tokens"],"properties":{
         "name":{"$ref":"#/components/schemas/Name"},"identity":{"$ref":"#/components/schemas/Name"},
         "user_id":{"type":["string","null"]},"state":{"type":"string","enum":["active","inactive","logged_out"]},
         "session":{"type":"string",
@@ -107,7 +107,18 @@ enum AdminSchemas {
         "last_error":{"type":["string","null"]},"action":{"type":"string","enum":["nobody","operator","user"]},
         "call":{"type":["object","null"],"required":["kind","url","age_seconds"],
         "properties":{"kind":{"type":"string","enum":["login","refresh"]},"url":{"type":["string","null"]},
-        "age_seconds":{"type":"integer","minimum":0}}}}},
+        "age_seconds":{"type":"integer","minimum":0}}},
+        "tokens":{"type":"array","items":{"$ref":"#/components/schemas/VariantStatus"}}}},
+        "Variant":{"type":"object","required":["route","audience","resource","scopes"],"properties":{
+        "route":{"$ref":"#/components/schemas/Name"},"audience":{"type":["string","null"]},
+        "resource":{"type":"array","items":{"type":"string"}},"scopes":{"type":"array","items":{"type":"string"}}}},
+        "VariantStatus":{"allOf":[{"$ref":"#/components/schemas/Variant"},{"type":"object",
+        "required":["state","reason","generation","access_token_expires_at","next_refresh_at","last_error"],"properties":{
+        "state":{"type":"string",
+        "enum":["logged_out","fetching","valid","refreshing","stale","on_demand","unreachable","refused"]},
+        "reason":{"type":"string"},"generation":{"type":"integer","minimum":0},
+        "access_token_expires_at":{"$ref":"#/components/schemas/Time"},"next_refresh_at":{"$ref":"#/components/schemas/Time"},
+        "last_error":{"type":["string","null"]}}}]},
         "ChangedUser":{"allOf":[{"$ref":"#/components/schemas/User"},
         {"required":["stored"],"properties":{"stored":{"type":"boolean"}}}]},
         "LoggedOut":{"type":"object","required":["name","removed","revoked","stored"],"properties":{
@@ -140,7 +151,10 @@ enum AdminSchemas {
         "Refreshed":{"type":"object","required":["access_token_expires_at"],
         "properties":{"access_token_expires_at":{"$ref":"#/components/schemas/Time"}}},
         "Token":{"type":"object","required":["access_token","expires_at"],
-        "properties":{"access_token":{"type":"string"},"expires_at":{"$ref":"#/components/schemas/Time"}}},
+        "properties":{"access_token":{"type":"string"},"expires_at":{"$ref":"#/components/schemas/Time"},
+        "tokens":{"type":"array","items":{"allOf":[{"$ref":"#/components/schemas/Variant"},
+        {"type":"object","required":["access_token","expires_at"],"properties":{"access_token":{"type":"string"},
+        "expires_at":{"$ref":"#/components/schemas/Time"}}}]}}}},
         "Linked":{"type":"object","required":["user_id","identities"],"properties":{"user_id":{"type":"string"},
         "identities":{"type":["array","null"],"items":{"type":"object","required":["id","provider_type"],
         "properties":{"id":{"type":"string"},"provider_type":{"type":"string"}}}}}},

@@ -65,7 +65,7 @@ extension HealthSnapshot {
             users: report.users.map { status in
                 User(
                     name: status.user, isReady: status.isReady(at: now), reason: status.reason(at: now).rawValue,
-                    hasBeenReady: status.hasEverBeenReady)
+                    hasBeenReady: status.hasBeenReady)
             },
             activeUser: report.activeUser.flatMap { active in report.users.first { $0.index == active }?.user },
             followsActiveUser: followsActiveUser, pinnedUsers: pinnedUsers)

@@ -14,6 +14,8 @@ package enum ReadinessRemedy {
         case "no_active_user": "lanyard login NAME, or lanyard use NAME for a user that is logged in"
         case "identity_unreachable", "identity_gone", "logging_in": "lanyard status says why the last call failed"
         case "refresh_failing": "lanyard status says why and when the token ends; Lanyard retries until then if it can"
+        case "variant_refused", "audience_mismatch":
+            "check token of the routes of \(user), and what the server gives the client; then: lanyard refresh \(user)"
         case "account_in_use": "lanyard users shows which user has the account"
         case "store_failing": "make room, or mend the folder of store.path; lanyard status says why"
         case "memory_only": "configure store.path, if logins must outlive a restart"

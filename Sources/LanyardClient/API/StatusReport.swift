@@ -112,6 +112,8 @@ package struct UserReport: Equatable, Sendable {
     package let action: String
     /// The call that has had no response for some seconds: what it is, its URL and how long; nil: none.
     package let slowCall: String?
+    /// The access tokens that routes ask for besides.
+    package let tokens: [VariantReport]
 
     /// nil: it is no user.
     package init?(_ json: JSONValue) {
@@ -128,11 +130,41 @@ package struct UserReport: Equatable, Sendable {
         lastError = json["last_error"]?.string
         action = json["action"]?.string ?? "nobody"
         slowCall = json["call"].flatMap(SlowCallText.text)
+        tokens = (json["tokens"]?.elements ?? []).compactMap(VariantReport.init)
     }
 
     /// The member `users`.
     package static func list(_ json: JSONValue) -> [UserReport] {
         (json["users"]?.elements ?? []).compactMap(UserReport.init)
+    }
+}
+
+/// An access token that routes ask for besides the one of a login.
+package struct VariantReport: Equatable, Sendable {
+    /// The first route that asks for it.
+    package let route: String
+    /// `audience orders`.
+    package let text: String
+    package let state: String
+    package let expiry: WallTime?
+    package let nextRefreshAt: WallTime?
+    package let lastError: String?
+
+    /// nil: it is none.
+    package init?(_ json: JSONValue) {
+        guard let route = json["route"]?.string, let state = json["state"]?.string else { return nil }
+        let parts =
+            [("audience", json["audience"]?.string.map { [$0] })]
+            + ["resource", "scopes"].map { ($0, json[$0]?.elements.compactMap(\.string)) }
+        text = parts.compactMap { name, values in
+            values.flatMap { $0.isEmpty ? nil : "\(name) \($0.joined(separator: " "))" }
+        }
+        .joined(separator: ", ")
+        self.route = route
+        self.state = state
+        expiry = json["access_token_expires_at"]?.time
+        nextRefreshAt = json["next_refresh_at"]?.time
+        lastError = json["last_error"]?.string
     }
 }
 

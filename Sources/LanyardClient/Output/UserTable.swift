@@ -10,8 +10,16 @@ package enum UserTable {
             table.add([
                 .init(user.name), .init(user.state, style(ofState: user.state)),
                 .init(user.session, style(ofSession: user.session)), .init(user.identity),
-                token(user, now), .init(nextRefresh(user, now)), .init(user.slowCall ?? user.lastError ?? "-"),
+                token(user.accessTokenExpiry, user.session, now), .init(next(user.nextRefreshAt, now)),
+                .init(user.slowCall ?? user.lastError ?? "-"),
             ])
+            for variant in user.tokens {
+                table.add([
+                    .init("  \(variant.text)"), .init(""), .init(variant.state, style(ofSession: variant.state)),
+                    .init("route \(variant.route)"), token(variant.expiry, variant.state, now),
+                    .init(next(variant.nextRefreshAt, now)), .init(variant.lastError ?? "-"),
+                ])
+            }
         }
         return table.text(usesColour: usesColour)
     }
@@ -98,13 +106,13 @@ package enum UserTable {
             : "expired \(RelativeTime.text(seconds: -seconds)) ago"
     }
 
-    private static func token(_ user: UserReport, _ now: WallTime) -> TextTable.Entry {
-        guard let time = user.accessTokenExpiry else { return user.session == "valid" ? "no expiry" : "-" }
+    private static func token(_ time: WallTime?, _ session: String, _ now: WallTime) -> TextTable.Entry {
+        guard let time else { return session == "valid" ? "no expiry" : "-" }
         return .init(expiry(time, now: now), time > now ? .plain : .bad)
     }
 
-    private static func nextRefresh(_ user: UserReport, _ now: WallTime) -> String {
-        guard let time = user.nextRefreshAt else { return "-" }
+    private static func next(_ time: WallTime?, _ now: WallTime) -> String {
+        guard let time else { return "-" }
         let seconds = Int(time.seconds - now.seconds)
         return seconds > 0 ? "in \(RelativeTime.text(seconds: seconds))" : "now"
     }
@@ -120,7 +128,7 @@ package enum UserTable {
     private static func style(ofSession session: String) -> TextStyle {
         switch session {
         case "valid": .good
-        case "logged_out": .faint
+        case "logged_out", "on_demand": .faint
         case "login_required", "refused": .bad
         default: .doubtful
         }

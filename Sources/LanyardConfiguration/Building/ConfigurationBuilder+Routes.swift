@@ -30,6 +30,7 @@ extension ConfigurationBuilder {
                 configuration.routes.append(route)
             }
         }
+        checkVariantCounts(list)
     }
 
     private mutating func warnOfMissingActiveUser(_ top: ConfigurationSection, _ routes: ConfigurationNode) {
@@ -47,7 +48,11 @@ extension ConfigurationBuilder {
         let store = ConfigurationSection(tree).section("store")
         let message = "\(shown).user: no user \"\(user)\" is configured"
         let suggestion = userNames.suggestion(for: user)
-        if configuration.admin != nil || store.has("path") || store.isUnread("path") {
+        if asksForToken(section) {
+            reportError(
+                section.place("user"), message + ", and one that is added later may have a single access token",
+                remedy: suggestion ?? "add it below users, or remove token")
+        } else if configuration.admin != nil || store.has("path") || store.isUnread("path") {
             reportWarning(section.place("user"), message, remedy: suggestion ?? "requests get 503 until it exists")
         } else {
             reportError(
@@ -66,6 +71,7 @@ extension ConfigurationBuilder {
         if let user = route.user, userNames.isUnknown(user) {
             reportUnknownUser(user, section, shown: shown)
         }
+        route.token = token(section, of: route.user, shown: shown)
         guard let target = section.text("upstream").flatMap({ try? URLText.upstream($0) }) else { return nil }
         route.upstreamPath = target.path
         var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)

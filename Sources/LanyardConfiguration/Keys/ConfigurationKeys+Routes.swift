@@ -18,6 +18,14 @@ extension ConfigurationKeys {
             "Where requests go. With a path (also `/`) that path replaces the matched prefix, without one the target stays."
         ),
         .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token goes on."),
+        .init(
+            "routes[].token", .section,
+            "OAuth 2.0: which of the user's access tokens goes on. The default is the one that a login brings."),
+        .init("routes[].token.audience", .value(.text), or: ["none"], "none", "It is asked for with this `audience`."),
+        .init(
+            "routes[].token.resource", .values(.text), "[]",
+            "It is asked for with these `resource` fields (RFC 8707): absolute URIs."),
+        .init("routes[].token.scopes", .values(.text), "[]", "It is asked for with these scopes."),
         .init("routes[].inject", .section, "How the token goes on."),
         .init("routes[].inject.header", .value(.fieldName), "Authorization", "The field."),
         .init("routes[].inject.format", .value(.injectFormat), "Bearer {token}", "Its value."),

@@ -94,4 +94,11 @@ package protocol TokenPublisher: AnyObject, Sendable {
     func publish(_ availability: AccessToken.Availability, for user: UserIndex)
     /// The user that routes without a user of their own follow from now on. A reload gives it with the new routes.
     func activate(_ user: UserIndex?)
+    /// How many requests have used the token of `user` so far, or more; nil: unknown. It differs from an earlier number if there
+    /// were further ones. Returns at once.
+    func useCount(of user: UserIndex) -> UInt64?
+}
+
+extension TokenPublisher {
+    package func useCount(of user: UserIndex) -> UInt64? { nil }
 }

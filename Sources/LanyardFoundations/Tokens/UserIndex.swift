@@ -1,6 +1,7 @@
 import Synchronization
 
-/// A user's index in the table of users. The request path carries it instead of a name.
+/// A user's index in the table of users. The request path carries it instead of a name. A user with several kinds of access
+/// tokens (`TokenVariant`) has an index for each.
 ///
 /// It stands for the user in one account space: a reload that moves the user to another identity, or takes it away, gives
 /// its name the next epoch. Routes and tokens are matched by the whole index, so a route of one configuration never gets
@@ -20,7 +21,7 @@ package struct UserIndex: Hashable, Sendable {
         left.number == right.number && left.epoch == right.epoch
     }
 
-    /// Both have the same name, whatever their account spaces.
+    /// Both have the same name and the same kind of token, whatever their account spaces.
     @inlinable package func hasName(of other: UserIndex) -> Bool { number == other.number }
 }
 
@@ -53,6 +54,8 @@ package struct AccountNumber: Hashable, Sendable {
 package final class UserNames: Sendable {
     private struct Entry {
         var name: String
+        /// `TokenVariant.key`.
+        var variant = ""
         var isReserved: Bool
         var epoch: UInt32 = 0
     }
@@ -60,6 +63,8 @@ package final class UserNames: Sendable {
     private struct Register {
         var entries: [Entry] = []
         var places: [String: Int] = [:]
+        /// The places of further kinds of tokens, by name and `TokenVariant.key`.
+        var variantPlaces: [String: [String: Int]] = [:]
         /// Indexes that were freed.
         var free: [Int] = []
 
@@ -68,11 +73,24 @@ package final class UserNames: Sendable {
                 entries[place].isReserved = entries[place].isReserved && isReserved
                 return UserIndex(place, epoch: entries[place].epoch)
             }
+            let place = add(name, isReserved: isReserved)
+            places[name] = place
+            return UserIndex(place, epoch: entries[place].epoch)
+        }
+
+        mutating func index(of name: String, variant: String) -> UserIndex {
+            if let place = variantPlaces[name]?[variant] { return UserIndex(place, epoch: entries[place].epoch) }
+            let place = add(name, isReserved: false)
+            entries[place].variant = variant
+            variantPlaces[name, default: [:]][variant] = place
+            return UserIndex(place, epoch: entries[place].epoch)
+        }
+
+        private mutating func add(_ name: String, isReserved: Bool) -> Int {
             let place = free.popLast() ?? entries.count
             if place == entries.count { entries.append(Entry(name: "", isReserved: false)) }
             (entries[place].name, entries[place].isReserved) = (name, isReserved)
-            places[name] = place
-            return UserIndex(place, epoch: entries[place].epoch)
+            return place
         }
     }
 
@@ -94,10 +112,32 @@ package final class UserNames: Sendable {
         }
     }
 
+    /// The index of the name for one kind of token. A new one gets its index permanently.
+    ///
+    /// - Parameter variant: `TokenVariant.key`; empty: the index of the name itself.
+    package func index(of name: String, variant: String) -> UserIndex {
+        variant.isEmpty ? index(of: name) : register.withLock { $0.index(of: name, variant: variant) }
+    }
+
+    /// The index is that of a further kind of token.
+    package func isVariant(_ user: UserIndex) -> Bool {
+        register.withLock { user.number < $0.entries.count && !$0.entries[user.number].variant.isEmpty }
+    }
+
+    /// The index of the name itself, for one of its kinds of tokens; nil: the name has none.
+    package func owner(of user: UserIndex) -> UserIndex? {
+        register.withLock { register in
+            register.places[register.entries[user.number].name].map {
+                UserIndex($0, epoch: register.entries[$0].epoch)
+            }
+        }
+    }
+
     /// The next index of this name: its user has another account space from now on, or has left. Earlier indexes of the
-    /// name get no token any more.
+    /// name get no token any more, whatever kind of token they are of.
     package func renew(_ name: String) -> UserIndex {
         register.withLock { register in
+            for place in (register.variantPlaces[name] ?? [:]).values { register.entries[place].epoch &+= 1 }
             let former = register.index(of: name, isReserved: false)
             register.entries[former.number].epoch &+= 1
             return register.index(of: name, isReserved: false)

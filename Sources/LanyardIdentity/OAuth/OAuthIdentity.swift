@@ -117,6 +117,22 @@ package final class OAuthIdentity: TransportedIdentity {
     package func login(
         _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { login(credential, guarded, for: .plain, progress, reply) }
+
+    /// A fetch is the call of a login or a refresh with the fields of the variant (RFC 8707 §2.2).
+    package func fetch(
+        _ variant: TokenVariant, by proof: VariantProof, progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
+        switch proof {
+        case .refreshToken(let token): refresh(token, for: variant, progress, reply)
+        case .login(let credential, let guarded): login(credential, guarded, for: variant, progress, reply)
+        }
+    }
+
+    private func login(
+        _ credential: Credential, _ guarded: LoginGuard?, for variant: TokenVariant, _ progress: CallProgress,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         if case .given(let method) = credential, method.kind.isInteractive {
             return reply(obtained(method))
@@ -133,12 +149,13 @@ package final class OAuthIdentity: TransportedIdentity {
                 case .failure(let error): reply(.failure(error))
                 case .success(let login):
                     warn(login)
+                    let scopes = variant.scopes.isEmpty ? settings.scopes : variant.scopes
                     let call = TokenCall(
-                        kind: .login, secrets: login.secrets, contents: contents,
+                        kind: .login, variant: variant, secrets: login.secrets, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
-                        scopes: login.hasScopeField ? settings.scopes : [], progress: progress, deadline: deadline,
+                        scopes: login.hasScopeField ? scopes : [], progress: progress, deadline: deadline,
                         write: { [self] form, url throws(IdentityError) in
-                            try login.write(into: &form, assertionContext(url))
+                            try login.write(into: &form, assertionContext(url, scopes))
                         }, reply: { reply(login.annotated($0)) })
                     send(call)
                 }
@@ -150,18 +167,23 @@ package final class OAuthIdentity: TransportedIdentity {
         refresh(refreshToken, progress: CallProgress(.refresh), reply: reply)
     }
 
-    /// RFC 6749 §6. Without `scope`, which then stays what it is.
     package func refresh(
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { refresh(refreshToken, for: .plain, progress, reply) }
+
+    /// RFC 6749 §6. Without `scope`, which then stays what it is, unless the variant names other ones.
+    private func refresh(
+        _ refreshToken: Secret, for variant: TokenVariant, _ progress: CallProgress,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         loop.post { [self] in
             let deadline = transport.newDeadline
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 send(
                     TokenCall(
-                        kind: .refresh, secrets: [refreshToken], contents: contents, keepsRefreshToken: true,
-                        progress: progress, deadline: deadline,
+                        kind: .refresh, variant: variant, secrets: [refreshToken], contents: contents,
+                        keepsRefreshToken: true, scopes: variant.scopes, progress: progress, deadline: deadline,
                         write: { form, _ in
                             form.append("grant_type", "refresh_token")
                             form.append("refresh_token", refreshToken)
@@ -216,6 +238,7 @@ package final class OAuthIdentity: TransportedIdentity {
     /// A login or a refresh whose files have been read.
     private struct TokenCall {
         let kind: OAuthVerdict.Call
+        let variant: TokenVariant
         let secrets: [Secret]
         let contents: [String: FileSnapshot.Outcome]
         let keepsRefreshToken: Bool
@@ -244,7 +267,7 @@ package final class OAuthIdentity: TransportedIdentity {
             form throws(IdentityError) in
             try call.write(&form, url)
             if !call.scopes.isEmpty { form.append("scope", call.scopes.joined(separator: " ")) }
-            for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
+            for parameter in parameters(for: call.variant) { form.append(parameter.name, parameter.value) }
         }
         switch made {
         case .failure(let error): call.reply(.failure(error))
@@ -255,7 +278,7 @@ package final class OAuthIdentity: TransportedIdentity {
                 clock.learn(from: outcome)
                 noteEndpoint(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
-                let result = classified(call.kind, outcome, secrets, proof)
+                let result = classified(call.kind, outcome, secrets, proof, isFetch: call.variant != .plain)
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
                 }
@@ -265,9 +288,17 @@ package final class OAuthIdentity: TransportedIdentity {
                     result.flatMap {
                         OAuthGrant.make(
                             call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime)
-                    })
+                    }.map { VariantAudience.checked($0, for: call.variant) })
             }
         }
+    }
+
+    /// The configured fields, with the variant's in place of those with the same name.
+    private func parameters(for variant: TokenVariant) -> [OAuthParameter] {
+        var own = variant.resources.map { OAuthParameter("resource", $0) }
+        if let audience = variant.audience { own.append(OAuthParameter("audience", audience)) }
+        let names = Set(own.map(\.name))
+        return settings.parameters.filter { !names.contains($0.name) } + own
     }
 
     /// Asks for the metadata once more before a session counts as dead, or a credential or client as refused, by what an endpoint said
@@ -306,21 +337,24 @@ package final class OAuthIdentity: TransportedIdentity {
         }
     }
 
-    private func assertionContext(_ url: String) -> SignedAssertion.Context {
+    private func assertionContext(_ url: String, _ scopes: [String]) -> SignedAssertion.Context {
         SignedAssertion.Context(
-            clientID: settings.clientID, issuer: settings.issuer, endpoint: url, scopes: settings.scopes,
+            clientID: settings.clientID, issuer: settings.issuer, endpoint: url, scopes: scopes,
             now: clock.time())
     }
 
     func classified(
-        _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret], _ proof: ClientProof
+        _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret],
+        _ proof: ClientProof,
+        isFetch: Bool = false
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
         case .failure(let failure): return .failure(OAuthVerdict.error(kind, failure))
         case .success(let response):
-            let subject = OAuthVerdict.Subject(
+            var subject = OAuthVerdict.Subject(
                 call: kind, profile: settings.profile, secrets: secrets,
                 clientHint: ClientProof.hint(settings, proof.secret))
+            subject.isFetch = isFetch
             return OAuthVerdict.error(subject, response, now: .now).map { .failure($0) } ?? .success(response)
         }
     }

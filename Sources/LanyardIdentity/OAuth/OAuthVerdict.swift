@@ -19,6 +19,8 @@ enum OAuthVerdict {
         var secrets: [Secret] = []
         /// What the client's own error should be checked for; nil: nothing in particular.
         var clientHint: String?
+        /// The token of a variant is asked for: a refusal of the request says nothing of the session's credential.
+        var isFetch = false
     }
 
     /// The error that a response stands for; nil: a success.
@@ -28,7 +30,7 @@ enum OAuthVerdict {
         guard !isSuccess || decoded.hasError else { return nil }
         let row = OAuthErrorRow.match(decoded, profile: subject.profile)
         let code = code(decoded, subject.secrets)
-        let verdict = verdict(subject.call, response, decoded, row, now: now)
+        let verdict = verdict(subject, response, decoded, row, now: now)
         var error = IdentityError(
             verdict, status: response.status, code: code,
             message: "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
@@ -63,12 +65,13 @@ enum OAuthVerdict {
     }
 
     private static func verdict(
-        _ call: Call, _ response: CurlResponse, _ decoded: OAuthResponse, _ row: OAuthErrorClass?, now: WallTime
+        _ subject: Subject, _ response: CurlResponse, _ decoded: OAuthResponse, _ row: OAuthErrorClass?, now: WallTime
     ) -> IdentityError.Verdict {
         let transient = IdentityError.Verdict.transient(retryAfter: response.retryAfter(now: now))
         // A gateway's page under an error of its own, whatever it says.
         guard ![408, 425, 429].contains(response.status), response.status < 500 else { return transient }
-        switch (row, call) {
+        switch (row, subject.call) {
+        case (.client, .login) where subject.isFetch, (.request, .login) where subject.isFetch: return .clientRefused
         case (.grant, .refresh), (.user, .refresh): return .sessionDead
         case (.grant, .login), (.user, .login), (.client, .login), (.request, .login): return .credentialRefused
         case (.client, .refresh), (.request, .refresh): return .clientRefused
@@ -98,8 +101,10 @@ enum OAuthVerdict {
         case (.client, _):
             ": the client is unknown or its authentication was refused; check client_id and client_authentication"
                 + hint
-        case (.request, _) where decoded.errors["error"] == "invalid_scope": ": check scopes"
-        case (.request, _) where decoded.errors["error"] == "invalid_target": ": check the audience or resource"
+        case (.request, _) where decoded.errors["error"] == "invalid_scope":
+            subject.isFetch ? ": check token.scopes of the route" : ": check scopes"
+        case (.request, _) where decoded.errors["error"] == "invalid_target":
+            subject.isFetch ? ": check token of the route" : ": check the audience or resource"
         case (.request, _):
             ": the server does not offer this grant to the client, or wants another form; check the client at the server, and params"
         case (.user, _): ": the user must log in or consent at the service; then run lanyard login"

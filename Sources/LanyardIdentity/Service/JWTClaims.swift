@@ -51,6 +51,47 @@ package struct JWTClaims: Equatable, Sendable {
         return found?.data ?? emptyObject()
     }
 
+    /// The claim `aud`: a text, or a list of texts (RFC 7519 §4.1.3). Empty: it is missing, or something else.
+    ///
+    /// - Returns: nil if the token is not a JWT.
+    static func audiences(in token: Secret) -> [String]? {
+        guard let payload = token.withBytes({ Self.payload($0) }) else { return nil }
+        return payload.withBytes { bytes in
+            do throws(JSONError) { return try readAudiences(bytes) } catch { return nil }
+        }
+    }
+
+    private static func readAudiences(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> [String]? {
+        var reader = JSONReader(bytes, depthMax: 64)
+        guard try reader.next() == .objectStart else { return nil }
+        var audiences: [String] = []
+        while case .name(let name) = try reader.next() {
+            guard JSONText.matches(name, of: bytes, "aud") else {
+                try reader.skipValue()
+                continue
+            }
+            switch try reader.next() {
+            case .string(let value): audiences = [text(value, bytes)]
+            case .arrayStart:
+                audiences = []
+                while true {
+                    let element = try reader.next()
+                    if element == .arrayEnd { break }
+                    guard case .string(let value) = element else { return [] }
+                    audiences.append(text(value, bytes))
+                }
+            default: return []
+            }
+        }
+        return audiences
+    }
+
+    private static func text(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> String {
+        var characters: [UInt8] = []
+        JSONText.decode(text, of: bytes) { characters.append($0) }
+        return String(decoding: characters, as: UTF8.self)
+    }
+
     private static func emptyObject() -> Secret {
         var text = SecretBuffer()
         text.append("{}")

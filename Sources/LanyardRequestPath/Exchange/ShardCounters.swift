@@ -40,6 +40,11 @@ package final class RouteCounters: Sendable {
         requests[place * 2 + column].add()
     }
 
+    /// Requests that the upstream has responded to.
+    var responseCount: UInt64 {
+        stride(from: 0, to: requests.count, by: 2).reduce(0) { $0 + UInt64(requests[$1].value) }
+    }
+
     /// A response that means "token refused".
     func unauthorizedResponse() { unauthorized.add() }
 

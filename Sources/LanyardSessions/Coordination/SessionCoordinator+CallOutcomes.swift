@@ -20,12 +20,17 @@ extension SessionCoordinator {
             }
             failed(reclassified(error))
         case (.failure(let error), .login):
+            // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
             failed(error)
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
             learnRotation(grant.refreshToken)
+            save(grant)
+        case (.success(var grant), .login) where operation.isFetch:
+            if let token = grant.refreshToken { revoke(token) }
+            grant.refreshToken = nil
             save(grant)
         case (.success(let grant), .login):
             self.operation?.stage = .claiming(grant)
@@ -103,6 +108,7 @@ extension SessionCoordinator {
     /// The session learns of the failure at once. The store keeps what must survive a crash.
     mutating func failed(_ error: IdentityError, operatorReply: SessionReply? = nil) {
         guard let operation else { return }
+        if operation.isFetch { return fetchFailed(error, of: operation) }
         // While another process has the lock, an intent in the store belongs to that process.
         let isSent = !operation.isAwaitingLock
         if case .operatorLogin(let ticket) = operation.purpose {
@@ -190,7 +196,10 @@ extension SessionCoordinator {
             self.operation?.replacedRefreshToken = replaced
         }
         self.operation?.stage = .saving(grant)
-        write(.saveSession(login(with: grant, by: operation)), for: .operation(operation.number))
+        let login =
+            operation.isFetch ? login(fetching: grant, by: operation) : login(with: grant, by: operation)
+        guard let login else { return handleSaved(grant, generation: nil) }
+        write(.saveSession(login), for: .operation(operation.number))
     }
 
     /// With the end of its refresh token as it is configured, if the service does not say it. A refresh does not move that end.
@@ -218,7 +227,7 @@ extension SessionCoordinator {
             refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
             issuedAt: operation.call.startedAtWall,
             issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime,
-            others: isRefresh ? otherTokens(of: unsaved?.session.id ?? known) : [:],
+            others: continuesVariants(with: grant, operation) ? otherTokens(of: isRefresh ? known : nil) : [:],
             hasRotated: isRefresh ? refreshToken.hasRotated : grant.hasRotated)
         return StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
@@ -229,10 +238,20 @@ extension SessionCoordinator {
             keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
     }
 
-    /// The access tokens of the session that a refresh of the plain one leaves as they are.
-    private func otherTokens(of session: UInt64) -> [TokenVariant: StoredAccessToken] {
-        let known = writes.unsaved?.session ?? view.user?.session
-        return known.flatMap { $0.id == session ? $0.tokens.others : nil } ?? [:]
+    /// The access tokens of the session that a renewal of the plain one leaves as they are.
+    ///
+    /// - Parameter session: nil: a login continues whatever session is known.
+    private func otherTokens(of session: UInt64?) -> [TokenVariant: StoredAccessToken] {
+        guard let known = writes.unsaved?.session ?? view.user?.session else { return [:] }
+        return session == nil || writes.unsaved != nil || known.id == session ? known.tokens.others : [:]
+    }
+
+    /// The tokens of variants stay what they are: the plain one was refreshed, or a session without a refresh token was
+    /// renewed by its login. Any other login may have begun another session.
+    private func continuesVariants(with grant: Grant, _ operation: TokenOperation) -> Bool {
+        guard operation.call.kind == .login else { return true }
+        return operation.purpose == .own && grant.refreshToken == nil && operation.call.cause != .credentialChanged
+            && session.tokens.map { $0.refresh == nil } ?? false
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
@@ -254,6 +273,8 @@ extension SessionCoordinator {
     /// - Parameter generation: of the tokens in the store; nil: the store holds another identity's user in their place.
     mutating func handleSaved(_ grant: Grant, generation: Generation?) {
         guard let operation else { return }
+        if operation.isFetch { return handleFetched(grant, by: operation) }
+        let continuesVariants = continuesVariants(with: grant, operation)
         if let generation { context.expect(generation: generation) }
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
@@ -276,7 +297,14 @@ extension SessionCoordinator {
             view.provider = operation.provider ?? view.provider
             view.isProvisional = false
         }
-        warnings.restart()
+        if continuesVariants {
+            for place in variants.indices where variants[place].session.state == .refused {
+                applyToVariant(at: place, .loginRequested)
+            }
+        } else {
+            restartVariants()
+        }
+        refreshToken.warnings.restart()
         finish()
     }
 
@@ -290,6 +318,7 @@ extension SessionCoordinator {
         guard let operation else { return }
         let moment: StoredRelation.Moment =
             switch operation.call.kind {
+            case _ where operation.isFetch: .savingRefresh
             case .refresh: .savingRefresh
             case .login: writes.hasUnsavedTermination ? .savingLoginAfterUnsavedEnd : .savingLogin
             }
@@ -311,7 +340,7 @@ extension SessionCoordinator {
         }
         let spent = operation.call.kind == .login ? spentCredential(after: grant) : nil
         // If no store has the session that this login was to replace, it is revoked with the login.
-        if operation.call.kind == .login, isCurrent, let unsaved = writes.unsaved?.session,
+        if operation.call.kind == .login, !operation.isFetch, isCurrent, let unsaved = writes.unsaved?.session,
             unsaved.id != user?.session?.id, let token = unsaved.refresh
         {
             revoke(token)

@@ -1,4 +1,5 @@
 import LanyardSessionInterface
+import LanyardSettings
 
 /// How the coordinator reacts to external changes, and to a stored user of the same name that belongs to another
 /// identity.
@@ -79,6 +80,7 @@ extension SessionCoordinator {
             if isOwn, operation?.call.kind == .refresh {
                 return endDeadSession("another process found the session dead")
             }
+            if operation?.isFetch == true { return yield(to: user) }
             if !isOwn, var tokens = session.tokens {
                 // If the operator's login fails, the old refresh token must not be sent again.
                 tokens.refresh = nil
@@ -112,7 +114,8 @@ extension SessionCoordinator {
 
     private mutating func endDeadSession(_ message: String) {
         guard let call = operation?.call else { return }
-        applyToSession(.failed(IdentityError(.sessionDead, message: message), call))
+        let error = IdentityError(.sessionDead, message: message)
+        applyToSession(call.variant == .plain ? .failed(error, call) : .refreshTokenEnded(error, .sessionDead))
         finish()
     }
 
@@ -139,7 +142,7 @@ extension SessionCoordinator {
             "another process has logged the user in to the account that user \(other) of this one is logged in to"
         let error = IdentityError(.accountInUse, message: message)
         logEvent(.accountTaken, .error, reason: "account_in_use", error: error, details: ["other": other])
-        if let operation, operation.purpose == .own {
+        if let operation, operation.purpose == .own, !operation.isFetch {
             applyToSession(.failed(error, operation.call))
             finish()
         } else {

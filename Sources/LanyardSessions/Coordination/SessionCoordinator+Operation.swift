@@ -18,8 +18,13 @@ extension SessionCoordinator {
         } else if !isDraining, let next = waiting.call, next.call.number == session.call?.number {
             waiting.call = nil
             let login = setup.credential.map { TokenOperation.Credentials.login($0) } ?? .none
-            let credentials = next.refresh.map { .refreshToken($0) } ?? (next.call.kind == .login ? login : .none)
+            // A fetch may have replaced the refresh token while the call waited.
+            let credentials =
+                next.refresh.map { .refreshToken(session.tokens?.refresh ?? $0) }
+                ?? (next.call.kind == .login ? login : .none)
             operation = TokenOperation(next.call, credentials, lockDeadline: lockDeadline)
+        } else if !isDraining, let fetch = nextFetch(lockDeadline) {
+            operation = fetch
         } else if waiting.closesIntent, !isDraining {
             waiting.closesIntent = false
             operation = TokenOperation(
@@ -211,7 +216,7 @@ extension SessionCoordinator {
             refreshToken.orphan = (token, sessionID)
         }
         if !context.hasCredential { revokeOrphaned() }
-        applyToSession(.abandoned(error, call))
+        applyToSession(call.variant == .plain ? .abandoned(error, call) : .refreshTokenEnded(error, .outcomeUnknown))
         close(with: context.hasCredential ? .dropRefreshToken : .end)
     }
 
@@ -248,14 +253,20 @@ extension SessionCoordinator {
             // An operator's login may try a credential that was refused before.
             emit(.login(credential, refused: operation.purpose == .own ? view.refused : nil, operation.call))
         case .obtained, .none:
-            failed(IdentityError(.credentialUnavailable, message: "no credential is configured"))
+            let remedy =
+                operation.isFetch
+                ? "; a further access token needs a refresh token, which many servers give for the scope offline_access"
+                : ""
+            failed(IdentityError(.credentialUnavailable, message: "no credential is configured" + remedy))
         }
     }
 
     /// Ends the operation. The next one may start.
     mutating func finish() {
+        let fetch = operation.flatMap { $0.isFetch ? $0.call : nil }
         operation = nil
         releaseLock()
+        if let fetch { failOpenFetch(fetch) }
     }
 
     // MARK: The stored user
@@ -274,9 +285,12 @@ extension SessionCoordinator {
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {
         refreshToken.begin(with: user.intent, of: stored)
         view.current = user.generation
-        if isAdopted { warnings.restart() }
+        if isAdopted { refreshToken.warnings.restart() }
+        // Another process may have fetched only the token of a variant.
+        let known =
+            isAdopted ? session.tokens.flatMap { $0.isSame(as: stored.tokens.plain) ? $0.generation : nil } : nil
         let tokens = SessionTokens(
-            stored, generation: context.resume(generation: user.generation), accountID: user.accountID,
+            stored, generation: known ?? context.resume(generation: user.generation), accountID: user.accountID,
             account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
             skew: context.skew ?? .zero, settings: context.settings, refreshTokens: context.refreshTokens)
         let how = Session.Restoration(
@@ -284,5 +298,6 @@ extension SessionCoordinator {
             spread: isAdopted ? 0 : context.policy.restartSpread,
             isAdopted: isAdopted)
         applyToSession(.restored(tokens, how))
+        restoreVariants(stored, how)
     }
 }

@@ -74,13 +74,14 @@ extension SessionCoordinator {
 
     /// A login is under way. A second one would end in two sessions.
     var isLoggingIn: Bool {
-        guard let operation, operation.call.kind == .login else { return false }
+        guard let operation, operation.call.kind == .login, !operation.isFetch else { return false }
         if case .closing = operation.stage { return false }
         return true
     }
 
     mutating func refresh() {
         if session.tokens != nil { applyToSession(.refreshRequested) }
+        retryVariants()
         // One that waits already is told of the same end.
         guard session.call == nil, !waiting.awaitsRefresh else { return waiting.awaitsRefresh = true }
         guard session.tokens != nil else { return emit(.refreshEnded(.notLoggedIn)) }

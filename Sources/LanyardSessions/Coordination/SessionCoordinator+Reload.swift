@@ -10,6 +10,7 @@ extension SessionCoordinator {
         context.settings = setup.refresh
         context.refreshTokens = setup.refreshTokens
         context.hasCredential = setup.credential != nil
+        reconfigureVariants()
         guard isCredentialNew else { return }
         // A login under way has the former credential: its refusal says nothing of the new one.
         if session.call?.kind == .login { context.credentialChanged() }
@@ -35,7 +36,8 @@ extension SessionCoordinator.Event {
     var isOperatorCall: Bool {
         switch self {
         case .login, .obtained, .refresh, .terminate, .beginDeletion: true
-        case .begin, .due, .reconfigured, .session, .endDeletion, .drain, .retryUnsavedEnd, .locked, .begun, .read,
+        case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsavedEnd, .locked, .begun,
+            .read,
             .storeSnapshot, .committed, .callCompleted, .claimed:
             false
         }

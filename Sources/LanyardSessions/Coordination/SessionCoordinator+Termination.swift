@@ -29,7 +29,7 @@ extension SessionCoordinator {
         refreshToken.triesWithoutResponse = 0
         for action in session.handle(.logoutRequested, at: eventContext, &context) {
             switch action {
-            case .publish(let availability): emit(.publish(availability))
+            case .publish(let availability): publish(availability)
             case .logEvent(let logEvent): emit(.logEvent(logEvent))
             case .login, .refresh, .revoke: break
             }
@@ -69,6 +69,7 @@ extension SessionCoordinator {
         guard !isDraining else { return }
         shutdown = .draining
         waiting.call = nil
+        for place in variants.indices { variants[place].waiting = nil }
         if let login = waiting.login, login.obtained == nil {
             reply(login.ticket, .stopping)
             waiting.login = nil

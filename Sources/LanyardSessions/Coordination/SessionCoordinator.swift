@@ -28,6 +28,8 @@ package struct SessionCoordinator: Sendable {
         case reconfigured(Setup, isCredentialNew: Bool)
         /// An event from shards, clocks, token feeds or file watches.
         case session(Session.Event)
+        /// An event of one variant.
+        case variant(UserIndex, VariantEvent)
         /// An operator logs in.
         case login(Credential, ticket: UInt64?)
         /// A session that was obtained for another user, or elsewhere.
@@ -76,6 +78,10 @@ package struct SessionCoordinator: Sendable {
         /// - isStored: the store holds the change and the revocations.
         case completeTermination([StoredRevocation], isStored: Bool, ticket: UInt64?)
         case publish(AccessToken.Availability)
+        /// The availability of a variant's token.
+        case publishVariant(AccessToken.Availability, UserIndex)
+        /// Asks how often a variant's token was used; the event `usesCounted` follows.
+        case countUses(UserIndex)
         case logEvent(SessionLogEvent)
         case reply(UInt64, SessionReply)
         /// All operators that wait for a new access token get this reply.
@@ -116,6 +122,8 @@ package struct SessionCoordinator: Sendable {
         package var configured: Set<String>
         /// The generation of the latest token that this process has published for the index; the next one is higher.
         package var generation: UInt64 = 0
+        /// The variants of the user's access token that routes name, each with its index.
+        package var variants: [(named: NamedVariant, index: UserIndex)] = []
 
         package init(
             user: String, identity: String, index: UserIndex, credential: Credential?,
@@ -173,13 +181,15 @@ package struct SessionCoordinator: Sendable {
     var shutdown = Shutdown.none
     /// The changes that the store has not taken yet.
     var writes = SessionWrites()
-    var warnings = SessionWarnings()
+    /// In the order of the setup.
+    var variants: [VariantSession]
     /// The context of the event at hand.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
 
     package init(_ setup: Setup) {
         self.setup = setup
+        variants = Self.variants(of: setup)
         view.isProvisional = setup.isAdded
         context = SessionContext(
             user: setup.index, settings: setup.refresh, refreshTokens: setup.refreshTokens,
@@ -192,6 +202,7 @@ package struct SessionCoordinator: Sendable {
         self.eventContext = eventContext
         actions = []
         handle(event)
+        beginFetches()
         startNext()
         retryBeforeExit()
         replyToRefreshCalls()
@@ -229,14 +240,17 @@ package struct SessionCoordinator: Sendable {
     /// The version that the store is known to hold.
     package var base: SessionVersion { view.base }
 
+    /// The highest generation of any token of the user that was published.
+    package var latestGeneration: UInt64 { variants.map(\.context.generation).reduce(context.generation, max) }
+
     /// The kind of the latest login; nil: unknown.
     package var provider: String? { view.provider }
 
     /// When to send `.due` next, or `.never`.
     package var due: Instant {
         min(
-            min(session.due(context), operation?.due ?? .never), min(writes.retryAt, warnings.nextAt),
-            deletion?.lockAt ?? .never)
+            min(session.due(context), operation?.due ?? .never), min(writes.retryAt, refreshToken.warnings.nextAt),
+            min(deletion?.lockAt ?? .never, variants.map(\.due).min() ?? .never))
     }
 
     /// Nothing is in progress and nothing is unsaved: the coordinator may be removed.
@@ -262,11 +276,15 @@ package struct SessionCoordinator: Sendable {
         case .begin(let stored, let other): begin(stored, duplicateOf: other)
         case .due:
             applyToSession(.due)
+            performDueOfVariants()
             if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
             retryWrites()
             if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
         case .reconfigured(let setup, let isCredentialNew): reconfigure(setup, isCredentialNew: isCredentialNew)
-        case .session(let event): applyToSession(event)
+        case .session(let event):
+            applyToSession(event)
+            if event.concernsAllTokens { applyToVariants(event) }
+        case .variant(let index, let event): handle(event, of: index)
         case .login(let credential, let ticket):
             beginOperatorLogin(OperatorLogin(credentials: .login(credential), ticket: ticket))
         case .obtained(let obtained, let ticket):
@@ -292,7 +310,7 @@ package struct SessionCoordinator: Sendable {
         let tokens = session.tokens
         // Only a failed refresh lets the time without use pass.
         let isFailing = session.state == .stale || session.state == .unreachable
-        let logEvents = warnings.collect(
+        let logEvents = refreshToken.warnings.collect(
             expiry: tokens?.refresh == nil ? nil : isFailing ? tokens?.refreshEnd : tokens?.refreshExpiry,
             idle: setup.refreshTokens.idle, hasCredential: context.hasCredential,
             accountSince: tokens != nil && view.provider == "anonymous" ? view.accountSince : nil, at: eventContext)
@@ -319,7 +337,7 @@ package struct SessionCoordinator: Sendable {
             case .login(let call): waiting.call = (call, nil)
             case .refresh(let token, let call): waiting.call = (call, token)
             case .revoke(let token): revoke(token)
-            case .publish(let availability): emit(.publish(availability))
+            case .publish(let availability): publish(availability)
             case .logEvent(let logEvent): emit(.logEvent(logEvent))
             }
         }

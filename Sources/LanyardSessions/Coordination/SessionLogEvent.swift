@@ -45,6 +45,9 @@ package struct SessionLogEvent: Equatable, Sendable {
         case accountShared = "account.shared"
         case storeOlder = "store.older"
         case foreignUser = "identity.conflict"
+        case variantFetched = "variant.fetched"
+        case variantFailed = "variant.failed"
+        case variantRefused = "variant.refused"
     }
 
     /// Why a forced refresh is denied.
@@ -131,6 +134,10 @@ package struct SessionLogEvent: Equatable, Sendable {
             """
         case .storeOlder:
             "an older store has replaced a newer one; the newer session is kept and written again"
+        case .variantFetched: "the access token for a route was fetched"
+        case .variantFailed: "the access token for a route could not be fetched, trying again"
+        case .variantRefused:
+            "the service does not give the access token that a route asks for; the session and its other tokens continue"
         case .foreignUser where reason == "displaced":
             "another process stores a user of this name for another identity; this user is not stored any more"
         case .foreignUser: "the stored user of this name belongs to another identity, and is not restored"

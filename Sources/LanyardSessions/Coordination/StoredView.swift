@@ -74,6 +74,8 @@ struct RefreshTokenState: Sendable {
     var orphan: (token: Secret, session: UInt64)?
     /// A response of this session has brought another refresh token than the one that was sent.
     var hasRotated = false
+    /// Of its end, and of its account's.
+    var warnings = SessionWarnings()
 
     /// A call with the token is sent.
     mutating func send(at wall: WallTime) {

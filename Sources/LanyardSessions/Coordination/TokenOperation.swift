@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// One call for a user with all its steps, in this order: the user's lock, the store read, the intent, the call, the
 /// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` moves it from stage
@@ -108,6 +109,9 @@ package struct TokenOperation: Sendable {
     var credential: Credential? { if case .login(let credential) = credentials { credential } else { nil } }
     /// The session that has come already.
     var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
+
+    /// It fetches the access token of a variant.
+    var isFetch: Bool { call.variant != .plain }
 
     /// It stores the access token of a link, which continues the session at hand.
     var isLink: Bool { obtained?.continuedSession != nil }

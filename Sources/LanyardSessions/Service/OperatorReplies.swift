@@ -27,7 +27,7 @@ struct OperatorReplies {
             defer { ofRefresh = [] }
             return ofRefresh.map { ($0, result) }
         case .tryLock, .unlock, .begin, .read, .commit, .login, .refresh, .claim, .revoke, .completeTermination,
-            .publish, .logEvent:
+            .publish, .publishVariant, .countUses, .logEvent:
             return []
         }
     }

@@ -31,14 +31,33 @@ struct RunningConfiguration {
             refreshTokens: refreshTokens, isAdded: true)
     }
 
-    func setup(of managedUser: ManagedUser, _ index: UserIndex) -> SessionCoordinator.Setup {
+    /// - Parameter names: assigns the indexes of variants.
+    func setup(of managedUser: ManagedUser, _ index: UserIndex, _ names: UserNames) -> SessionCoordinator.Setup {
         let credential: Credential? =
             if case .service = managedUser.source { managedUser.settings.login.map { .configured($0) } } else { nil }
-        return SessionCoordinator.Setup(
+        var setup = SessionCoordinator.Setup(
             user: managedUser.settings.name, identity: managedUser.settings.identity, index: index,
             credential: credential,
             refreshTokens: managedUser.refreshTokens, isAdded: managedUser.isAdded, refresh: settings.refresh,
             offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
             others: identities.values.compactMap(\.storedIdentity), configured: Set(users.keys))
+        setup.variants = variants(of: managedUser, names)
+        return setup
     }
+
+    /// The variants that routes ask for, each with its index. The admin API may have given the name to a user elsewhere, which has
+    /// none.
+    private func variants(of managedUser: ManagedUser, _ names: UserNames) -> [(named: NamedVariant, index: UserIndex)]
+    {
+        guard users[managedUser.settings.name]?.storedIdentity == managedUser.storedIdentity else { return [] }
+        return variantIndexes(of: managedUser.settings.name, names)
+    }
+
+    /// The variants that routes ask for of the user of this name, which may be another one by now.
+    func variantIndexes(of name: String, _ names: UserNames) -> [(named: NamedVariant, index: UserIndex)] {
+        (settings.variants[name] ?? []).map { ($0, names.index(of: name, variant: $0.variant.key)) }
+    }
+
+    /// The names of users of which routes ask for variants.
+    var namesWithVariants: [String] { settings.variants.keys.sorted() }
 }

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// All sessions at one instant, with the counters. The service keeps it outside its queue for readers on any thread.
 package struct SessionReport: Sendable {
@@ -62,6 +63,21 @@ package struct SessionReport: Sendable {
         ]
         for case (let name, let time?) in times {
             samples.append(MetricSample(name, labels: [label], value: Double(time.nanoseconds) / 1e9))
+        }
+        for variant in user.tokens.variants {
+            let labels = [label, MetricSample.Label("route", variant.named.name)]
+            for state in VariantState.allCases {
+                samples.append(
+                    MetricSample(
+                        "lanyard_variant_state", labels: labels + [.init("state", state.rawValue)],
+                        value: state == variant.state ? 1 : 0))
+            }
+            if let expiry = variant.expiry {
+                samples.append(
+                    MetricSample(
+                        "lanyard_variant_token_expiry_timestamp_seconds", labels: labels,
+                        value: Double(expiry.nanoseconds) / 1e9))
+            }
         }
         if user.index == activeUser {
             samples.append(MetricSample("lanyard_active_user", suffix: "_info", labels: [label], value: 1))
@@ -148,15 +164,49 @@ package struct SessionStatus: Sendable {
         package var refreshExpiry: WallTime?
         /// Until then, a request of this user carries a valid token; `.past` without one.
         package var usableUntil: Instant
+        /// Those that routes ask for besides, in the order of the routes.
+        package var variants: [Variant]
 
         package init(
             generation: UInt64, accessExpiry: WallTime? = nil, refreshExpiry: WallTime? = nil,
-            usableUntil: Instant = .past
+            usableUntil: Instant = .past, variants: [Variant] = []
         ) {
+            self.variants = variants
             self.generation = generation
             self.accessExpiry = accessExpiry
             self.refreshExpiry = refreshExpiry
             self.usableUntil = usableUntil
+        }
+    }
+
+    /// The access token of a variant, without its text.
+    package struct Variant: Sendable {
+        /// The variant under the name of a route that asks for it.
+        package var named: NamedVariant
+        /// The state of its token.
+        package var state: VariantState
+        /// Why it is ready or not, at the time of the report.
+        package var reason: SessionReason
+        /// Grows with each new token; 0 before the first.
+        package var generation: UInt64
+        /// nil: there is no token, or it does not end.
+        package var expiry: WallTime?
+        /// `.past` without a token.
+        package var usableUntil: Instant
+        /// The next scheduled call; nil while one is in progress or none will be made.
+        package var nextFetchAt: WallTime?
+        /// The message of the latest error; nil after a success.
+        package var lastError: String?
+        /// True from the first token on.
+        package var hasEverBeenReady: Bool
+
+        /// Whether a request that asks for it would carry a valid token now. One that is fetched on demand counts as ready: the
+        /// request waits for it.
+        package func isReady(at now: Instant) -> Bool { now < usableUntil || state == .onDemand }
+
+        /// `reason` at `now`: a token that has expired is not valid.
+        package func reason(at now: Instant) -> SessionReason {
+            reason == .tokenValid && !isReady(at: now) ? .identityUnreachable : reason
         }
     }
 
@@ -167,12 +217,62 @@ package struct SessionStatus: Sendable {
 
     /// Whether a forwarded request would carry a valid token now, even if nothing was published since the token
     /// expired.
-    package func isReady(at now: Instant = .now) -> Bool { now < tokens.usableUntil }
+    package func isReady(at now: Instant = .now) -> Bool {
+        now < tokens.usableUntil && tokens.variants.allSatisfy { $0.isReady(at: now) }
+    }
 
-    /// `reason` at `now`: a token that has expired is not valid.
+    /// Each of its tokens has been valid once, for `/startupz`.
+    package var hasBeenReady: Bool { hasEverBeenReady && tokens.variants.allSatisfy(\.hasEverBeenReady) }
+
+    /// `reason` at `now`: a token that has expired is not valid. With a valid plain token it is that of the first variant that is
+    /// not ready.
     package func reason(at now: Instant = .now) -> SessionReason {
-        guard tokens.usableUntil != .past, !isReady(at: now) else { return reason }
+        if now < tokens.usableUntil {
+            return tokens.variants.first { !$0.isReady(at: now) }?.reason(at: now) ?? reason
+        }
+        guard tokens.usableUntil != .past else { return reason }
         return reason == .identityGone ? reason : .identityUnreachable
+    }
+}
+
+/// The state of a variant's access token, for status and metrics.
+package enum VariantState: String, Sendable, CaseIterable {
+    /// The user has no session.
+    case loggedOut = "logged_out"
+    /// It is fetched for the first time.
+    case fetching
+    case valid
+    case refreshing
+    /// Its renewal fails, and it is still valid.
+    case stale
+    /// It was not used, and is fetched again by the next request.
+    case onDemand = "on_demand"
+    /// It cannot be fetched for now.
+    case unreachable
+    /// The service does not give it, or gives another one.
+    case refused
+}
+
+extension VariantSession {
+    func status(at eventContext: EventContext) -> SessionStatus.Variant {
+        let tokens = session.tokens
+        return SessionStatus.Variant(
+            named: named, state: state(at: eventContext.instant), reason: reason(at: eventContext.instant),
+            generation: context.generation, expiry: tokens?.expiry, usableUntil: tokens?.usableUntil ?? .past,
+            nextFetchAt: renewal == .onDemand ? nil : SessionLog.wall(of: session.nextCallAt, eventContext),
+            lastError: context.lastError?.message, hasEverBeenReady: context.hasEverBeenReady)
+    }
+
+    private func state(at now: Instant) -> VariantState {
+        switch session {
+        case .loggedOut, .loginRequired: .loggedOut
+        case .loggingIn(let retryState): refusal != nil ? .refused : retryState.failures == 0 ? .fetching : .unreachable
+        case .valid: renewal == .onDemand ? .onDemand : .valid
+        case .refreshing: .refreshing
+        case .stale: .stale
+        case .unreachable: refusal == nil ? .unreachable : .refused
+        case .refused: .refused
+        }
     }
 }
 

@@ -60,7 +60,7 @@ package final class SessionRunner: @unchecked Sendable {
         if !isCredentialNew { managedUser.credential = former.credential }
         if isWaiting {
             var setup = setup
-            setup.generation = coordinator.context.generation
+            setup.generation = coordinator.latestGeneration
             return coordinator = SessionCoordinator(setup)
         }
         guard case .service = new.source else { return }
@@ -130,7 +130,7 @@ package final class SessionRunner: @unchecked Sendable {
         }
         switch managedUser.source {
         case .feed(let feed):
-            publish(.pending)
+            publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
         case .service:
             // The watch starts first, so that it misses no change after the login has read the file.
@@ -275,7 +275,9 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func perform(_ action: SessionCoordinator.Action, at eventContext: EventContext) {
         switch action {
-        case .publish(let availability): publish(availability)
+        case .publish(let availability): publish(availability, for: index)
+        case .publishVariant(let availability, let index): publish(availability, for: index)
+        case .countUses(let index): countUses(of: index)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: environment.store.unlock(name)
@@ -293,6 +295,12 @@ package final class SessionRunner: @unchecked Sendable {
             guard case .service(let service) = managedUser.source else { return }
             environment.callBegan()
             let progress = openCall.begin(.refresh)
+            guard call.variant == .plain else {
+                service.fetch(call.variant, by: .refreshToken(token), progress: progress) { [self] in
+                    complete($0, to: call, progress)
+                }
+                return
+            }
             service.refresh(token, progress: progress) { [self] in complete($0, to: call, progress) }
         case .claim(let account, let operation):
             // The registry knows the index as the successor's. The store checks the account all the same.
@@ -305,9 +313,14 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    private func publish(_ availability: AccessToken.Availability) {
+    private func publish(_ availability: AccessToken.Availability, for index: UserIndex) {
         guard case .serving(let publisher) = life else { return }
         publisher.publish(availability, for: index)
+    }
+
+    private func countUses(of index: UserIndex) {
+        let count: UInt64? = if case .serving(let publisher) = life { publisher.useCount(of: index) } else { nil }
+        handle(.variant(index, .usesCounted(count)))
     }
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
@@ -315,6 +328,12 @@ package final class SessionRunner: @unchecked Sendable {
         environment.callBegan()
         let progress = openCall.begin(.login)
         let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
+        guard call.variant == .plain else {
+            service.fetch(call.variant, by: .login(credential, guarded), progress: progress) { [self] in
+                complete($0, to: call, progress)
+            }
+            return
+        }
         service.login(credential, guarded: guarded, progress: progress) { [self] in complete($0, to: call, progress) }
     }
 
@@ -371,6 +390,13 @@ package final class SessionRunner: @unchecked Sendable {
             case .success: "success"
             case .failure(let error): error.verdict.label
             }
+        if call.variant != .plain, let variant = coordinator.variants.first(where: { $0.named.variant == call.variant })
+        {
+            environment.count(
+                "lanyard_variant_fetches",
+                [.init("user", name), .init("route", variant.named.name), .init("result", outcome)])
+            return environment.observe(refresh: .now - call.startedAt)
+        }
         switch call.kind {
         case .login:
             let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
@@ -398,6 +424,8 @@ package final class SessionRunner: @unchecked Sendable {
     private func status(at eventContext: EventContext) -> SessionStatus {
         let (session, context) = (coordinator.session, coordinator.context)
         let tokens = session.tokens
+        var action = session.reason.action(latest: context.lastError, canLogIn: context.hasCredential)
+        if action == .nobody, coordinator.variants.contains(where: { $0.refusal != nil }) { action = .operator }
         return SessionStatus(
             user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
             // Until its start it is not known whether the user is logged in: what the store holds decides.
@@ -405,9 +433,10 @@ package final class SessionRunner: @unchecked Sendable {
             tokens: SessionStatus.Tokens(
                 generation: context.generation, accessExpiry: tokens?.expiry,
                 refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
-                usableUntil: tokens?.usableUntil ?? .past),
+                usableUntil: tokens?.usableUntil ?? .past,
+                variants: coordinator.variants.map { $0.status(at: eventContext) }),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
-            action: session.reason.action(latest: context.lastError, canLogIn: context.hasCredential),
+            action: action,
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }

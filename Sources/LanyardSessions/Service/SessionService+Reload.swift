@@ -121,6 +121,7 @@ extension SessionService {
         for runner in runners where !fresh.contains(runner.index) { reconfigure(runner) }
         showReloaded(userService.registry.shown, active: userService.registry.active)
         for (runner, stored) in begun { begin(runner, stored) }
+        refuseUnknownVariants()
         countRefreshes()
         log(steps)
         signalIfDrained()
@@ -134,16 +135,17 @@ extension SessionService {
         else { return }
         // An unchanged user keeps its watch.
         let new = managedUser.origin == former.origin ? former : managedUser
-        runner.reconfigure(new, configuration.setup(of: new, runner.index))
+        runner.reconfigure(new, configuration.setup(of: new, runner.index, names))
     }
 
     /// Puts a new runner in the place of the user's former one, which retires.
     private func exchangeRunner(of user: RegisteredUser) -> SessionRunner? {
         guard let managedUser = configuration.managedUser(for: user) else { return nil }
         let former = slots[user.index]
-        let runner = makeRunner(managedUser, user.index, after: former.current?.coordinator.context.generation ?? 0)
+        let runner = makeRunner(managedUser, user.index, after: former.current?.coordinator.latestGeneration ?? 0)
         slots[user.index].current = runner
         publisher.publish(.pending, for: user.index)
+        publishVariants(of: user.name, .pending)
         guard !former.all.isEmpty else { return runner }
         runner.waitForPredecessor()
         for other in former.retiring { other.yieldToSuccessor() }
@@ -157,6 +159,7 @@ extension SessionService {
     private func remove(_ runner: SessionRunner, as index: UserIndex) {
         slots[index].current = nil
         publisher.publish(.none(.userUnknown(wasRemoved: false)), for: index)
+        publishVariants(of: runner.name, .none(.userUnknown(wasRemoved: false)))
         retire(runner, for: .none)
     }
 

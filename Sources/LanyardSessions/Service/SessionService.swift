@@ -88,6 +88,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             for runner in runners {
                 runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
             }
+            refuseUnknownVariants()
             userService.start()
             for revocation in contents.revocations {
                 revocationRunner.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
@@ -193,11 +194,22 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// From anywhere.
-    package func tokenNeeded(by user: UserIndex) { send(.session(.tokenNeeded), to: user) }
+    package func tokenNeeded(by user: UserIndex) {
+        if names.isVariant(user) { return send(.tokenNeeded, ofVariant: user) }
+        send(.session(.tokenNeeded), to: user)
+    }
 
     /// From anywhere.
     package func tokenRefused(by user: UserIndex, generation: UInt64) {
+        if names.isVariant(user) { return send(.tokenRefused(generation), ofVariant: user) }
         send(.session(.tokenRefused(generation)), to: user)
+    }
+
+    private func send(_ event: SessionCoordinator.VariantEvent, ofVariant index: UserIndex) {
+        loop.post { [self] in
+            guard let owner = names.owner(of: index) else { return }
+            runner(withNameOf: owner)?.handle(.variant(index, event))
+        }
     }
 
     private func send(_ event: SessionCoordinator.Event, to user: UserIndex) {
@@ -229,7 +241,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// - Parameter generation: of the latest token that was published for the index.
     func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: UInt64 = 0) -> SessionRunner {
-        var setup = configuration.setup(of: managedUser, index)
+        var setup = configuration.setup(of: managedUser, index, names)
         setup.generation = generation
         return SessionRunner(managedUser, setup: setup, publisher: publisher, environment: self)
     }
@@ -241,7 +253,25 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         // An operator has removed a configured user.
         let wasRemoved = configuration.users[runner.name] != nil
         publisher.publish(.none(.userUnknown(wasRemoved: wasRemoved)), for: runner.index)
+        publishVariants(of: runner.name, .none(.userUnknown(wasRemoved: wasRemoved)))
     }
+
+    /// Publishes what all tokens of a user are from now on.
+    func publishVariants(of name: String, _ availability: AccessToken.Availability) {
+        for (_, index) in configuration.variantIndexes(of: name, names) { publisher.publish(availability, for: index) }
+    }
+
+    /// Routes ask for variants of users that have none: an operator has removed the user, or given the name to another one.
+    func refuseUnknownVariants() {
+        for name in configuration.namesWithVariants {
+            let coordinator = runner(named: name)?.coordinator
+            guard coordinator?.variants.isEmpty != false else { continue }
+            publishVariants(of: name, .none(.userUnknown(wasRemoved: coordinator == nil)))
+        }
+    }
+
+    /// Assigns the indexes of users.
+    var names: UserNames { registry.names }
 
     // MARK: The store and the service
 

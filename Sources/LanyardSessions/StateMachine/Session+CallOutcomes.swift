@@ -139,6 +139,34 @@ extension Session {
         return endDeadSession(error, .outcomeUnknown, &transition)
     }
 
+    /// The fetch of a variant has used the refresh token. The state stays.
+    consuming func takeRefreshToken(of grant: Grant, _ call: SessionCall, _ transition: inout TransitionContext)
+        -> Session
+    {
+        transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let settings = transition.context.refreshTokens
+        func renewed(_ tokens: SessionTokens) -> SessionTokens {
+            tokens.renewed(by: grant, startedAtWall: call.startedAtWall, settings)
+        }
+        switch consume self {
+        case .valid(let tokens, let refreshAt): return .valid(renewed(tokens), refreshAt: refreshAt)
+        case .refreshing(let tokens, let call): return .refreshing(renewed(tokens), call)
+        case .stale(let tokens, let retryState): return .stale(renewed(tokens), retryState)
+        case .unreachable(let tokens, let retryState): return .unreachable(renewed(tokens), retryState)
+        case let same: return same
+        }
+    }
+
+    /// The fetch of a variant has found that the refresh token cannot be used any more.
+    consuming func loseRefreshToken(
+        _ error: IdentityError, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+    ) -> Session {
+        guard tokens != nil else { return self }
+        let event: SessionLogEvent.Event = cause == .outcomeUnknown ? .outcomeUnknown : .dead
+        transition.logEvent(event, .warning, reason: cause.rawValue, error: error)
+        return endDeadSession(error, cause, &transition)
+    }
+
     /// The refresh token is dead (refresh.md 12). With a credential, a login follows while the access token serves on;
     /// without one, the session ends.
     private consuming func endDeadSession(
@@ -146,6 +174,10 @@ extension Session {
     ) -> Session {
         transition.context.lastError = error
         switch consume self {
+        case .valid(var tokens, _):
+            tokens.refresh = nil
+            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
+            return .refreshing(tokens, call)
         case .refreshing(var tokens, _):
             tokens.refresh = nil
             guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }

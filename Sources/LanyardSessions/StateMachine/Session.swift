@@ -50,6 +50,10 @@ package enum Session {
         case renewed(Grant, SessionCall)
         /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh.md 9).
         case abandoned(IdentityError, SessionCall)
+        /// The fetch of a variant has used the refresh token, and may have brought another one. The access token stays.
+        case refreshTokenUsed(Grant, SessionCall)
+        /// The fetch of a variant has found the refresh token dead, or must not be repeated with it.
+        case refreshTokenEnded(IdentityError, SessionCall.Cause)
         /// The stored session: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
         /// The store says that an operator has ended the session; `reason` says where.
@@ -66,6 +70,17 @@ package enum Session {
         case credentialChanged
         /// The wall clock jumped against the boot clock, or the machine was suspended.
         case clockJumped
+
+        /// It is about each access token of the user, and not about one alone.
+        var concernsAllTokens: Bool {
+            switch self {
+            case .credentialChanged, .clockJumped: true
+            case .loginRequested, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
+                .refreshTokenEnded, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logoutRequested,
+                .refreshRequested:
+                false
+            }
+        }
     }
 
     /// How a stored session is restored.
@@ -116,6 +131,8 @@ package enum Session {
         case .loggedIn(let grant, let call): replace(by: grant, of: call, &transition)
         case .renewed(let grant, let call): renew(by: grant, of: call, &transition)
         case .abandoned(let error, let call): abandon(error, of: call, &transition)
+        case .refreshTokenUsed(let grant, let call): takeRefreshToken(of: grant, call, &transition)
+        case .refreshTokenEnded(let error, let cause): loseRefreshToken(error, cause, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
         case .ended(let reason): end(reason, &transition)
         case .refreshRequested: performDue(&transition).renewNow(&transition)

@@ -138,6 +138,23 @@ package struct SessionContext: Sendable {
         return generation
     }
 
+    /// The context of a variant's session takes what the user's session knows: the account, the clock of the service, its limit,
+    /// the settings, and the number of the latest call.
+    mutating func follow(_ session: borrowing SessionContext, account: AccountNumber) {
+        settings = session.settings
+        refreshTokens = session.refreshTokens
+        skew = session.skew
+        accountID = session.accountID
+        self.account = (nil, account)
+        if session.limit.notBefore > limit.notBefore { limit = session.limit }
+        calls.count = session.calls.count
+    }
+
+    /// The variant's session has begun a call: numbers are unique among the calls of a user.
+    mutating func countCalls(of variant: borrowing SessionContext) {
+        calls.count = max(calls.count, variant.calls.count)
+    }
+
     /// Turns a grant into the session's tokens.
     ///
     /// - Parameter old: the tokens that a refresh renews. Its response need not repeat the account nor bring a refresh

@@ -36,6 +36,10 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case outcomeUnknown = "outcome_unknown"
     /// The configured credential leads to an account that another user of this device is logged in to.
     case accountInUse = "account_in_use"
+    /// The service refuses the audience, the resources or the scopes that a route asks for.
+    case variantRefused = "variant_refused"
+    /// The service's access token for a route is for another audience than the one that the route asks for.
+    case audienceMismatch = "audience_mismatch"
 
     /// Who must act (operating.md).
     ///
@@ -48,7 +52,7 @@ package enum SessionReason: String, Sendable, CaseIterable {
         // Nothing renews the token, and only a login can bring another one.
         case .refreshFailing where !canLogIn && (latest == nil || latest?.verdict == .credentialUnavailable): .user
         case .refreshFailing, .identityUnreachable: latest?.action(canLogIn: canLogIn) ?? .nobody
-        case .identityGone, .credentialRefused, .accountInUse: .operator
+        case .identityGone, .credentialRefused, .accountInUse, .variantRefused, .audienceMismatch: .operator
         case .loggedOut, .loginRequired, .outcomeUnknown: .user
         }
     }

@@ -16,9 +16,9 @@ package struct SessionTokens: Sendable {
     /// nil: dead or never issued; the next renewal is a login.
     package var refresh: Secret?
     /// The refresh token's own expiry, if it is known.
-    package let refreshExpiry: WallTime?
+    package private(set) var refreshExpiry: WallTime?
     /// When the refresh token ends if it is not used before; nil: unknown.
-    package let refreshIdleEnd: WallTime?
+    package private(set) var refreshIdleEnd: WallTime?
     /// A refresh brings another refresh token, which may end later.
     private let mayMoveRefreshExpiry: Bool
     /// Counts from the moment before the request was sent; endless for a token that is not renewed here.
@@ -77,20 +77,47 @@ package struct SessionTokens: Sendable {
         at eventContext: EventContext, skew: Duration, settings: RefreshSettings,
         refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
-        let plain = stored.tokens.plain
-        let isSameBoot = !boot.isEmpty && plain.issuedAtBoot.boot == boot
-        let allowance = Self.allowance(lifetime: plain.lifetime, skew: skew)
-        let age = isSameBoot ? eventContext.instant - plain.issuedAtBoot.instant : eventContext.wall - plain.issuedAt
+        self.init(
+            stored.tokens.plain, (stored.refresh, stored.refreshExpiry), generation: generation, accountID: accountID,
+            account: account, boot: boot, at: eventContext, skew: skew, settings: settings,
+            refreshTokens: refreshTokens)
+    }
+
+    /// The same for one stored access token.
+    ///
+    /// - Parameter refresh: the session's refresh token with its expiry; nil for the token of a variant.
+    init(
+        _ stored: StoredAccessToken, _ refresh: (token: Secret?, expiry: WallTime?), generation: UInt64,
+        accountID: String?, account: AccountNumber, boot: String, at eventContext: EventContext, skew: Duration,
+        settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
+    ) {
+        let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
+        let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
+        let age = isSameBoot ? eventContext.instant - stored.issuedAtBoot.instant : eventContext.wall - stored.issuedAt
         let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
         self.init(
             Grant(
-                accessToken: plain.token, refreshToken: stored.refresh, userID: nil, lifetime: plain.lifetime,
-                refreshTokenExpiry: stored.refreshExpiry, serverDate: nil),
+                accessToken: stored.token, refreshToken: refresh.token, userID: nil, lifetime: stored.lifetime,
+                refreshTokenExpiry: refresh.expiry, serverDate: nil),
             generation: generation, accountID: accountID, account: account,
-            startedAt: eventContext.instant - max(age, .zero), startedAtWall: plain.issuedAt,
-            keeping: (nil, stored.refreshExpiry), skew: skew, settings: settings, refreshTokens: refreshTokens)
+            startedAt: eventContext.instant - max(age, .zero), startedAtWall: stored.issuedAt,
+            keeping: (nil, refresh.expiry), skew: skew, settings: settings, refreshTokens: refreshTokens)
         if isSameBoot { bound(by: eventContext) }
         if !makesSense { self = withheld(at: eventContext.instant) }
+    }
+
+    /// The access token is that of the store, with the same end.
+    func isSame(as stored: StoredAccessToken) -> Bool {
+        access == stored.token && expiry == stored.issuedAt + stored.lifetime
+    }
+
+    /// The same access token after the fetch of another one with the refresh token, which may have replaced that.
+    func renewed(by grant: Grant, startedAtWall: WallTime, _ settings: RefreshTokenSettings) -> SessionTokens {
+        var tokens = self
+        tokens.refresh = grant.refreshToken ?? refresh
+        tokens.refreshExpiry = grant.refreshToken == nil ? refreshExpiry : grant.refreshTokenExpiry
+        tokens.refreshIdleEnd = tokens.refresh == nil ? nil : settings.idle.map { startedAtWall + $0 }
+        return tokens
     }
 
     /// The same tokens, not to be used from `instant` on.

@@ -62,8 +62,7 @@ package enum UserOutcome: Sendable {
     case removed(isStored: Bool)
     /// The JSON text that a call about an account has given.
     case result(Secret)
-    /// The access token with its end, if it has one.
-    case accessToken(Secret, WallTime?)
+    case accessTokens(ShownTokens)
 }
 
 /// Why an operator's call was not carried out. Nothing has changed then, unless the case says otherwise.
@@ -98,4 +97,27 @@ package enum UserError: Error, Equatable, Sendable {
     case serviceOutcomeUnknown(IdentityError)
     /// The account was not deleted, or that is unknown (`unknownOutcome`). The user stays logged in.
     case notDeleted(IdentityError)
+}
+
+/// The valid access tokens of a user, for an operator.
+package struct ShownTokens: Sendable {
+    package struct Token: Sendable {
+        package var token: Secret
+        /// nil: the token has no end that is known here.
+        package var expiry: WallTime?
+
+        package init(_ token: Secret, expiry: WallTime?) {
+            self.token = token
+            self.expiry = expiry
+        }
+    }
+
+    package var plain: Token
+    /// Those of variants that are at hand.
+    package var variants: [(named: NamedVariant, token: Token)]
+
+    package init(_ plain: Token, variants: [(named: NamedVariant, token: Token)] = []) {
+        self.plain = plain
+        self.variants = variants
+    }
 }

@@ -60,7 +60,12 @@ extension UserService {
 
     private func showToken(_ callID: UserCallID, _ runner: SessionRunner) {
         withUsableToken(of: runner) { [unowned self] result in
-            later { self.deliver(callID, result.map { .accessToken($0.access, $0.expiry) }) }
+            let variants = runner.coordinator.validVariantTokens(at: .now)
+            later {
+                self.deliver(
+                    callID,
+                    result.map { .accessTokens(ShownTokens(.init($0.access, expiry: $0.expiry), variants: variants)) })
+            }
         }
     }
 

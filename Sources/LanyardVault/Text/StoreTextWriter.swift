@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// Writes a store's text. Integers are big-endian. A value of variable length is preceded by its length.
 struct StoreTextWriter: ~Copyable {

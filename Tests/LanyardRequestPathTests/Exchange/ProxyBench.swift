@@ -217,13 +217,15 @@ final class TokenCalls: TokenSource {
     var count: Int { box.withLock { $0 } }
     func tokenNeeded(by user: UserIndex) { box.withLock { $0 += 1 } }
 
-    private let generations = Guarded<[UInt64]>([])
+    private let refusals = Guarded<[(user: UserIndex, generation: UInt64)]>([])
     /// Which generations were said to be refused, one entry each time.
-    var refused: [UInt64] { generations.withLock { $0 } }
+    var refused: [UInt64] { refusals.withLock { $0.map(\.generation) } }
+    /// Of which users they were.
+    var refusedUsers: [UserIndex] { refusals.withLock { $0.map(\.user) } }
     /// What the session path does about it; called on a shard.
     let onRefused = Guarded<@Sendable (UInt64) -> Void>({ _ in })
     func tokenRefused(by user: UserIndex, generation: UInt64) {
-        generations.withLock { $0.append(generation) }
+        refusals.withLock { $0.append((user, generation)) }
         onRefused.withLock { $0 }(generation)
     }
 }

@@ -174,7 +174,8 @@ extension FleetWorld {
             if let demand = process.accountChanges[user]?.demand, demand.what == .renewal {
                 receive(reply, to: demand.ticket, process, user)
             }
-        case .logEvent: break
+        // No route of the fleet asks for a variant yet.
+        case .publishVariant, .countUses, .logEvent: break
         }
     }
 

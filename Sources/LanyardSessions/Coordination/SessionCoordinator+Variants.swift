@@ -1,0 +1,300 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The access tokens of variants: one lane with the session's own calls, so that each refresh token is sent once and its
+/// successor is stored before the next call (docs/oauth.md 4.2).
+extension SessionCoordinator {
+    /// What has happened to a variant.
+    package enum VariantEvent: Sendable {
+        /// A shard has no usable token of it.
+        case tokenNeeded
+        /// An upstream refused its token of this generation.
+        case tokenRefused(UInt64)
+        /// The reply to `countUses`; nil: unknown.
+        case usesCounted(UInt64?)
+    }
+
+    mutating func handle(_ event: VariantEvent, of index: UserIndex) {
+        guard let place = variants.firstIndex(where: { $0.index == index }) else { return }
+        switch event {
+        case .tokenNeeded:
+            guard session.tokens != nil else { return applyToSession(.tokenNeeded) }
+            variants[place].use.isDemanded = true
+            variants[place].renewal = .scheduled
+            applyToVariant(at: place, .tokenNeeded)
+        case .tokenRefused(let generation):
+            variants[place].use.isDemanded = true
+            applyToVariant(at: place, .tokenRefused(generation))
+        case .usesCounted(let count): handleUses(count, at: place)
+        }
+    }
+
+    // MARK: The machines of the variants
+
+    /// Sends an event to a variant. Publications and log events go out at once. A fetch waits for the lane.
+    mutating func applyToVariant(at place: Int, _ event: Session.Event) {
+        var variant = variants[place]
+        if case .failed(let error, _) = event { variant.refusal = VariantSession.refusal(by: error) }
+        if case .granted = event { variant.refusal = nil }
+        if case .restored = event { variant.refusal = nil }
+        variant.context.follow(context, account: session.tokens?.account ?? .unknown)
+        let actions = variant.session.handle(event, at: eventContext, &variant.context)
+        context.countCalls(of: variant.context)
+        variants[place] = variant
+        for action in actions {
+            switch action {
+            case .login(let call):
+                variants[place].waiting = call
+                variants[place].waiting?.variant = variant.named.variant
+            case .publish(let availability): emit(.publishVariant(variant.published(availability), variant.index))
+            case .logEvent(let logEvent): log(logEvent, of: variant)
+            case .refresh, .revoke: break
+            }
+        }
+    }
+
+    /// Of what a variant's machine notes, what an operator needs to know, in the words of variants.
+    private mutating func log(_ logEvent: SessionLogEvent, of variant: VariantSession) {
+        var logEvent = logEvent
+        let names: [SessionLogEvent.Event: SessionLogEvent.Event] = [
+            .loginSucceeded: .variantFetched, .loginFailed: variant.refusal == nil ? .variantFailed : .variantRefused,
+            .refused: .variantRefused, .refreshForced: .refreshForced, .refreshDenied: .refreshDenied,
+            .expired: .expired,
+        ]
+        guard let event = names[logEvent.event] else { return }
+        logEvent.event = event
+        if let refusal = variant.refusal, event == .variantRefused {
+            logEvent.level = .error
+            logEvent.reason = refusal.rawValue
+        }
+        logEvent.details["route"] = variant.named.name
+        logEvent.details["token"] = variant.named.variant.text
+        emit(.logEvent(logEvent))
+    }
+
+    /// Publishes what the session has. Without a session the variants have the same.
+    mutating func publish(_ availability: AccessToken.Availability) {
+        emit(.publish(availability))
+        guard session.tokens == nil else { return }
+        for place in variants.indices {
+            variants[place].end(at: eventContext)
+            emit(.publishVariant(availability, variants[place].index))
+        }
+    }
+
+    /// A session without the tokens of its variants has them fetched.
+    mutating func beginFetches() {
+        guard session.tokens != nil, !isDraining else { return }
+        for place in variants.indices where variants[place].session.state == .loggedOut {
+            applyToVariant(at: place, .loginRequested)
+        }
+    }
+
+    /// Another session has begun: the tokens of the former one are not served any more.
+    mutating func restartVariants() {
+        for place in variants.indices { variants[place].end(at: eventContext) }
+    }
+
+    /// An event that concerns all tokens of the user.
+    mutating func applyToVariants(_ event: Session.Event) {
+        for place in variants.indices where variants[place].session.state != .loggedOut {
+            applyToVariant(at: place, event)
+        }
+    }
+
+    /// An operator wants new tokens, or the client may be accepted now: variants that fail are tried at once.
+    mutating func retryVariants() {
+        for place in variants.indices {
+            switch variants[place].session {
+            case .refused, .loggingIn: applyToVariant(at: place, .loginRequested)
+            case .stale, .unreachable: applyToVariant(at: place, .refreshRequested)
+            case .loggedOut, .valid, .refreshing, .loginRequired: break
+            }
+        }
+    }
+
+    /// A reload may name other variants.
+    mutating func reconfigureVariants() {
+        let former = variants
+        variants = Self.variants(of: setup).map { new in
+            former.first { $0.index == new.index }?.renamed(to: new.named) ?? new
+        }
+        for variant in former where !variants.contains(where: { $0.index == variant.index }) {
+            let reason = "no route asks for this access token any more: \(variant.named.variant.text)"
+            emit(.publishVariant(.none(.credentialRefused(because: reason)), variant.index))
+        }
+        guard session.tokens == nil else { return }
+        let availability = session.availability(at: eventContext.instant, context)
+        for variant in variants { emit(.publishVariant(availability, variant.index)) }
+    }
+
+    static func variants(of setup: Setup) -> [VariantSession] {
+        setup.variants.map { VariantSession($0.named, $0.index, setup.refresh, generation: setup.generation) }
+    }
+
+    /// The tokens of variants that a request would carry now.
+    func validVariantTokens(at now: Instant) -> [(named: NamedVariant, token: ShownTokens.Token)] {
+        variants.compactMap { variant in
+            guard let tokens = variant.session.tokens, tokens.isUsable(at: now) else { return nil }
+            return (variant.named, ShownTokens.Token(tokens.access, expiry: tokens.expiry))
+        }
+    }
+
+    // MARK: Use
+
+    mutating func performDueOfVariants() {
+        for place in variants.indices where variants[place].due <= eventContext.instant {
+            guard case .valid = variants[place].session else {
+                applyToVariant(at: place, .due)
+                continue
+            }
+            variants[place].renewal = .counting
+            emit(.countUses(variants[place].index))
+        }
+    }
+
+    private mutating func handleUses(_ count: UInt64?, at place: Int) {
+        if variants[place].use.awaitsCount {
+            variants[place].use.awaitsCount = false
+            variants[place].use.atIssue = count
+            return
+        }
+        guard variants[place].renewal == .counting, case .valid(let tokens, _) = variants[place].session else { return }
+        if variants[place].use.hasGrown(to: count) {
+            variants[place].renewal = .scheduled
+            return applyToVariant(at: place, .due)
+        }
+        variants[place].renewal = eventContext.instant < tokens.mandatoryFrom ? .postponed : .onDemand
+    }
+
+    /// The variant has a new token.
+    private mutating func noteIssue(at place: Int, isDemanded: Bool) {
+        variants[place].renewal = .scheduled
+        variants[place].use = VariantSession.Use(awaitsCount: true, isDemanded: isDemanded)
+        emit(.countUses(variants[place].index))
+    }
+
+    // MARK: The lane
+
+    /// The fetch that has waited longest; nil: none waits. It proves the session by what that has now.
+    mutating func nextFetch(_ lockDeadline: Instant) -> TokenOperation? {
+        guard let tokens = session.tokens else { return nil }
+        for place in variants.indices where variants[place].waiting?.number != variants[place].session.call?.number {
+            variants[place].waiting = nil
+        }
+        let places = variants.indices.filter { variants[$0].waiting != nil }
+        guard let place = places.min(by: { waitingNumber($0) < waitingNumber($1) }), var call = variants[place].waiting
+        else { return nil }
+        variants[place].waiting = nil
+        call.kind = tokens.refresh == nil ? .login : .refresh
+        let login = setup.credential.map { TokenOperation.Credentials.login($0) } ?? .none
+        return TokenOperation(call, tokens.refresh.map { .refreshToken($0) } ?? login, lockDeadline: lockDeadline)
+    }
+
+    private func waitingNumber(_ place: Int) -> UInt64 { variants[place].waiting?.number ?? .max }
+
+    /// The place of the variant that waits for the result of a call, and the call as its machine knows it; nil: it does not
+    /// wait for it any more.
+    private func fetch(of call: SessionCall) -> (place: Int, call: SessionCall)? {
+        let place = variants.firstIndex {
+            $0.named.variant == call.variant && $0.session.call?.number == call.number
+        }
+        var own = call
+        own.kind = .login
+        return place.map { ($0, own) }
+    }
+
+    /// The session as it is to be stored with the token of a fetch; nil: the store holds another user in its place.
+    func login(fetching grant: Grant, by operation: TokenOperation) -> StoreChange.StoredLogin? {
+        guard var stored = writes.unsaved?.session ?? view.user?.session else { return nil }
+        if let token = grant.refreshToken { (stored.refresh, stored.refreshExpiry) = (token, grant.refreshTokenExpiry) }
+        stored.hasRotated = refreshToken.hasRotated
+        for (variant, token) in stored.tokens.others where token.issuedAt + token.lifetime <= eventContext.wall {
+            stored.tokens[variant] = nil
+        }
+        if grant.audienceMismatch == nil {
+            stored.tokens[operation.call.variant] = StoredAccessToken(
+                grant.accessToken, issuedAt: operation.call.startedAtWall,
+                issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime
+            )
+        }
+        return StoreChange.StoredLogin(
+            identity: setup.identity, session: stored, accountID: session.tokens?.accountID,
+            provider: writes.unsaved?.provider, isAdded: setup.isAdded, generationMin: view.next,
+            fingerprint: setup.fingerprint, configured: setup.configured, keepsLogout: true,
+            spent: view.refused?.isSpent == true ? view.refused : nil)
+    }
+
+    /// The store has the result of a fetch, or has failed to take it.
+    mutating func handleFetched(_ grant: Grant, by operation: TokenOperation) {
+        if operation.call.kind == .refresh { applyToSession(.refreshTokenUsed(grant, operation.call)) }
+        if let (place, call) = fetch(of: operation.call) {
+            if let mismatch = grant.audienceMismatch {
+                let error = IdentityError(.clientRefused, code: IdentityError.audienceMismatch, message: mismatch)
+                applyToVariant(at: place, .failed(error, call))
+            } else {
+                let isDemanded = variants[place].use.isDemanded
+                var own = grant
+                own.refreshToken = nil
+                variants[place].context.expect(generation: view.current)
+                applyToVariant(at: place, .granted(own, call))
+                noteIssue(at: place, isDemanded: isDemanded)
+            }
+        }
+        refreshToken.warnings.restart()
+        finish()
+    }
+
+    /// Errors of the variant stay with it. An error of the refresh token is the session's.
+    mutating func fetchFailed(_ error: IdentityError, of operation: TokenOperation) {
+        let isSent = !operation.isAwaitingLock
+        if operation.call.kind == .refresh, isSent {
+            if error.verdict == .unknownOutcome, rotation == .oneUse || rotation == .grace && !isWithinGrace {
+                return abandon(operation.call, error)
+            }
+            if error.verdict != .unknownOutcome {
+                refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
+            }
+            if error.verdict == .sessionDead {
+                applyToSession(.refreshTokenEnded(error, .sessionDead))
+                if session.state == .loginRequired { revokeOrphaned() }
+                return close(with: waiting.call?.call.kind == .login ? .dropRefreshToken : .end)
+            }
+        }
+        if let (place, call) = fetch(of: operation.call) { applyToVariant(at: place, .failed(error, call)) }
+        guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
+        close(with: .clearIntent)
+    }
+
+    /// The operation of a fetch has ended without a result for its variant: the session has changed in between.
+    mutating func failOpenFetch(_ call: SessionCall) {
+        guard !isDraining, let (place, call) = fetch(of: call) else { return }
+        let error = IdentityError(.transient(retryAfter: nil), message: "the session has changed during the call")
+        applyToVariant(at: place, .failed(error, call))
+    }
+
+    // MARK: The store
+
+    /// Continues with the stored tokens of the variants, and with those that another process has fetched.
+    mutating func restoreVariants(_ stored: StoredSession, _ how: Session.Restoration) {
+        guard let account = session.tokens?.account else { return }
+        for place in variants.indices {
+            guard let token = stored.tokens.others[variants[place].named.variant] else {
+                // The session of the store has none, so what is served here was that of another session.
+                if how.isAdopted { variants[place].end(at: eventContext) }
+                continue
+            }
+            guard !how.isAdopted || variants[place].session.tokens?.isSame(as: token) != true else { continue }
+            let generation = max(variants[place].context.generation + 1, view.current.number)
+            variants[place].context.generation = generation
+            let tokens = SessionTokens(
+                token, (nil, nil), generation: generation, accountID: context.accountID, account: account,
+                boot: setup.boot, at: eventContext, skew: context.skew ?? .zero, settings: context.settings)
+            var how = how
+            how.isUrgent = false
+            applyToVariant(at: place, .restored(tokens, how))
+            noteIssue(at: place, isDemanded: false)
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// The access token of one variant (docs/oauth.md 4.2). Its state machine is that of a session whose every renewal is a
+/// login. `SessionCoordinator` makes each of these logins a fetch in the lane of the user's session.
+struct VariantSession: Sendable {
+    /// Whether a token is renewed when that is due.
+    enum Renewal: Equatable, Sendable {
+        /// At the scheduled instant, if the token was used.
+        case scheduled
+        /// The number of its uses was asked for.
+        case counting
+        /// It was not used until then. It is looked at once more at the start of the mandatory zone.
+        case postponed
+        /// It was not used. The next request that needs it has it fetched.
+        case onDemand
+    }
+
+    /// What is known of the use of the present token.
+    struct Use: Sendable {
+        /// The routes' uses when the token came; nil: unknown.
+        var atIssue: UInt64?
+        /// `atIssue` was asked for.
+        var awaitsCount = false
+        /// A request has waited for the token, or an upstream has refused it.
+        var isDemanded = false
+
+        func hasGrown(to count: UInt64?) -> Bool { isDemanded || atIssue == nil || count == nil || count != atIssue }
+    }
+
+    private(set) var named: NamedVariant
+    /// The index that requests with this token have.
+    let index: UserIndex
+    var session = Session.loggedOut(.loggingIn)
+    var context: SessionContext
+    /// The fetch that waits for the lane.
+    var waiting: SessionCall?
+    var renewal = Renewal.scheduled
+    var use = Use()
+    /// Why the service does not give the token; nil: it has not refused it.
+    var refusal: SessionReason?
+
+    /// - Parameter generation: of the latest token that this process has published for the index.
+    init(_ named: NamedVariant, _ index: UserIndex, _ settings: RefreshSettings, generation: UInt64) {
+        self.named = named
+        self.index = index
+        context = SessionContext(user: index, settings: settings, hasCredential: true)
+        context.generation = generation
+    }
+
+    /// The same under the name of another route.
+    func renamed(to named: NamedVariant) -> VariantSession {
+        var variant = self
+        variant.named = named
+        return variant
+    }
+
+    /// When to look at it next, or `.never`.
+    var due: Instant {
+        guard case .valid(let tokens, _) = session else { return session.due(context) }
+        switch renewal {
+        case .scheduled: return session.due(context)
+        case .postponed: return tokens.mandatoryFrom
+        case .counting, .onDemand: return .never
+        }
+    }
+
+    /// The user's session has none, or another one: nothing of this one is served any more. Nothing is published.
+    mutating func end(at eventContext: EventContext) {
+        _ = session.handle(.ended(reason: "session"), at: eventContext, &context)
+        (waiting, refusal, renewal, use) = (nil, nil, .scheduled, Use())
+    }
+
+    /// What the shards are told. Without a usable token, a refused variant waits for an operator.
+    func published(_ availability: AccessToken.Availability) -> AccessToken.Availability {
+        guard refusal != nil, case .none(.identityUnreachable) = availability, let error = context.lastError else {
+            return availability
+        }
+        return .none(.credentialRefused(because: error.message))
+    }
+
+    /// Why the service does not give the token, by an error of its fetch; nil: it may give it later.
+    static func refusal(by error: IdentityError) -> SessionReason? {
+        guard error.verdict == .clientRefused else { return nil }
+        return error.code == IdentityError.audienceMismatch ? .audienceMismatch : .variantRefused
+    }
+
+    /// The reason of the variant's readiness. A token that is still served goes before its refused renewal.
+    func reason(at now: Instant) -> SessionReason {
+        session.tokens?.isUsable(at: now) == true ? session.reason : refusal ?? session.reason
+    }
+}

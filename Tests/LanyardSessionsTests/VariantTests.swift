@@ -1,0 +1,323 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+@Suite("Coordinator: the access tokens of variants")
+struct VariantTests {
+    private static let orders = TokenVariant(audience: "orders")
+    private static let stock = TokenVariant(resources: ["https://stock.example"])
+
+    /// Logged in with one-use refresh tokens, and both variants fetched.
+    private static func fetched(
+        _ rotation: RefreshTokenRotation = .oneUse, hasCredential: Bool = true
+    ) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(hasCredential: true, rotation: rotation, variants: [orders, stock])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain")
+        try driver.grant(refresh: "two", token: "for orders")
+        try driver.grant(refresh: "three", token: "for stock")
+        try #require(driver.call == nil)
+        driver.forget()
+        return driver
+    }
+
+    private static func others(_ driver: CoordinatorDriver) -> [TokenVariant: String] {
+        (driver.stored?.session?.tokens.others ?? [:]).compactMapValues { Tokens.text($0.token) }
+    }
+
+    @Test(
+        "a login brings the plain token; the variants follow one by one, each with the refresh token of the one before")
+    func lane() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])
+        driver.begin()
+        #expect(driver.calls.map(\.variant) == [.plain])
+        try driver.grant(refresh: "one", account: "a", token: "plain")
+        #expect(driver.sent == ["one"] && driver.call?.variant == Self.orders && driver.call?.kind == .refresh)
+        // The answer is on its way into the store: no second call is made until it is there, and nothing is served.
+        driver.holdsStore = true
+        try driver.grant(refresh: "two", token: "for orders")
+        #expect(driver.sent == ["one"] && driver.variant(1) == nil)
+        driver.release()
+        #expect(driver.sent == ["one", "two"] && driver.call?.variant == Self.stock)
+        #expect(driver.storedRefresh == "two" && Self.others(driver) == [Self.orders: "for orders"])
+        #expect(Tokens.text(driver.variant(1)?.token) == "for orders" && driver.variant(2) == nil)
+        try driver.grant(refresh: "three", token: "for stock")
+        #expect(driver.storedRefresh == "three" && driver.refresh == "three" && driver.call == nil)
+        #expect(Self.others(driver) == [Self.orders: "for orders", Self.stock: "for stock"])
+        #expect(Tokens.text(driver.token?.token) == "plain" && driver.stored?.session?.hasRotated == true)
+        #expect(driver.noted(.variantFetched) && driver.stored?.intent == nil)
+    }
+
+    @Test("a plain refresh that waited behind a fetch sends the refresh token that the fetch has brought")
+    func refreshBehindFetch() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a")
+        driver.refreshNow(ticket: 1)
+        #expect(driver.state == .refreshing && driver.sent == ["one"])
+        try driver.grant(refresh: "two", token: "for orders")
+        #expect(driver.sent == ["one", "two"] && driver.call?.variant == .plain)
+        try driver.grant(refresh: "three")
+        #expect(driver.storedRefresh == "three" && Self.others(driver) == [Self.orders: "for orders"])
+        guard case .refreshed? = driver.replies[1] else { return #expect(Bool(false), "no reply") }
+    }
+
+    @Test("a restart serves the stored tokens of variants without a call; one that the store lacks is fetched")
+    func restart() throws {
+        let driver = try Self.fetched()
+        let third = TokenVariant(scopes: ["read"])
+        let next = driver.restart(rotation: .oneUse, variants: [Self.orders, third])
+        next.begin()
+        #expect(Tokens.text(next.variant(1)?.token) == "for orders" && next.call?.variant == third)
+        try next.grant(refresh: "four", token: "to read")
+        #expect(Self.others(next) == [Self.orders: "for orders", Self.stock: "for stock", third: "to read"])
+    }
+
+    @Test("a token is renewed while it is used, else looked at again, and then fetched by the next request")
+    func use() throws {
+        let driver = try Self.fetched()
+        let orders = UserIndex(1)
+        driver.uses = [orders: 0, UserIndex(2): 0]
+        // Until the first look the number at issue is unknown, which counts as used: one renewal each.
+        driver.toDue { driver.call?.variant == Self.orders }
+        try driver.grant(.seconds(1800), refresh: "r1", token: "orders 2")
+        driver.uses[orders] = 1
+        driver.toDue {
+            driver.sent.count > 6 || driver.variant(1).map { Tokens.text($0.token) == "orders 3" } ?? false
+                ? true : Self.grantAll(driver)
+        }
+        #expect(Tokens.text(driver.variant(1)?.token) == "orders 3")
+        // Nobody uses it: it ends without a call.
+        let until = try #require(driver.variant(1)?.usableUntil)
+        while driver.now < until {
+            driver.toDue()
+            if let call = driver.call, call.variant != Self.orders {
+                try driver.grant(refresh: "x\(driver.sent.count)")
+            }
+            try #require(driver.call?.variant != Self.orders)
+        }
+        let status = try #require(driver.coordinator.variants.first)
+        #expect(status.renewal == .onDemand)
+        // A request needs it: one call, and the request after it is served.
+        driver.handle(.variant(orders, .tokenNeeded))
+        driver.handle(.variant(orders, .tokenNeeded))
+        if driver.call?.variant == .plain { try driver.grant(refresh: "y") }
+        #expect(driver.call?.variant == Self.orders)
+        try driver.grant(refresh: "z", token: "orders 4")
+        #expect(Tokens.text(driver.variant(1)?.token) == "orders 4")
+    }
+
+    private static func grantAll(_ driver: CoordinatorDriver) -> Bool {
+        if let call = driver.call {
+            try? driver.grant(
+                refresh: "g\(driver.sent.count)",
+                token: call.variant == orders ? "orders 3" : "other \(driver.sent.count)")
+        }
+        return false
+    }
+
+    @Test("an upstream's refusal renews that variant alone; the plain token and the other variant stay")
+    func refusedByUpstream() throws {
+        let driver = try Self.fetched()
+        let generation = try #require(driver.variant(1)?.generation)
+        driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
+        #expect(driver.call?.variant == Self.orders && driver.call?.cause == .forced)
+        try driver.grant(refresh: "four", token: "for orders again")
+        let renewed = try #require(driver.variant(1))
+        #expect(renewed.generation > generation && Tokens.text(driver.variant(2)?.token) == "for stock")
+        // The former token's refusal, told late, is answered by the token at hand.
+        driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
+        #expect(driver.call == nil && driver.variant(1)?.generation == renewed.generation)
+        #expect(Tokens.text(driver.token?.token) == "plain" && driver.state == .valid)
+    }
+
+    @Test("a JWT for another audience is not served; its refresh token is the session's, and the reason is told")
+    func audience() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain")
+        try driver.grant(refresh: "two", token: "for all", mismatch: "for the audience all, asked for orders")
+        #expect(driver.sent == ["one", "two"] && driver.storedRefresh == "two")
+        #expect(Self.others(driver) == [:] && driver.variant(1) == nil)
+        guard case .none(.credentialRefused(let reason))? = driver.variantAvailability[UserIndex(1)] else {
+            return #expect(Bool(false), "not refused")
+        }
+        #expect(reason.contains("all") && reason.contains("orders"))
+        #expect(driver.logEvents.contains { $0.event == .variantRefused && $0.reason == "audience_mismatch" })
+        try driver.grant(refresh: "three", token: "for stock")
+        #expect(driver.state == .valid && Tokens.text(driver.variant(2)?.token) == "for stock")
+        // It is asked for again some minutes later.
+        driver.toDue { driver.call?.variant == Self.orders }
+        #expect(driver.sent.last == "three")
+        try driver.grant(refresh: "four", token: "for orders")
+        #expect(Tokens.text(driver.variant(1)?.token) == "for orders")
+    }
+
+    @Test("invalid_target refuses the variant alone: the session and its other tokens go on")
+    func invalidTarget() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a")
+        try driver.fail(.clientRefused)
+        #expect(driver.noted(.variantRefused) && driver.stored?.intent?.tries == 1 && driver.sent == ["one", "one"])
+        try driver.grant(refresh: "two", token: "for stock")
+        #expect(driver.state == .valid && driver.variant(2) != nil && driver.variant(1) == nil)
+        // An operator has corrected it.
+        driver.refreshNow(ticket: 1)
+        try driver.grant(refresh: "three")
+        #expect(driver.call?.variant == Self.orders)
+        try driver.grant(refresh: "four", token: "for orders")
+        #expect(driver.variant(1) != nil && driver.storedRefresh == "four")
+    }
+
+    @Test("a fetch that finds the refresh token dead ends the session as a refresh does")
+    func deadRefreshToken() throws {
+        for hasCredential in [true, false] {
+            let driver = try Self.fetched()
+            let next = driver.restart(
+                hasCredential: hasCredential, rotation: .oneUse, variants: [Self.orders, Self.stock])
+            next.begin()
+            next.handle(.variant(UserIndex(1), .tokenRefused(try #require(next.variant(1)?.generation))))
+            try next.fail(.sessionDead)
+            if hasCredential {
+                #expect(
+                    next.call?.kind == .login && next.call?.variant == .plain && next.stored?.session?.refresh == nil)
+                try next.grant(refresh: "new", account: "a")
+                #expect(next.state == .valid && Self.others(next) == [:] && next.call?.variant == Self.orders)
+                #expect(next.sent.last == "new")
+            } else {
+                #expect(next.state == .loginRequired && next.stored?.session == nil)
+                #expect(next.variant(1) == nil && next.variant(2) == nil)
+            }
+        }
+    }
+
+    @Test("a fetch without a response: its refresh token is not sent again where it works once")
+    func lostResponse() throws {
+        let driver = try Self.fetched()
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        try driver.fail(.unknownOutcome)
+        #expect(driver.noted(.outcomeUnknown) && driver.call?.kind == .login && driver.call?.variant == .plain)
+        // Without rotation it is sent once more, after two seconds, by the plain token's call or the variant's.
+        let other = CoordinatorDriver(rotation: .none, variants: [Self.orders])
+        other.begin()
+        try other.grant(refresh: "one", account: "a")
+        try other.fail(.unknownOutcome)
+        #expect(other.stored?.intent?.tries == 1 && other.state == .valid)
+        other.toCall()
+        #expect(other.call?.variant == Self.orders && other.stored?.intent?.tries == 2)
+        try other.grant(token: "for orders")
+        #expect(other.stored?.intent == nil && other.variant(1) != nil)
+    }
+
+    @Test("another process has fetched the variant: its token is taken over, and no call is made")
+    func anotherProcess() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain")
+        driver.disk.holder = nil
+        let other = driver.another(rotation: .oneUse)
+        // The other process fetches for its own routes while this one's call has no response: the lock was lost.
+        #expect(other.state == .valid)
+        try driver.grant(refresh: "two", token: "for orders")
+        let third = driver.another(rotation: .oneUse, variants: [Self.orders, Self.stock])
+        #expect(Tokens.text(third.variant(1)?.token) == "for orders" && third.call?.variant == Self.stock)
+        try third.grant(refresh: "three", token: "for stock")
+        third.pass(1)
+        (driver.now, driver.wall) = (third.now, third.wall)
+        driver.forget()
+        let generation = driver.token?.generation
+        driver.handle(.storeSnapshot(driver.stored))
+        #expect(driver.refresh == "three" && driver.token?.generation == generation && driver.call == nil)
+        #expect(Tokens.text(driver.variant(1)?.token) == "for orders")
+        // A refusal of its token: this process reads under the lock what the other has renewed in between.
+        third.handle(.variant(UserIndex(1), .tokenRefused(try #require(third.variant(1)?.generation))))
+        try third.grant(refresh: "four", token: "renewed")
+        driver.forget()
+        let sent = driver.sent.count
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        #expect(driver.sent.count == sent && Tokens.text(driver.variant(1)?.token) == "renewed")
+        #expect(driver.refresh == "four")
+    }
+
+    @Test("a session without refresh token: each variant is a login's call of its own, and a renewal keeps them")
+    func machine() throws {
+        let driver = CoordinatorDriver(variants: [Self.orders])
+        driver.begin()
+        try driver.grant(.seconds(600), token: "plain")
+        #expect(driver.call?.kind == .login && driver.call?.variant == Self.orders)
+        try driver.grant(.seconds(3600), token: "for orders")
+        #expect(Self.others(driver) == [Self.orders: "for orders"])
+        let generation = try #require(driver.variant(1)?.generation)
+        driver.toCall()
+        #expect(driver.call?.kind == .login && driver.call?.variant == .plain)
+        try driver.grant(.seconds(600), token: "plain 2")
+        #expect(Self.others(driver) == [Self.orders: "for orders"] && driver.variant(1)?.generation == generation)
+        #expect(driver.call == nil)
+        // A refusal of the credential for the variant says nothing of the session.
+        driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
+        #expect(driver.state == .valid && driver.stored?.refused == nil && driver.noted(.variantRefused))
+        // The next renewal of the session tries it again.
+        driver.toCall()
+        try driver.grant(.seconds(600), token: "plain 3")
+        #expect(driver.call?.variant == Self.orders)
+    }
+
+    @Test("a logout erases all tokens, and what a fetch under way brings is revoked")
+    func logout() throws {
+        let driver = try Self.fetched()
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        let call = try #require(driver.call)
+        driver.handle(.terminate(.logOut, ticket: 7))
+        #expect(driver.variant(1) == nil && driver.variant(2) == nil && driver.token == nil)
+        #expect(driver.stored?.session == nil && driver.revoked == ["three"])
+        driver.handle(.callCompleted(.success(SessionDriver.grant(refresh: "late")), call))
+        #expect(driver.revoked == ["three", "late"] && driver.variant(1) == nil)
+    }
+
+    @Test("an operator's login starts the variants anew")
+    func operatorLogin() throws {
+        let driver = try Self.fetched()
+        driver.handle(.login(try #require(driver.coordinator.setup.credential), ticket: 1))
+        try driver.grant(refresh: "fresh", account: "b")
+        #expect(driver.variant(1) == nil && driver.call?.variant == Self.orders && driver.sent.last == "fresh")
+        #expect(Self.others(driver) == [:])
+    }
+
+    @Test("a reload: a new variant is fetched, one that no route names is not served, the others stay")
+    func reload() throws {
+        let driver = try Self.fetched()
+        var setup = driver.coordinator.setup
+        let third = TokenVariant(scopes: ["read"])
+        setup.variants = [
+            (NamedVariant("other", Self.orders), UserIndex(1)), (NamedVariant("r3", third), UserIndex(3)),
+        ]
+        let generation = driver.variant(1)?.generation
+        driver.handle(.reconfigured(setup, isCredentialNew: false))
+        #expect(driver.variant(1)?.generation == generation && driver.variant(2) == nil)
+        #expect(driver.call?.variant == third)
+        try driver.grant(refresh: "four", token: "to read")
+        #expect(Tokens.text(driver.variant(3)?.token) == "to read")
+    }
+
+    @Test("a full disk: the tokens of fetches serve from memory, and are stored together later")
+    func fullDisk() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain")
+        driver.storeError = CoordinatorDriver.full
+        try driver.grant(refresh: "two", token: "for orders")
+        #expect(driver.variant(1) != nil && driver.storedRefresh == "one" && driver.sent.last == "two")
+        try driver.grant(refresh: "three", token: "for stock")
+        #expect(driver.variant(2) != nil && driver.refresh == "three")
+        driver.storeError = nil
+        driver.toDue()
+        #expect(driver.storedRefresh == "three")
+        #expect(Self.others(driver) == [Self.orders: "for orders", Self.stock: "for stock"])
+    }
+}
