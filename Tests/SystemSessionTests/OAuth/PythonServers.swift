@@ -17,11 +17,12 @@ struct PythonServer {
         FileManager.default.fileExists(atPath: root + name + "/ready") && PythonProcess.isInstalled
     }
 
-    static func start(_ name: String) async throws -> PythonServer {
+    /// - Parameter options: of the script.
+    static func start(_ name: String, _ options: [String] = []) async throws -> PythonServer {
         let folder = try TemporaryFolder()
         let script = Products.root + "/Tests/SystemSessionTests/OAuth/Peer/\(name)_server.py"
         let (process, endpoint) = try await PythonProcess.serve(
-            ["-B", script, "--python", root + name + "/bin/python", "--work", folder.path])
+            ["-B", script, "--python", root + name + "/bin/python", "--work", folder.path] + options)
         return PythonServer(process: process, endpoint: endpoint, folder: folder)
     }
 

@@ -10,6 +10,10 @@ final class TokenRelay: Sendable {
         /// `grant_type`.
         let grant: String
         let status: Int
+        /// `refresh_token`; empty: none was sent.
+        let refreshToken: String
+        /// When the call was there, in seconds since 1970.
+        let arrivedAt: Double
         /// When the server's response was there, in seconds since 1970.
         let respondedAt: Double
     }
@@ -25,6 +29,7 @@ final class TokenRelay: Sendable {
         let record = Record()
         self.record = record
         server = try RawServer { request in
+            let arrivedAt = Date().timeIntervalSince1970
             let (message, client) = (request.message, try RawClient(target))
             defer { client.close() }
             let fields = ["Content-Type", "Authorization", "Accept"].compactMap { name in
@@ -32,10 +37,13 @@ final class TokenRelay: Sendable {
             }
             let response = try client.exchange(
                 message.method, message.target, host: "\(target)", fields: fields, body: message.body)
-            let grant = message.bodyText.split(separator: "&").first { $0.hasPrefix("grant_type=") }
+            let form = message.bodyText.split(separator: "&")
+            let field = { (name: String) in
+                form.first { $0.hasPrefix(name) }.map { String($0.dropFirst(name.utf8.count)) } ?? ""
+            }
             let call = Call(
-                grant: grant.map { String($0.dropFirst(11)) } ?? "", status: response.status,
-                respondedAt: Date().timeIntervalSince1970)
+                grant: field("grant_type="), status: response.status, refreshToken: field("refresh_token="),
+                arrivedAt: arrivedAt, respondedAt: Date().timeIntervalSince1970)
             record.calls.withLock { $0.append(call) }
             let type = response["Content-Type"].map { [("Content-Type", $0)] } ?? []
             let whole = RawResponse.response(
