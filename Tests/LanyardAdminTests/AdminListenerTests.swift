@@ -36,7 +36,8 @@ import Testing
                     "state": .string("active"), "session": .string("stale"), "generation": .number(7),
                     "access_token_expires_at": .string("2030-03-17T17:46:40.000Z"),
                     "refresh_token_expires_at": .null, "next_refresh_at": .null,
-                    "last_error": .string("it said \"no\""), "action": .string("nobody"), "call": .null, "tokens": .array([]),
+                    "last_error": .string("it said \"no\""), "action": .string("nobody"), "call": .null,
+                    "tokens": .array([]),
                 ]))
         let users = try await server.ask("GET", "/v1/users").json
         #expect(users == .object(["users": json["users"]]))
