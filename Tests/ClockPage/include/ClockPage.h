@@ -36,9 +36,7 @@ struct clock_page {
     _Atomic int64_t time;
     /// What the kernel's clocks showed when the clock was made.
     int64_t boottime, monotonic, realtime;
-    /// Counts calls of fork(2), and children that have a slot. Between the two nobody sees the child.
-    _Atomic uint32_t forks, children;
-    char padding[16];
+    char padding[24];
     struct clock_slot slots[CLOCK_SLOTS_MAX];
 };
 
