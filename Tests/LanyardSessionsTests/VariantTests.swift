@@ -129,7 +129,7 @@ struct VariantTests {
         try driver.grant(refresh: "four", token: "for orders again")
         let renewed = try #require(driver.variant(1))
         #expect(renewed.generation > generation && Tokens.text(driver.variant(2)?.token) == "for stock")
-        // The former token's refusal, told late, is answered by the token at hand.
+        // The former token's refusal, told late, is answered by the present token.
         driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
         #expect(driver.call == nil && driver.variant(1)?.generation == renewed.generation)
         #expect(Tokens.text(driver.token?.token) == "plain" && driver.state == .valid)
@@ -268,7 +268,7 @@ struct VariantTests {
         #expect(driver.call?.variant == Self.orders)
     }
 
-    @Test("a logout erases all tokens, and what a fetch under way brings is revoked")
+    @Test("a logout erases all tokens, and what a fetch in progress brings is revoked")
     func logout() throws {
         let driver = try Self.fetched()
         driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))

@@ -20,7 +20,7 @@ extension ConfigurationKeys {
         .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token goes on."),
         .init(
             "routes[].token", .section,
-            "OAuth 2.0: which of the user's access tokens goes on. The default is the one that a login brings."),
+            "OAuth 2.0: which of the user's access tokens is sent. The default is the one that a login brings."),
         .init("routes[].token.audience", .value(.text), or: ["none"], "none", "It is asked for with this `audience`."),
         .init(
             "routes[].token.resource", .values(.text), "[]",

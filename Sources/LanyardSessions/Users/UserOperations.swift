@@ -38,7 +38,7 @@ package enum UserCall: Sendable {
     case deleteAccount(String)
     /// The custom data that a new access token carries.
     case customData(String)
-    /// The access token at hand, or a new one if it must not be used any more.
+    /// The present access token, or a new one if it must not be used any more.
     case accessToken(String)
     /// Makes a call about an account with email and password at an identity.
     case manageAccount(identity: String, EmailPasswordCall)
@@ -113,7 +113,7 @@ package struct ShownTokens: Sendable {
     }
 
     package var plain: Token
-    /// Those of variants that are at hand.
+    /// Those of variants that are valid.
     package var variants: [(named: NamedVariant, token: Token)]
 
     package init(_ plain: Token, variants: [(named: NamedVariant, token: Token)] = []) {

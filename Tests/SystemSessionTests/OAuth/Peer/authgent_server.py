@@ -82,7 +82,8 @@ def main():
     client, other, third = register("lanyard"), register("subject"), register("actor")
     refresh_token = begin_session(f"{work}/idp.db", client["client_id"])
     values = {
-        "refresh_token": refresh_token, "client_id": client["client_id"], "client_secret": client["client_secret"], "subject": token(other), "actor": token(third),
+        "refresh_token": refresh_token, "client_id": client["client_id"], "client_secret": client["client_secret"],
+        "subject": token(other), "actor": token(third),
     }
     for name, value in values.items():
         with open(f"{work}/{name}", "w", encoding="utf-8") as file:
