@@ -32,18 +32,18 @@ extension ClientConnection {
 
     /// Of the route that the request counts for.
     var routeCounters: RouteCounters {
-        if let route = input.route { served.counters[route.index] } else { shard.counters.withoutRoute }
+        if let route = state.route { served.counters[route.index] } else { shard.counters.withoutRoute }
     }
 
     /// Writes the line of a request that was counted before.
     func logAccess(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
         guard let log = shard.accessLog else { return }
         let id = input.requestID(from: shard)
-        let isHeadRead = phase == .exchange || phase == .tunnel
-        input.withLoggedHead(isHeadRead: isHeadRead) { head in
+        let (isHeadRead, route) = (state.isHeadRead, state.route)
+        input.withLoggedHead(isHeadRead: isHeadRead, on: route) { head in
             let entry = AccessEntry(
-                id: id, clientID: head.clientID, method: head.method, path: head.path, route: input.route,
-                user: upstream.user, status: status, origin: origin, unusualEnd: end,
+                id: id, clientID: head.clientID, method: head.method, path: head.path, route: route,
+                user: state.active?.user, status: status, origin: origin, unusualEnd: end,
                 upgradeObstacle: input.upgradeObstacle, bytes: bytes,
                 beganAt: input.beganAt, endedAt: shard.loop.now,
                 retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
@@ -58,26 +58,26 @@ extension ClientConnection {
     /// the end.
     func refuse(_ problem: Problem) {
         dropUpstream(keeps: false)
-        let framed = phase == .exchange
-        let closes = problem.closes || !framed || !input.body.isEnded || exchange.closesClient || shard.isDraining
+        let isHeadRead = state.isHeadRead
+        let closes = problem.closes || !isHeadRead || !input.body.isEnded || exchange.closesClient || shard.isDraining
         if let reason = problem.rejection { shard.counters.rejected(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         let id = input.requestID(from: shard)
         shard.log(problem) { refusedRequest(id) }
         shard.out.clear()
         // If the head cannot be read, its method may have been read all the same.
-        let method = framed ? input.head.kind : input.partialMethod
+        let method = isHeadRead ? input.head.kind : input.partialMethod
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, isResponseToHead: method == .head, closes: closes,
-            clientMinorVersion: framed ? input.head.minorVersion : 1)
+            clientMinorVersion: isHeadRead ? input.head.minorVersion : 1)
         let bytes = writer.write(into: &shard.out)
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
         sendResponse(closes: closes)
     }
 
     private func refusedRequest(_ id: RequestID) -> RefusedRequest {
-        var request = input.refusedRequest(id, isHeadRead: phase == .exchange)
-        if let user = upstream.user { request.user = shard.context.userName(user) }
+        var request = input.refusedRequest(id, isHeadRead: state.isHeadRead, on: state.route)
+        if let user = state.active?.user { request.user = shard.context.userName(user) }
         return request
     }
 
@@ -119,8 +119,8 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         endInboundWait()
         endOutboundWait()
-        guard let user = upstream.user, let token = upstream.token else { return refuse(.internalError) }
-        connectUpstream(for: user, token)
+        guard case .exchange(let active) = state, let token = upstream.token else { return refuse(.internalError) }
+        connectUpstream(for: active, token)
     }
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
@@ -131,6 +131,7 @@ extension ClientConnection {
 
     /// Releases the upstream connection, or cancels the wait for one.
     func dropUpstream(keeps: Bool) {
+        let pool = state.active.map { served.pools[$0.route.index] }
         if let acquisition = upstream.endAcquisition() { pool?.cancel(acquisition) }
         stopWaitingForToken()
         replay.endHold()
@@ -154,17 +155,18 @@ extension ClientConnection {
     func abandonDistrusted() { abandon(AccessEntry.UnusualEnd(.lanyard, "distrusted")) }
 
     private func abandon(_ end: AccessEntry.UnusualEnd) {
-        guard phase != .closed else { return }
-        if phase == .tunnel { return endTunnel(.aborted) }
-        if phase == .exchange {
+        switch state {
+        case .closed: return
+        case .tunnel: return endTunnel(.aborted)
+        case .admission, .exchange:
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
             record(status, status == nil ? .lanyard : .upstream, end, bytes: relay.bodyBytes)
             dropUpstream(keeps: false)
             // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
             if relay.isDelimitedByClose { stream.resetOnClose() }
-        } else if relay.isDelimitedByClose, !stream.isFlushed || stream.isBroken {
-            stream.resetOnClose()
+        case .handshake, .waiting, .head, .flushing, .lingering:
+            if relay.isDelimitedByClose, !stream.isFlushed || stream.isBroken { stream.resetOnClose() }
         }
         close()
     }
@@ -180,7 +182,7 @@ extension ClientConnection {
 
     /// Refuses the connection itself. Without a response if that would need a TLS handshake, which costs more than the connection.
     private func reject(_ problem: Problem) {
-        if phase == .handshake {
+        if state.isHandshake {
             if let reason = problem.rejection { shard.counters.rejected(reason) }
             let id = input.requestID(from: shard)
             shard.log(problem) { refusedRequest(id) }
@@ -193,7 +195,7 @@ extension ClientConnection {
     // MARK: End of the connection
 
     private func closeAfterFlush() {
-        phase = .flushing
+        state = .flushing
         endInboundWait()
         if stream.isFlushed { beginLinger() } else { beginWriteTimeout() }
     }
@@ -201,7 +203,7 @@ extension ClientConnection {
     /// Begins the lingering close (http-rules.md 9.8).
     func beginLinger() {
         stream.endWriting()
-        phase = .lingering
+        state = .lingering
         endOutboundWait()
         begin(.linger, until: waits.closing.beginLinger(at: shard.loop.now))
         input.releaseBuffer(to: shard)

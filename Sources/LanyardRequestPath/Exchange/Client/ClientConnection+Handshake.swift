@@ -4,7 +4,7 @@ import Logging
 
 /// The TLS handshake of a listener's client, and a client that speaks plain HTTP in place of it.
 extension ClientConnection {
-    /// A byte of the client's has come. In the phase of the handshake.
+    /// A byte of the client's has come. In the state of the handshake.
     var hasBegunHandshake: Bool { stream.isSecured || membership.isQueuedForHandshake }
 
     /// The client gets a turn of its handshake. In a drain, one whose first byte has come gets the time of a handshake.
@@ -37,7 +37,7 @@ extension ClientConnection {
         shard.counters.handshake(stream.isResumed ? .resumed : .completed)
         membership.isNamedClient = stream.isClientAllowed
         membership.handshakePermit = nil
-        phase = .waiting
+        state = .waiting
         if shard.isDraining { begin(.idle, for: currentIdleTimeout) } else { waits.follow(with: .idle) }
         pump()
     }

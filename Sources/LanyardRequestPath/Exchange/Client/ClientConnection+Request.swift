@@ -11,7 +11,7 @@ extension ClientConnection {
             parse()
             return count
         case .wouldBlock: input.releaseEmptyBuffer(to: shard)
-        case .end: if phase == .head { refuse(.malformed("it ends within its head")) } else { close() }
+        case .end: if case .head = state { refuse(.malformed("it ends within its head")) } else { close() }
         case .failed: abandon()
         }
         return 0
@@ -21,7 +21,7 @@ extension ClientConnection {
     func parse() {
         guard input.beginParsing() else { return }
         defer { input.endParsing() }
-        while isWaitingForRequest, stream.isFlushed, input.hasBytes {
+        while state.isWaitingForRequest, stream.isFlushed, input.hasBytes {
             do throws(HeadError) {
                 guard try input.readHead(shard.headLimits, at: shard.loop.now) else { return awaitRest() }
                 beginExchange()
@@ -35,8 +35,8 @@ extension ClientConnection {
     /// deadline runs from the accept; a drain has shortened it, so it is then set anew.
     private func awaitRest() {
         guard input.hasPartialHead else { return }
-        let isFirst = phase == .waiting
-        phase = .head
+        let isFirst = state.isWaiting
+        state = .head
         // A partial head would have to be buffered, and no memory is left.
         if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
         guard isFirst else { return }
@@ -48,7 +48,7 @@ extension ClientConnection {
     }
 
     private func beginExchange() {
-        phase = .exchange
+        state = .admission(nil)
         adoptServedConfiguration()
         endInboundWait()
         exchange = Exchange(input.head)
@@ -63,24 +63,38 @@ extension ClientConnection {
         let admission = RequestAdmission(
             input.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
         switch admission.decide(view.rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
-        case .forward(let route, let target):
-            input.assign(route)
-            admit(target, on: route)
-            replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
-            acquireToken()
+        case .forward(let route, let target): forward(to: target, on: route)
         case .respondToOptions: respondToOptions()
         case .refuse(let problem, let route):
-            // The refusal counts for the route.
-            if let route { input.assign(route) }
+            if let route { count(for: route) }
             refuse(problem)
         }
+    }
+
+    /// A request that is refused counts for its route.
+    private func count(for route: Route) {
+        state = .admission(route)
+        waits.closing.setWriteTimeout(timeouts(route).write)
+    }
+
+    private func forward(to target: RequestTarget, on route: Route) {
+        admit(target, on: route)
+        replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
+        guard let user = route.user ?? served.active else {
+            count(for: route)
+            return refuse(.noActiveUser)
+        }
+        waits.closing.setWriteTimeout(timeouts(route).write)
+        let active = ActiveExchange(route: route, user: user)
+        state = .exchange(active)
+        acquireToken(for: active)
     }
 
     private func admit(_ target: RequestTarget, on route: Route) {
         let upgrade = upgradeRequest(on: route)
         input.admit(target, upgrade)
         if case .dropped(let obstacle) = upgrade {
-            shard.log(obstacle) { input.refusedRequest(input.requestID(from: shard), isHeadRead: true) }
+            shard.log(obstacle) { input.refusedRequest(input.requestID(from: shard), isHeadRead: true, on: route) }
         }
     }
 
@@ -92,15 +106,15 @@ extension ClientConnection {
     }
 
     /// Reads body bytes once. Returns their number.
-    func readBody() -> Int {
+    func readBody(of active: ActiveExchange) -> Int {
         if input.hasUnusedBytes {
-            forwardBuffered()
+            forwardBuffered(of: active)
             return 0
         }
         guard let room = shard.room(for: self) else { return 0 }
         switch stream.receive(into: room) {
         case .bytes(let count):
-            forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
+            forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), of: active)
             return count
         case .wouldBlock: break
         case .end: perform(exchange.requestCut(.malformed("its body ends early")))
@@ -110,25 +124,31 @@ extension ClientConnection {
     }
 
     /// Forwards the bytes that arrived behind the head.
-    func forwardBuffered() {
+    func forwardBuffered(of active: ActiveExchange) {
         guard let buffer = input.buffer, buffer.used < buffer.count else { return }
-        forwardBody(buffer.rest, at: buffer.used)
+        forwardBody(buffer.rest, of: active, at: buffer.used)
     }
 
     /// Forwards body bytes. Bytes of the next request are kept.
     ///
     /// - Parameter place: the offset of `arrived` in the buffer; nil if it is elsewhere.
-    private func forwardBody(_ arrived: UnsafeMutableRawBufferPointer, at place: Int? = nil) {
+    private func forwardBody(
+        _ arrived: UnsafeMutableRawBufferPointer, of active: ActiveExchange, at place: Int? = nil
+    ) {
         upstream.expectContinue(false)
         do throws(HeadError) {
             let (used, data) = try input.consumeBody(arrived)
-            if replay.held != nil, !replay.makeRoom(for: data.count), !relayHeld(.bodyTooLarge) { return }
+            if replay.held != nil, !replay.makeRoom(for: data.count), !relayHeld(.bodyTooLarge, of: active) { return }
             replay.keep(data, at: place, in: input.buffer)
             input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
-            if let bodyBytesMax = input.route?.settings.bodyBytesMax, input.body.total > bodyBytesMax {
+            if let bodyBytesMax = active.route.settings.bodyBytesMax, input.body.total > bodyBytesMax {
                 return perform(exchange.requestFailed(.contentTooLarge))
             }
-            if replay.held == nil { sendBody(data) } else if input.body.isEnded { heldBodyArrived() }
+            if replay.held == nil {
+                sendBody(data, of: active)
+            } else if input.body.isEnded {
+                heldBodyArrived(for: active)
+            }
         } catch {
             perform(exchange.requestFailed(.malformed(error)))
         }
@@ -138,8 +158,9 @@ extension ClientConnection {
     ///
     /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
-    func uploadTimedOut(_ wait: UploadWait) {
-        guard exchange.response == .awaited, let route = input.route else { return }
+    func uploadTimedOut(_ wait: UploadWait, of active: ActiveExchange) {
+        guard exchange.response == .awaited else { return }
+        let route = active.route
         // Neither side is read: the silence is not theirs.
         if membership.isPaused { return begin(wait, on: route) }
         switch wait {

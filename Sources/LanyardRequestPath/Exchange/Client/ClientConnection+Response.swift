@@ -5,27 +5,27 @@ import LanyardSettings
 extension ClientConnection {
     /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
-        guard phase == .exchange, replay.held == nil else { return }
+        guard case .exchange(let active) = state, replay.held == nil else { return }
         var share = 256 << 10
         while let connection = upstream.connection, connection.stream.canRead, stream.isFlushed {
             guard let room = shard.room(for: self, upTo: relay.readSizeMax) else { return }
             let progress: ExchangeProgress
             switch connection.stream.receive(into: room) {
             case .bytes(let count):
-                progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]))
+                progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), for: active)
                 share -= count
                 relay.adaptReadSize(afterReading: count, isTaken: stream.isFlushed)
-            case .wouldBlock: progress = connection.stream.isBroken ? upstreamEnded(clean: false) : .continues
-            case .end: progress = upstreamEnded(clean: !connection.stream.isBroken)
-            case .failed: progress = upstreamEnded(clean: false)
+            case .wouldBlock: progress = connection.stream.isBroken ? upstreamEnded(clean: false, active) : .continues
+            case .end: progress = upstreamEnded(clean: !connection.stream.isBroken, active)
+            case .failed: progress = upstreamEnded(clean: false, active)
             }
             guard progress == .continues else { return }
             if share <= 0 { return shard.loop.resumeLater(self) }
         }
     }
 
-    private func upstreamEnded(clean: Bool) -> ExchangeProgress {
-        if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose() }
+    private func upstreamEnded(clean: Bool, _ active: ActiveExchange) -> ExchangeProgress {
+        if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose(active) }
         let action = exchange.upstreamEnded(
             clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: input.body.isEnded && replay.holdsBody)
         let isRefused = if case .refuse = action { true } else { false }
@@ -33,17 +33,17 @@ extension ClientConnection {
         // A server that may not renegotiate can also end the connection in order.
         let isEnded = isRefused && session?.wasAskedToRenegotiate == true
         guard let error = session?.failure ?? (isEnded ? .renegotiationRefused : nil) else { return carryOut(action) }
-        pool?.target.trust?.record(error)
+        pool(of: active).target.trust?.record(error)
         guard isRefused, error.isRefusal else { return carryOut(action) }
         // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
         return carryOut(.refuse(.upstream(.tls(error))))
     }
 
-    private func receive(_ arrived: UnsafeMutableRawBufferPointer) -> ExchangeProgress {
-        if relay.isInBody { return relayBody(arrived) }
+    private func receive(_ arrived: UnsafeMutableRawBufferPointer, for active: ActiveExchange) -> ExchangeProgress {
+        if relay.isInBody { return relayBody(arrived, of: active) }
         guard let table = relay.takeTable() else {
             let start: Int
-            switch readHeads(arrived, shard.responseTable) {
+            switch readHeads(arrived, shard.responseTable, for: active) {
             case .relayed(let progress): return progress
             case .incomplete(let offset): start = offset
             }
@@ -58,7 +58,7 @@ extension ClientConnection {
         // Taken out of the relay: the end of this exchange may begin another one on this connection.
         var bytes = relay.takeBytes()
         bytes.append(UnsafeRawBufferPointer(arrived))
-        switch readHeads(bytes.mutableBytes, table) {
+        switch readHeads(bytes.mutableBytes, table, for: active) {
         case .relayed(let progress): return progress
         case .incomplete(let start): bytes.consume(start)
         }
@@ -77,7 +77,9 @@ extension ClientConnection {
     }
 
     /// Reads the heads at the front of `arrived`: interim ones, then possibly the final one and its body.
-    private func readHeads(_ arrived: UnsafeMutableRawBufferPointer, _ table: FieldTable) -> HeadReading {
+    private func readHeads(
+        _ arrived: UnsafeMutableRawBufferPointer, _ table: FieldTable, for active: ActiveExchange
+    ) -> HeadReading {
         var start = 0
         while true {
             let rest = UnsafeMutableRawBufferPointer(rebasing: arrived[start...])
@@ -93,10 +95,10 @@ extension ClientConnection {
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
                     routeCounters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
-                    if holdsForReplay(response, view, table) { return .relayed(.ended) }
-                    return .relayed(relayFinal(response, view, table, after))
+                    if holdsForReplay(response, view, table, for: active) { return .relayed(.ended) }
+                    return .relayed(relayFinal(response, view, table, after, for: active))
                 }
-                guard relayInterim(response, view, table) == .continues else { return .relayed(.ended) }
+                guard relayInterim(response, view, table, for: active) == .continues else { return .relayed(.ended) }
                 start += response.length
             } catch {
                 return .relayed(carryOut(exchange.upstreamFailed(error)))
@@ -104,14 +106,18 @@ extension ClientConnection {
         }
     }
 
-    func writer(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ResponseHeadWriter {
+    func writer(
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
+    ) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            shard: shard, bytes: view, head: response, table: table, route: input.route,
+            shard: shard, bytes: view, head: response, table: table, route: active.route,
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
 
     /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
-    private func relayInterim(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> ExchangeProgress {
+    private func relayInterim(
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
+    ) -> ExchangeProgress {
         relay.endInterim()
         let action = exchange.interim(
             bytes: response.length, at: shard.loop.now, continues: response.status == 100)
@@ -120,16 +126,14 @@ extension ClientConnection {
             return .ended
         }
         // The upstream says that it works on the request: the wait for the final head begins again (http-rules.md 11.6).
-        if upstream.sentAt != .never, let route = input.route {
-            begin(.responseHead, for: timeouts(route).responseHeader)
-        }
+        if upstream.sentAt != .never { begin(.responseHead, for: timeouts(active.route).responseHeader) }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)
-            if let route = input.route, !upstream.isHeadQueued { begin(.body, on: route) }
+            if !upstream.isHeadQueued { begin(.body, on: active.route) }
         }
         guard input.head.minorVersion > 0 else { return .continues }
         shard.out.clear()
-        writer(response, view, table).writeInterim(into: &shard.out)
+        writer(response, view, table, for: active).writeInterim(into: &shard.out)
         guard push() == .sent else {
             abandon()
             return .ended
@@ -139,10 +143,11 @@ extension ClientConnection {
 
     /// Relays the final head and the bytes that came with it.
     func relayFinal(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeMutableRawBufferPointer,
+        for active: ActiveExchange
     ) -> ExchangeProgress {
         guard response.status != 101 else {
-            switchProtocols(response, view, table, UnsafeRawBufferPointer(after))
+            switchProtocols(response, view, table, UnsafeRawBufferPointer(after), for: active)
             return .ended
         }
         upstream.connection?.keepAliveSeconds = response.keepAliveSeconds
@@ -166,7 +171,7 @@ extension ClientConnection {
         relay.beginRelay(response.status)
         upstream.expectContinue(false)
         shard.out.clear()
-        var writer = writer(response, view, table)
+        var writer = writer(response, view, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers
         writer.writeFinal(
             into: &shard.out, delivery: relay.delivery, closes: exchange.closesClient,
@@ -174,17 +179,17 @@ extension ClientConnection {
         relay.keepNominations(response, view, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
-        return deliver(data, leftover: used < after.count)
+        return deliver(data, leftover: used < after.count, for: active)
     }
 
     /// Relays body bytes.
-    private func relayBody(_ arrived: UnsafeMutableRawBufferPointer) -> ExchangeProgress {
+    private func relayBody(_ arrived: UnsafeMutableRawBufferPointer, of active: ActiveExchange) -> ExchangeProgress {
         do throws(HeadError) {
             let (used, data) = try relay.consume(arrived)
             if cannotKeepTrailers { return carryOut(exchange.outOfMemory()) }
             shard.out.clear()
             relay.keepTrailers(in: UnsafeRawBufferPointer(arrived))
-            return deliver(data, leftover: used < arrived.count)
+            return deliver(data, leftover: used < arrived.count, for: active)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
             return carryOut(exchange.upstreamFailed(error))
@@ -195,10 +200,12 @@ extension ClientConnection {
     private var cannotKeepTrailers: Bool { relay.awaitsTrailers && shard.context.buffers.isUnder(.requestsRefused) }
 
     /// Sends body bytes behind the contents of the out buffer.
-    private func deliver(_ data: UnsafeRawBufferPointer, leftover: Bool) -> ExchangeProgress {
+    private func deliver(
+        _ data: UnsafeRawBufferPointer, leftover: Bool, for active: ActiveExchange
+    ) -> ExchangeProgress {
         let hasEnded = relay.hasEnded
         relay.recordBody(data.count)
-        guard push(data, ends: hasEnded) == .sent else {
+        guard push(data, ends: hasEnded, of: active) == .sent else {
             abandon()
             return .ended
         }
@@ -206,31 +213,31 @@ extension ClientConnection {
             perform(exchange.responseEnded(leftover: leftover))
             return .ended
         }
-        updateRelayTimeout()
+        updateRelayTimeout(of: active)
         // While a long response is relayed the request's head is not needed.
-        input.releaseRequest(to: shard)
+        input.releaseRequest(active, to: shard)
         return .continues
     }
 
     /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
     /// follow.
-    private func push(_ data: UnsafeRawBufferPointer, ends: Bool) -> ClientSend {
+    private func push(_ data: UnsafeRawBufferPointer, ends: Bool, of active: ActiveExchange) -> ClientSend {
         guard relay.delivery == .chunked else { return push(data) }
-        guard ends, relay.hasTrailers, let route = input.route else {
+        guard ends, relay.hasTrailers else {
             return push(data, shard.out.writeChunkStart(of: data.count, ends: ends))
         }
         let sent = push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
         guard sent == .sent else { return sent }
         shard.out.clear()
         relay.writeTrailers(
-            into: &shard.out, on: route, shard.responseTable, limits: served.configuration.responseLimits)
+            into: &shard.out, on: active.route, shard.responseTable, limits: served.configuration.responseLimits)
         return push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
-    private func finishUntilClose() -> ExchangeProgress {
+    private func finishUntilClose(_ active: ActiveExchange) -> ExchangeProgress {
         shard.out.clear()
-        guard push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true) == .sent else {
+        guard push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true, of: active) == .sent else {
             abandon()
             return .ended
         }
@@ -255,54 +262,54 @@ extension ClientConnection {
             // The client took some bytes: the write timeout begins again.
             return beginWriteTimeout()
         }
-        switch phase {
+        switch state {
         case .flushing: beginLinger()
-        case .exchange:
+        case .exchange(let active):
             // The client has taken interim responses slowly. Until now the upstream was not read.
             switch exchange.response {
             // The response is not due before the request has been sent.
-            case .awaited where !upstream.isParked && upstream.sentAt != .never: awaitUpstreamAnew()
+            case .awaited where !upstream.isParked && upstream.sentAt != .never: awaitUpstreamAnew(for: active)
             case .awaited, .held: endOutboundWait()
             case .relaying, .ended: break
             }
-            updateRelayTimeout()
+            updateRelayTimeout(of: active)
             pumpResponse()
         case .waiting:
             beginIdleTimeout()
             parse()
-        case .handshake, .head, .tunnel, .lingering, .closed: break
+        case .handshake, .head, .admission, .tunnel, .lingering, .closed: break
         }
     }
 
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
-    private func updateRelayTimeout() {
-        guard exchange.response == .relaying, let route = input.route else { return }
+    private func updateRelayTimeout(of active: ActiveExchange) {
+        guard exchange.response == .relaying else { return }
         if !stream.isFlushed { return beginWriteTimeout() }
-        awaitResponseBytes(timeouts(route).responseIdle)
+        awaitResponseBytes(timeouts(active.route).responseIdle)
     }
 
-    var writeTimeout: Duration { input.route.map { timeouts($0).write } ?? waits.closing.writeTimeout }
+    var writeTimeout: Duration { waits.closing.writeTimeout }
 
     // MARK: Incomplete heads
 
     /// Buffered bytes of an incomplete request head, response head or trailer section. A part of a TLS record counts as one of a head.
     var partialBytes: Int {
-        switch phase {
+        switch state {
         case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
         case .head: (input.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
         case .exchange: relay.partialBytes
-        case .handshake, .tunnel, .flushing, .lingering, .closed: 0
+        case .handshake, .admission, .tunnel, .flushing, .lingering, .closed: 0
         }
     }
 
     /// Gives up the incomplete head or trailer section, because requests are refused for want of memory, and `partialBytes` is not 0.
     func giveUpPartialHead() {
-        switch phase {
+        switch state {
         // Nothing of the request can be read yet.
         case .waiting: close()
         case .head: refuse(.buffersFull)
         case .exchange: perform(exchange.outOfMemory())
-        case .handshake, .tunnel, .flushing, .lingering, .closed: break
+        case .handshake, .admission, .tunnel, .flushing, .lingering, .closed: break
         }
     }
 }

@@ -5,39 +5,36 @@ import LanyardSettings
 extension ClientConnection {
     // MARK: Token
 
-    /// Acquires the token of the route's user, or parks the request. A second call, after a token that expired before
-    /// it was sent, keeps the user.
-    func acquireToken() {
-        guard let route = input.route, let user = upstream.user ?? route.user ?? served.active else {
-            return refuse(.noActiveUser)
-        }
-        upstream.assign(user)
+    /// Acquires the token of the request's user, or parks the request. A second call follows a token that expired before
+    /// it was sent.
+    func acquireToken(for active: ActiveExchange) {
+        let user = active.user
         switch shard.tokens.decide(user, at: shard.loop.now) {
-        case .use(let token): use(token, of: user)
-        case .park: park(user)
+        case .use(let token): use(token, for: active)
+        case .park: park(active)
         case .refuse(let refusal): refuse(problem(refusal, user))
         case .replaced: refuse(.userReplaced(user: shard.context.userName(user)))
         }
     }
 
-    private func use(_ token: AccessToken, of user: UserIndex) {
+    private func use(_ token: AccessToken, for active: ActiveExchange) {
         guard upstream.assign(token) else {
-            return refuse(.sessionReplaced(user: shard.context.userName(user)))
+            return refuse(.sessionReplaced(user: shard.context.userName(active.user)))
         }
-        acquireUpstream(for: user, token)
+        acquireUpstream(for: active, token)
     }
 
-    private func park(_ user: UserIndex) {
+    private func park(_ active: ActiveExchange) {
         if shard.isDraining { return refuse(.shuttingDown) }
-        guard waitForToken(of: user) else { return refuse(.overloaded("Too many requests wait for a token.")) }
+        guard waitForToken(for: active) else { return refuse(.overloaded("Too many requests wait for a token.")) }
     }
 
     /// Parks the request until the token cache receives a publication for the user. False if too many are parked.
-    func waitForToken(of user: UserIndex) -> Bool {
+    func waitForToken(for active: ActiveExchange) -> Bool {
         guard let permit = shard.context.parked.acquire() else { return false }
         upstream.park(permit)
         begin(replay.held == nil ? TokenWait.first : .other, for: served.configuration.tokenWaitMax)
-        shard.tokens.park(self, for: user)
+        shard.tokens.park(self, for: active.user)
         return true
     }
 
@@ -48,19 +45,20 @@ extension ClientConnection {
 
     /// The request does not wait for a token any more.
     func stopWaitingForToken() {
-        guard upstream.isParked, let user = upstream.user else { return }
-        shard.tokens.unpark(self, for: user)
+        guard upstream.isParked, case .exchange(let active) = state else { return }
+        shard.tokens.unpark(self, for: active.user)
         unpark()
     }
 
     package func tokenCacheChanged() {
-        guard upstream.isParked, let user = upstream.user else { return }
-        if replay.held != nil { return heldTokenChanged() }
+        guard upstream.isParked, case .exchange(let active) = state else { return }
+        if replay.held != nil { return heldTokenChanged(for: active) }
+        let user = active.user
         switch shard.tokens.decide(user, at: shard.loop.now) {
         case .park: shard.tokens.park(self, for: user)
         case .use(let token):
             unpark()
-            use(token, of: user)
+            use(token, for: active)
         case .refuse(let refusal):
             unpark()
             refuse(problem(refusal, user))
@@ -71,10 +69,10 @@ extension ClientConnection {
     }
 
     /// `refresh.wait_max` has passed: the present token is used while it is unexpired (refresh.md 4).
-    func tokenWaitTimedOut() {
-        guard let user = upstream.user else { return }
+    func tokenWaitTimedOut(of active: ActiveExchange) {
+        let user = active.user
         stopWaitingForToken()
-        if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token, of: user) }
+        if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token, for: active) }
         refuse(.identityUnreachable(user: shard.context.userName(user), retryAfter: 1))
     }
 
@@ -86,22 +84,22 @@ extension ClientConnection {
 
     // MARK: Connection
 
-    var pool: UpstreamPool? { input.route.map { served.pools[$0.index] } }
+    func pool(of active: ActiveExchange) -> UpstreamPool { served.pools[active.route.index] }
 
-    func acquireUpstream(for user: UserIndex, _ token: AccessToken) {
-        if !exchange.needsFreshConnection, let connection = pool?.takeIdle(for: user, token.account) {
-            return attach(connection)
+    func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
+        if !exchange.needsFreshConnection, let connection = pool(of: active).takeIdle(for: active.user, token.account) {
+            return attach(connection, to: active)
         }
-        connectUpstream(for: user, token)
+        connectUpstream(for: active, token)
     }
 
     /// - Parameter old: a connection to close; the new one gets its slot.
-    func connectUpstream(for user: UserIndex, _ token: AccessToken, inPlaceOf old: UpstreamConnection? = nil) {
-        guard let pool else { return }
-        let acquisition = pool.connect(for: user, token.account, inPlaceOf: old) { [unowned self] result in
+    func connectUpstream(for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: UpstreamConnection? = nil) {
+        let acquisition = pool(of: active).connect(for: active.user, token.account, inPlaceOf: old) {
+            [unowned self] result in
             _ = upstream.endAcquisition()
             switch result {
-            case .success(let connection): attach(connection)
+            case .success(let connection): attach(connection, to: active)
             case .failure(let error): refuse(.upstream(error))
             }
         }
@@ -109,22 +107,23 @@ extension ClientConnection {
         if let acquisition { upstream.beginAcquisition(acquisition) }
     }
 
-    func attach(_ connection: UpstreamConnection) {
+    func attach(_ connection: UpstreamConnection, to active: ActiveExchange) {
         guard let token = upstream.token, shard.loop.now < token.usableUntil else {
             // The token expired while the connection was established. An expired token is never sent.
-            pool?.giveBack(connection)
-            return acquireToken()
+            pool(of: active).giveBack(connection)
+            return acquireToken(for: active)
         }
         upstream.attach(connection)
         connection.owner = self
         relay.expectHead()
-        sendHead(to: connection, token)
+        sendHead(to: connection, token, of: active)
     }
 
     // MARK: Sending
 
-    private func sendHead(to connection: UpstreamConnection, _ token: AccessToken) {
-        guard let buffer = input.buffer, let route = input.route else { return }
+    private func sendHead(to connection: UpstreamConnection, _ token: AccessToken, of active: ActiveExchange) {
+        guard let buffer = input.buffer else { return }
+        let route = active.route
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
         let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
@@ -142,8 +141,8 @@ extension ClientConnection {
         exchange.sentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
             isRepeated
-            ? pushKept(from: 0, ends: hasEnded, withHead: true)
-            : push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, withHead: true)
+            ? pushKept(from: 0, ends: hasEnded, of: active, withHead: true)
+            : push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, of: active, withHead: true)
         switch sent {
         case .untouched: return perform(exchange.retryUnsent())
         case .failed: return pumpResponse()
@@ -155,7 +154,7 @@ extension ClientConnection {
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
         if upstream.isContinueDue { begin(.continue100, on: route) }
-        forwardBuffered()
+        forwardBuffered(of: active)
         pump()
     }
 
@@ -167,11 +166,8 @@ extension ClientConnection {
         perform(exchange.timedOut(.upstreamWriteTimeout))
     }
 
-    /// The client's own request id, for the log. Empty if there is none.
-    var clientRequestID: String { phase == .exchange ? input.clientRequestID : "" }
-
     /// Sends body bytes in the request's framing.
-    func sendBody(_ data: UnsafeRawBufferPointer) {
+    func sendBody(_ data: UnsafeRawBufferPointer, of active: ActiveExchange) {
         shard.out.clear()
         var tail: StaticString = ""
         if input.body.framing == .chunked {
@@ -180,37 +176,40 @@ extension ClientConnection {
         guard let connection = upstream.connection else { return }
         // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
         // (http-rules.md 9.7).
-        if push(data, tail, to: connection) != .sent { pumpResponse() }
+        if push(data, tail, to: connection, of: active) != .sent { pumpResponse() }
     }
 
     /// Sends the kept body bytes from `offset` on, behind the contents of the out buffer.
     ///
     /// - Parameter ends: the body ends with these bytes.
-    func pushKept(from offset: Int, ends: Bool, withHead: Bool = false) -> UpstreamSend {
+    func pushKept(
+        from offset: Int, ends: Bool, of active: ActiveExchange, withHead: Bool = false
+    ) -> UpstreamSend {
         guard let buffer = input.buffer, let connection = upstream.connection else { return .failed }
         let (first, second) = replay.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
         if input.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
         shard.out.write(first)
-        return push(UnsafeRawBufferPointer(second), tail, to: connection, withHead: withHead)
+        return push(UnsafeRawBufferPointer(second), tail, to: connection, of: active, withHead: withHead)
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the upstream, or queues them.
     private func push(
-        _ data: UnsafeRawBufferPointer, _ tail: StaticString, to connection: UpstreamConnection, withHead: Bool = false
+        _ data: UnsafeRawBufferPointer, _ tail: StaticString, to connection: UpstreamConnection,
+        of active: ActiveExchange, withHead: Bool = false
     ) -> UpstreamSend {
         let start = connection.stream.taken
         guard connection.stream.send(shard.out.bytes, data, tail) == 0 else {
             return withHead && connection.stream.taken == start && exchange.canRetryUnsent ? .untouched : .failed
         }
         if withHead { upstream.headSent(from: start, isQueued: !connection.stream.isFlushed) }
-        updateSendTimeout(of: connection)
+        updateSendTimeout(of: active, on: connection)
         return .sent
     }
 
     func flushUpstream() {
-        guard let connection = upstream.connection else { return }
+        guard let connection = upstream.connection, case .exchange(let active) = state else { return }
         // The token may have expired while the head was queued. An expired token is never sent.
         if upstream.isHeadQueued, let token = upstream.token, shard.loop.now >= token.usableUntil {
             return giveUpHead()
@@ -220,17 +219,18 @@ extension ClientConnection {
             return pumpResponse()
         }
         let headIsGone = upstream.recordFlush()
-        updateSendTimeout(of: connection)
-        if headIsGone, upstream.isContinueDue, let route = input.route { begin(.continue100, on: route) }
-        if headIsGone, wantsBody { forwardBuffered() }
+        updateSendTimeout(of: active, on: connection)
+        if headIsGone, upstream.isContinueDue { begin(.continue100, on: active.route) }
+        if headIsGone, wantsBody { forwardBuffered(of: active) }
         pump()
     }
 
     /// Sets the deadlines anew after bytes were sent upstream or queued.
     ///
     /// - Parameter connection: the request's.
-    func updateSendTimeout(of connection: UpstreamConnection) {
-        guard replay.held == nil, let route = input.route else { return }
+    func updateSendTimeout(of active: ActiveExchange, on connection: UpstreamConnection) {
+        guard replay.held == nil else { return }
+        let route = active.route
         if !connection.stream.isFlushed {
             connection.stream.restartProgress()
             return begin(.upstreamWrite, on: route)

@@ -16,7 +16,7 @@ import LanyardSettings
 /// Two parts are the connection's: `ClientWaits` has what each deadline is for, and `ShardMembership` what the shard's
 /// limits and lists know.
 ///
-/// This file has the phase, the stream, the deadlines and the events. The extensions let the parts work together:
+/// This file has the state, the stream, the deadlines and the events. The extensions let the parts work together:
 /// - `+Handshake` makes the TLS handshake.
 /// - `+Request` reads heads and bodies.
 /// - `+Upstream` sends the request.
@@ -25,32 +25,13 @@ import LanyardSettings
 /// - `+Upgrade` begins and ends a tunnel.
 /// - `+Ending` sends Lanyard's own responses and closes.
 package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter, @unchecked Sendable {
-    /// What the connection is doing.
-    enum Phase {
-        /// The TLS handshake is not complete.
-        case handshake
-        /// No byte of a request has arrived.
-        case waiting
-        /// Part of a head has arrived.
-        case head
-        /// A request is being processed.
-        case exchange
-        /// After a 101: raw bytes in both directions until the end.
-        case tunnel
-        /// The last response is queued for the client; then the connection ends.
-        case flushing
-        /// Writing is shut down; further input is discarded (http-rules.md 9.8).
-        case lingering
-        case closed
-    }
-
     let shard: Shard
     /// What the current request began with.
     private(set) var view: ServedView
     var membership: ShardMembership
     var stream: ByteStream
-    var phase: Phase {
-        didSet { if membership.waitingLinks.isListed, !isWaitingForRequest { shard.waiting.remove(self) } }
+    var state: ConnectionState {
+        didSet { if membership.waitingLinks.isListed, !state.isWaitingForRequest { shard.waiting.remove(self) } }
     }
     var waits = ClientWaits()
 
@@ -60,7 +41,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var upstream = UpstreamAttempt()
     var relay: ResponseRelay
     var replay: RequestReplay
-    var tunnel: TunnelRelay?
 
     init(
         taking socket: consuming OwnedDescriptor, shard: Shard, listener: Int, slot: consuming ConnectionSlot
@@ -69,7 +49,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         self.shard = shard
         view = ServedView(shard.served, listener: listener)
         membership = ShardMembership(slot)
-        phase = view.rules.tlsIndex == nil ? .waiting : .handshake
+        state = view.rules.tlsIndex == nil ? .waiting : .handshake
         relay = ResponseRelay(budget: shard.context.buffers)
         replay = RequestReplay(budget: shard.context.buffers)
         super.init()
@@ -82,11 +62,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
         beginWaiting()
-        begin(phase == .handshake ? .handshake : .idle, for: shard.limits.headerTimeout)
+        begin(state.isHandshake ? .handshake : .idle, for: shard.limits.headerTimeout)
     }
-
-    /// No request is being processed.
-    var isWaitingForRequest: Bool { phase == .waiting || phase == .head || phase == .handshake }
 
     /// The last response was sent whole. A client that still takes a response is not waiting, and is not closed for a
     /// new client.
@@ -95,22 +72,18 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     // MARK: Events
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
-        guard phase != .closed else { return }
+        guard !state.isClosed else { return }
         stream.record(readiness)
-        if let tunnel { return tunnel.run() }
+        if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
-        if !readiness.isDisjoint(with: [.error, .hangUp]),
-            phase == .exchange || phase == .flushing || phase == .lingering
-        {
-            return abandon()
-        }
+        if !readiness.isDisjoint(with: [.error, .hangUp]), state.endsOnReset { return abandon() }
         if readiness.contains(.write), !stream.isFlushed { flush() }
         pump()
-        if stream.hasEnded, phase == .exchange, !waits.isEndKnown { watchEnd() }
+        if stream.hasEnded, state.isExchange, !waits.isEndKnown { watchEnd() }
     }
 
     package override func resume() {
-        if let tunnel { return tunnel.run() }
+        if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         pump()
         pumpResponse()
     }
@@ -129,7 +102,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     package func upstreamReady(_ connection: UpstreamConnection) {
         guard connection === upstream.connection else { return }
-        if let tunnel { return tunnel.run() }
+        if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         if connection.stream.canFlush { flushUpstream() }
         pumpResponse()
     }
@@ -138,17 +111,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     func pump() {
         var share = 256 << 10
         while stream.canRead {
-            switch phase {
+            switch state {
             case .handshake: return awaitHandshakeTurn()
             case .waiting, .head:
                 guard stream.isFlushed else { return }
                 share -= readHead()
-            case .exchange:
+            case .exchange(let active):
                 guard wantsBody else { return }
-                share -= readBody()
+                share -= readBody(of: active)
                 if membership.isPaused { return }
             case .lingering: share -= discardInput()
-            case .flushing, .tunnel, .closed: return
+            case .admission, .flushing, .tunnel, .closed: return
             }
             if share <= 0 { return shard.loop.resumeLater(self) }
         }
@@ -173,9 +146,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .handshake: handshakeFailed(.timedOut)
         case .head: refuse(.requestTimeout)
         case .idle, .kernelFlush: idleTimeoutExpired()
-        case .upload(let wait): uploadTimedOut(wait)
-        case .heldBody: relayHeld(.bodyLate)
-        case .tunnel: tunnel?.due()
+        case .upload(let wait): if case .exchange(let active) = state { uploadTimedOut(wait, of: active) }
+        case .heldBody: if case .exchange(let active) = state { relayHeld(.bodyLate, of: active) }
+        case .tunnel: if case .tunnel(_, let tunnel) = state { tunnel.due() }
         case .linger: close()
         }
     }
@@ -183,8 +156,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     private func outboundDue() {
         switch waits.takeOutbound() {
         case .none: break
-        case .responseHead: responseHeadTimedOut()
-        case .responseBody(let idleAt): responseBodyDue(idleAt)
+        case .responseHead: if case .exchange(let active) = state { responseHeadTimedOut(of: active) }
+        case .responseBody(let idleAt): if case .exchange(let active) = state { responseBodyDue(idleAt, of: active) }
         case .clientWrite: clientWriteTimedOut()
         }
     }
@@ -192,28 +165,27 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     private func tokenDue() {
         switch waits.takeToken(on: shard.loop) {
         case nil: break
-        case .first: tokenWaitTimedOut()
-        case .other: heldResponseTimedOut()
+        case .first: if case .exchange(let active) = state { tokenWaitTimedOut(of: active) }
+        case .other: if case .exchange(let active) = state { heldResponseTimedOut(of: active) }
         }
     }
 
-    private func responseHeadTimedOut() {
+    private func responseHeadTimedOut(of active: ActiveExchange) {
         // The upstream is not read while interim responses are queued for the client.
         if !stream.isFlushed { return clientWriteTimedOut() }
-        if membership.isPaused { return awaitUpstreamAnew() }
+        if membership.isPaused { return awaitUpstreamAnew(for: active) }
         perform(exchange.timedOut(.upstreamResponseTimeout))
     }
 
-    private func responseBodyDue(_ idleAt: Instant) {
-        if membership.isPaused { return awaitUpstreamAnew() }
+    private func responseBodyDue(_ idleAt: Instant, of active: ActiveExchange) {
+        if membership.isPaused { return awaitUpstreamAnew(for: active) }
         if shard.loop.now < idleAt { return checkAcknowledgements(idleAt) }
         perform(exchange.timedOut(.upstreamResponseTimeout))
     }
 
     /// The upstream's bytes may be unread, because memory is short or the client slow: its timeout begins again.
-    func awaitUpstreamAnew() {
-        guard let route = input.route else { return }
-        let timeouts = timeouts(route)
+    func awaitUpstreamAnew(for active: ActiveExchange) {
+        let timeouts = timeouts(active.route)
         if exchange.response == .awaited { return begin(.responseHead, for: timeouts.responseHeader) }
         awaitResponseBytes(timeouts.responseIdle)
     }
@@ -246,7 +218,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     private func endDue() {
         guard let interval = shard.context.keepAlive.examinationInterval else { return }
-        if phase == .exchange, stream.isPeerOrphaned { return abandon() }
+        if state.isExchange, stream.isPeerOrphaned { return abandon() }
         waits.examineAgain(at: shard.loop.now + interval.next, on: shard.loop)
     }
 
@@ -270,15 +242,15 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     /// A client without a request does not keep the memory of a replaced configuration.
-    func leaveFormerConfiguration() { if phase == .waiting { adoptServedConfiguration() } }
+    func leaveFormerConfiguration() { if state.isWaiting { adoptServedConfiguration() } }
 
     /// The client would not be admitted any more: its connection ends, at once or behind the request in progress. The shard ends one that
     /// lasts too long.
     func endAdmission() {
-        switch phase {
+        switch state {
         case .handshake: if stream.isSecured { close() }
         case .waiting, .head: close()
-        case .exchange:
+        case .admission, .exchange:
             membership.isAdmissionEnding = true
             exchange.closeClient()
         case .tunnel: endTunnel(.distrusted)
@@ -289,8 +261,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Resets the state for the next request, which may have arrived already.
     func nextRequest() {
-        phase = .waiting
-        waits.closing.setWriteTimeout(writeTimeout)
+        state = .waiting
         waits.endResponse()
         input.endRequest(in: shard)
         upstream.endRequest()
@@ -316,8 +287,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes after 500 ms without a request. A TLS handshake that has begun keeps its time, which its steps may need.
     func drain() {
-        if phase == .handshake, !hasBegunHandshake { begin(.handshake, for: currentIdleTimeout) }
-        if phase == .waiting, stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
+        if state.isHandshake, !hasBegunHandshake { begin(.handshake, for: currentIdleTimeout) }
+        if state.isWaiting, stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
     }
 
     private func idleTimeoutExpired() {
@@ -345,9 +316,9 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes the connection. Later calls do nothing.
     func close() {
-        guard phase != .closed else { return }
+        guard !state.isClosed else { return }
         membership.handshakePermit = nil
-        phase = .closed
+        state = .closed
         waits.drop(on: shard.loop)
         input.releaseBuffer(to: shard)
         stream.close(on: shard.loop)

@@ -21,9 +21,8 @@ struct RequestInput: ~Copyable {
     private(set) var beganAt = Instant.never
     /// Requests of the connection so far.
     private(set) var requests = 0
+    /// The latest one that was read whole.
     private(set) var head = RequestHead()
-    /// The request counts for it; nil: none was found.
-    private(set) var route: Route?
     /// nil: the request is not forwarded.
     private var admission: Admission?
     private(set) var body = RequestBody(.none)
@@ -90,9 +89,6 @@ struct RequestInput: ~Copyable {
 
     // MARK: What is known about the request
 
-    /// From here on the request counts for this route.
-    mutating func assign(_ route: Route) { self.route = route }
-
     /// The request is forwarded.
     mutating func admit(_ target: RequestTarget, _ upgrade: UpgradeRequest) {
         admission = Admission(target: target, upgrade: upgrade)
@@ -116,19 +112,21 @@ struct RequestInput: ~Copyable {
     }
 
     /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
-    var clientRequestID: String {
-        guard let route, let buffer, buffer.count >= head.length else { return "" }
+    func clientRequestID(on route: Route) -> String {
+        guard let buffer, buffer.count >= head.length else { return "" }
         let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
         return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
     /// What the log says of the request, as far as it was read. The head may have been released.
     ///
-    /// - Parameter isHeadRead: the current request's head was read whole.
-    func refusedRequest(_ id: RequestID, isHeadRead: Bool) -> RefusedRequest {
+    /// - Parameters:
+    ///   - isHeadRead: the current request's head was read whole.
+    ///   - route: nil: none was found.
+    func refusedRequest(_ id: RequestID, isHeadRead: Bool, on route: Route?) -> RefusedRequest {
         var request = RefusedRequest(id: id, route: route?.settings.name ?? "")
         guard isHeadRead, let buffer, buffer.count >= head.length else { return request }
-        request.clientID = clientRequestID
+        if let route { request.clientID = clientRequestID(on: route) }
         let bytes = buffer.bytes
         request.method = String(decoding: bytes[run: head.method], as: UTF8.self)
         let raw = bytes[run: head.target]
@@ -141,8 +139,10 @@ struct RequestInput: ~Copyable {
 
     /// Calls `work` with method, path and client's request id for the access log, as far as they were read.
     ///
-    /// - Parameter isHeadRead: the current request's head was read whole.
-    func withLoggedHead(isHeadRead: Bool, _ work: (LoggedHead) -> Void) {
+    /// - Parameters:
+    ///   - isHeadRead: the current request's head was read whole.
+    ///   - route: nil: none was found.
+    func withLoggedHead(isHeadRead: Bool, on route: Route?, _ work: (LoggedHead) -> Void) {
         if let keptHead { return keptHead.withBytes(work) }
         guard isHeadRead, let buffer, buffer.count >= head.length else { return work(LoggedHead()) }
         let bytes = buffer.bytes
@@ -159,10 +159,10 @@ struct RequestInput: ~Copyable {
     }
 
     /// The head is about to be released while the request goes on.
-    mutating func keepHead(for log: AccessLog?) {
+    mutating func keepHead(of active: ActiveExchange, for log: AccessLog?) {
         guard log != nil, keptHead == nil else { return }
         var kept: KeptHead?
-        withLoggedHead(isHeadRead: true) { kept = KeptHead($0) }
+        withLoggedHead(isHeadRead: true, on: active.route) { kept = KeptHead($0) }
         keptHead = kept
     }
 
@@ -203,15 +203,14 @@ struct RequestInput: ~Copyable {
         requestID = nil
         admission = nil
         keptHead = nil
-        route = nil
         guard let buffer else { return }
         if buffer.used < buffer.count { buffer.compact() } else { releaseBuffer(to: shard) }
     }
 
     /// The bytes of the current request are not needed any more. Bytes of the next one stay.
-    mutating func releaseRequest(to shard: Shard) {
+    mutating func releaseRequest(_ active: ActiveExchange, to shard: Shard) {
         guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
-        keepHead(for: shard.accessLog)
+        keepHead(of: active, for: shard.accessLog)
         releaseBuffer(to: shard)
     }
 

@@ -1,12 +1,11 @@
 import LanyardFoundations
 
-/// The attempt to send one request to its upstream: whose token it carries, the wait for a token or a connection, the
+/// The attempt to send one request to its upstream: its token, the wait for a token or a connection, the
 /// connection, and how far its head has come.
 ///
 /// It does no I/O: `ClientConnection` parks, connects and sends. Belongs to the shard's queue.
 struct UpstreamAttempt: ~Copyable {
-    /// The user and the token that the request was admitted with.
-    private(set) var user: UserIndex?
+    /// Of the request's user; nil before the first one has come, and in a tunnel.
     private(set) var token: AccessToken?
     /// Of the latest token, also after its release.
     private(set) var generation: UInt64?
@@ -25,8 +24,6 @@ struct UpstreamAttempt: ~Copyable {
     private(set) var isContinueDue = false
 
     // MARK: Token
-
-    mutating func assign(_ user: UserIndex) { self.user = user }
 
     /// The token that the request is sent with.
     ///
@@ -88,7 +85,6 @@ struct UpstreamAttempt: ~Copyable {
     /// The request has ended.
     mutating func endRequest() {
         token = nil
-        user = nil
         generation = nil
     }
 

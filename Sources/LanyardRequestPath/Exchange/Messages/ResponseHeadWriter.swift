@@ -4,7 +4,7 @@ struct ResponseHeadWriter {
     let bytes: Bytes
     let head: ResponseHead
     let table: FieldTable
-    let route: Route?
+    let route: Route
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
     let isResponseToHead: Bool

@@ -5,16 +5,20 @@ import Logging
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
 /// (http-rules.md 17.1, 17.2, refresh.md 11).
 extension ClientConnection {
-    private var breaker: RouteBreaker? { input.route.map { served.configuration.breakers[$0.index] } }
+    private func breaker(of route: Route) -> RouteBreaker { served.configuration.breakers[route.index] }
 
     /// Decides whether a final response is held for a replay.
     ///
     /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
     ///   to report.
-    func holdsForReplay(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) -> Bool {
-        guard response.status >= 200, let route = input.route, route.reauthenticates(on: response.status),
-            let user = upstream.user, let token = upstream.token, let breaker
-        else { return false }
+    func holdsForReplay(
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
+    ) -> Bool {
+        let route = active.route
+        guard response.status >= 200, route.reauthenticates(on: response.status), let token = upstream.token else {
+            return false
+        }
+        let breaker = breaker(of: route)
         served.counters[route.index].unauthorizedResponse()
         let refusal = TokenRefusal(table, in: view)
         guard exchange.replays == 0 else {
@@ -32,13 +36,15 @@ extension ClientConnection {
             return recordObstacle(.clientAuthorization)
         }
         let outlook = shard.tokens.refused(
-            token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
+            token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
         let decision = RefusedResponse(
             body: bodyPart, token: .init(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
         if case .relay(let replayObstacle) = decision.action { return recordObstacle(replayObstacle) }
         let sent = decision.body == .awaited ? replay.bodyBytes : nil
-        hold(HeldResponse(response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers), outlook)
+        let held = HeldResponse(
+            response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers)
+        hold(held, outlook, of: active)
         return true
     }
 
@@ -47,7 +53,7 @@ extension ClientConnection {
     /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
     /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
-        if phase == .exchange, replay.held == nil, upstream.connection != nil, replay.hasMemory { replay.discardBody() }
+        if state.isExchange, replay.held == nil, upstream.connection != nil, replay.hasMemory { replay.discardBody() }
     }
 
     private func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
@@ -67,7 +73,7 @@ extension ClientConnection {
 
     // MARK: Waiting
 
-    private func hold(_ held: HeldResponse, _ outlook: TokenCache.ReplacementOutlook) {
+    private func hold(_ held: HeldResponse, _ outlook: TokenCache.ReplacementOutlook, of active: ActiveExchange) {
         replay.hold(held)
         exchange.hold()
         upstream.connection?.keepAliveSeconds = held.head.keepAliveSeconds
@@ -83,8 +89,8 @@ extension ClientConnection {
         case .underWay: held.sawRenewal = true
         default: break
         }
-        guard held.decision.action == .wait else { return sendAgain() }
-        if held.decision.token == .awaited, !awaitToken() { return }
+        guard held.decision.action == .wait else { return sendAgain(held, for: active) }
+        if held.decision.token == .awaited, !awaitToken(for: active) { return }
         guard held.decision.body == .awaited else { return }
         begin(.heldBody, for: HeldResponse.bodyWaitMax)
         pump()
@@ -93,33 +99,33 @@ extension ClientConnection {
     /// Parks the request until the refresh has ended.
     ///
     /// - Returns: false if too many requests are parked.
-    private func awaitToken() -> Bool {
-        guard let user = upstream.user else { return false }
-        guard waitForToken(of: user) else {
-            relayHeld(.refreshFailed)
+    private func awaitToken(for active: ActiveExchange) -> Bool {
+        guard waitForToken(for: active) else {
+            relayHeld(.refreshFailed, of: active)
             return false
         }
         return true
     }
 
     /// The token cache received a publication for the user. It has removed all waiters of that user.
-    func heldTokenChanged() {
-        guard let held = replay.held, let user = upstream.user, let token = upstream.token, let breaker else { return }
+    func heldTokenChanged(for active: ActiveExchange) {
+        guard let held = replay.held, let token = upstream.token else { return }
+        let breaker = breaker(of: active.route)
         // If a refresh has already failed to bring a token, none is forced again.
         let mayForce = !held.sawRenewal && !breaker.isOpen(at: shard.loop.now)
         let outlook = shard.tokens.refused(
-            token.generation, of: user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
+            token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         switch outlook {
-        case .awaited: return shard.tokens.park(self, for: user)
+        case .awaited: return shard.tokens.park(self, for: active.user)
         case .underWay:
             held.sawRenewal = true
-            return shard.tokens.park(self, for: user)
+            return shard.tokens.park(self, for: active.user)
         case .renewed(let token): held.token = token
         case .coolingDown, .replaced, .none: break
         }
         unpark()
         held.decision.token = outcome(outlook, held, breaker)
-        decide(held)
+        decide(held, for: active)
     }
 
     /// Maps the outlook after a publication to the token's part of the decision.
@@ -135,21 +141,21 @@ extension ClientConnection {
     }
 
     /// The whole request body has arrived while the response is held.
-    func heldBodyArrived() {
+    func heldBodyArrived(for active: ActiveExchange) {
         guard let held = replay.held else { return }
         endInboundWait()
         held.decision.body = .ready
-        decide(held)
+        decide(held, for: active)
     }
 
     /// `refresh.wait_max` has passed.
-    func heldResponseTimedOut() { relayHeld(.refreshFailed) }
+    func heldResponseTimedOut(of active: ActiveExchange) { relayHeld(.refreshFailed, of: active) }
 
-    private func decide(_ held: HeldResponse) {
+    private func decide(_ held: HeldResponse, for active: ActiveExchange) {
         switch held.decision.action {
         case .wait: break
-        case .replay: sendAgain()
-        case .relay(let replayObstacle): relayHeld(replayObstacle)
+        case .replay: sendAgain(held, for: active)
+        case .relay(let replayObstacle): relayHeld(replayObstacle, of: active)
         }
     }
 
@@ -159,7 +165,7 @@ extension ClientConnection {
     ///
     /// - Returns: whether the exchange goes on.
     @discardableResult
-    func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
+    func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle, of active: ActiveExchange) -> Bool {
         guard let held = replay.held else { return false }
         stopWaitingForToken()
         endInboundWait()
@@ -170,26 +176,27 @@ extension ClientConnection {
             // sent. A piece that was too large to keep follows separately.
             shard.out.clear()
             // The response goes to the client, whether the upstream takes the rest of the request or not.
-            _ = pushKept(from: sent, ends: input.body.isEnded && replayObstacle != .bodyTooLarge)
+            _ = pushKept(from: sent, ends: input.body.isEnded && replayObstacle != .bodyTooLarge, of: active)
         }
         replay.endHold()
         // If a piece was too large to keep, it may be the last one. Until it is sent the upstream does not have the
         // whole request.
-        if replayObstacle != .bodyTooLarge, let connection = upstream.connection { updateSendTimeout(of: connection) }
+        if replayObstacle != .bodyTooLarge, let connection = upstream.connection {
+            updateSendTimeout(of: active, on: connection)
+        }
         let bytes = held.bytes.mutableBytes
         let view = UnsafeRawBufferPointer(bytes).assumingMemoryBound(to: UInt8.self)
         let behind = UnsafeMutableRawBufferPointer(rebasing: bytes[held.head.length...])
-        guard relayFinal(held.head, view, held.table, behind) == .continues else { return false }
+        guard relayFinal(held.head, view, held.table, behind, for: active) == .continues else { return false }
         // Not here: the bytes that are being processed may be in the shard's scratch buffer.
         shard.loop.resumeLater(self)
         return true
     }
 
     /// Sends the request once more. Only the token differs (http-rules.md 17.4).
-    private func sendAgain() {
-        guard let held = replay.held, let route = input.route, let user = upstream.user,
-            let token = held.token ?? upstream.token, let connection = upstream.connection
-        else { return }
+    private func sendAgain(_ held: HeldResponse, for active: ActiveExchange) {
+        let route = active.route
+        guard let token = held.token ?? upstream.token, let connection = upstream.connection else { return }
         stopWaitingForToken()
         endInboundWait()
         endOutboundWait()
@@ -199,13 +206,13 @@ extension ClientConnection {
             metadata: [
                 "event": "request.replayed", "status": .stringConvertible(held.head.status),
                 "request_id": "\(input.requestID(from: shard))", "route": "\(route.settings.name)",
-                "client_request_id": "\(clientRequestID)",
+                "client_request_id": "\(input.clientRequestID(on: route))",
             ])
         upstream.renew(token)
         let isInStep = exchange.replay(insteadOf: held.head) && upstream.isFlushed
         replay.endHold()
         _ = upstream.detach()
-        if exchange.needsFreshConnection { return connectUpstream(for: user, token, inPlaceOf: connection) }
+        if exchange.needsFreshConnection { return connectUpstream(for: active, token, inPlaceOf: connection) }
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
@@ -213,15 +220,15 @@ extension ClientConnection {
         if isInStep, used == behind.count, !connection.stream.hasEnded, pool.isTrusted(connection) {
             if rejected.isEnded, connection.isUsable() {
                 connection.reuse()
-                return attach(connection)
+                return attach(connection, to: active)
             }
             if !rejected.isEnded {
                 _ = RejectedBodyReader(rejected, of: connection, in: pool, shard: shard)
-                return acquireUpstream(for: user, token)
+                return acquireUpstream(for: active, token)
             }
         }
         pool.discard(connection)
-        acquireUpstream(for: user, token)
+        acquireUpstream(for: active, token)
     }
 
     // MARK: Breaker

@@ -27,7 +27,8 @@ extension ClientConnection {
     ///
     /// - Parameter after: the bytes behind the 101, which belong to the tunnel.
     func switchProtocols(
-        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer
+        _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, _ after: UnsafeRawBufferPointer,
+        for active: ActiveExchange
     ) {
         // The client cannot change the protocol within a message (RFC 9110 §7.8).
         guard exchange.request == .sent else {
@@ -39,25 +40,25 @@ extension ClientConnection {
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
         else { return perform(exchange.upstreamFailed(.malformed("a 101 that was not requested"))) }
         shard.out.clear()
-        writer(response, view, table).writeSwitching(into: &shard.out, to: upgrade)
-        beginTunnel(connection, account: token.account, after)
+        writer(response, view, table, for: active).writeSwitching(into: &shard.out, to: upgrade)
+        beginTunnel(connection, account: token.account, after, of: active)
     }
 
     private func beginTunnel(
-        _ connection: UpstreamConnection, account: AccountNumber, _ after: UnsafeRawBufferPointer
+        _ connection: UpstreamConnection, account: AccountNumber, _ after: UnsafeRawBufferPointer,
+        of active: ActiveExchange
     ) {
-        phase = .tunnel
+        let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits(on: active.route))
+        state = .tunnel(active, tunnel)
         relay.beginRelay(101)
         routeCounters.request(status: relay.status, origin: .upstream, from: input.beganAt, to: shard.loop.now)
         shard.counters.upgraded.add()
-        let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits)
         upstream.releaseToken()
         replay.discardBody()
         upstream.expectContinue(false)
         endOutboundWait()
-        self.tunnel = tunnel
         shard.tunnels[ObjectIdentifier(self)] = self
-        input.keepHead(for: shard.accessLog)
+        input.keepHead(of: active, for: shard.accessLog)
         guard tunnel.begin(after) == .continues else { return }
         if let buffer = input.buffer {
             // Bytes behind the request were held until now (http-rules.md 15.4).
@@ -71,9 +72,8 @@ extension ClientConnection {
         tunnel.run()
     }
 
-    private var tunnelLimits: Tunnel.Limits {
+    private func tunnelLimits(on route: Route) -> Tunnel.Limits {
         var limits = Tunnel.Limits()
-        guard let route = input.route else { return limits }
         limits.idleTimeout = timeouts(route).upgradedIdle
         limits.halfClosedTimeout = timeouts(route).upgradedHalfClosed
         limits.writeTimeout = timeouts(route).write
@@ -83,8 +83,7 @@ extension ClientConnection {
 
     /// Closes both sides of the tunnel.
     func endTunnel(_ end: Tunnel.End) {
-        guard phase == .tunnel, let tunnel else { return }
-        self.tunnel = nil
+        guard case .tunnel(let active, let tunnel) = state else { return }
         tunnel.stop()
         logAccess(101, .upstream, AccessEntry.UnusualEnd(end), bytes: tunnel.clientBytes)
         shard.tunnels[ObjectIdentifier(self)] = nil
@@ -92,7 +91,7 @@ extension ClientConnection {
         shard.log.debug(
             "a tunnel has ended",
             metadata: [
-                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(input.route?.settings.name ?? "")",
+                "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(active.route.settings.name)",
                 "request_id": "\(input.requestID(from: shard))",
             ])
         if tunnel.resets(.client, by: end) { stream.resetOnClose() }
@@ -132,9 +131,8 @@ extension Shard {
     /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
     /// another account.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
-        guard let user = client.upstream.user, let route = client.input.route, let tunnel = client.tunnel else {
-            return nil
-        }
+        guard case .tunnel(let active, let tunnel) = client.state else { return nil }
+        let (user, route) = (active.user, active.route)
         let isAnother = tunnel.account != tokens.account(of: user)
         if route.closesOnLogout, isAnother || tokens.isSessionOver(user) { return .logout }
         guard route.closesOnSwitch else { return nil }
