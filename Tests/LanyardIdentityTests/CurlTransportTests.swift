@@ -173,8 +173,8 @@ struct CurlTransportTests {
         let bench = try IdentityBench(baseURL: "http://127.0.0.1:\(port)", limits: limits)
         // More than there are places: none is kept for a thread that is not lost.
         let calls = Calls()
-        calls.refresh(CurlMulti.inFlightMax + 1, by: bench)
-        try await eventually("all have ended") { calls.list.count == CurlMulti.inFlightMax + 1 }
+        calls.refresh(IdentityCallKind.session.inFlightMax + 1, by: bench)
+        try await eventually("all have ended") { calls.list.count == IdentityCallKind.session.inFlightMax + 1 }
         #expect(calls.list.allSatisfy { $0.failure?.verdict == .transient(retryAfter: nil) })
         filler.close()
     }
@@ -242,16 +242,16 @@ struct CurlTransportTests {
             return Self.good
         }
         let calls = Calls()
-        calls.refresh(CurlMulti.inFlightMax + 1, by: bench)
+        calls.refresh(IdentityCallKind.session.inFlightMax + 1, by: bench)
         try await eventually("all places are taken") {
-            bench.server.requests.count { $0.method == "POST" } == CurlMulti.inFlightMax
+            bench.server.requests.count { $0.method == "POST" } == IdentityCallKind.session.inFlightMax
         }
         bench.loop.pass(time)
         isFree.set()
-        try await eventually("all have ended") { calls.list.count == CurlMulti.inFlightMax + 1 }
+        try await eventually("all have ended") { calls.list.count == IdentityCallKind.session.inFlightMax + 1 }
         let starts = calls.list.compactMap { $0.success?.requestStartedAt?.instant }.sorted()
-        try #require(starts.count == CurlMulti.inFlightMax + 1)
-        #expect(starts[CurlMulti.inFlightMax] - starts[0] >= time)
+        try #require(starts.count == IdentityCallKind.session.inFlightMax + 1)
+        #expect(starts[IdentityCallKind.session.inFlightMax] - starts[0] >= time)
     }
 
     @Test("logins that hang leave places for refreshes and logouts, which go before every login that waits")

@@ -1,32 +1,11 @@
 import CCurl
 import LanyardFoundations
 
-/// The HTTP client of one identity: libcurl's multi interface on an `EventLoop`, bounded, never blocking.
+/// The HTTP client of one identity: libcurl's multi interface on an `EventLoop`, never blocking. `IdentityCallQueue` bounds it.
 ///
 /// Each identity has one of its own. So a name server or a service that never responds delays no other identity: a call waits only behind
 /// calls of the same identity. All state belongs to the loop's queue.
 package final class CurlMulti: Watcher, @unchecked Sendable {
-    /// Transfers that wait for a free slot, in order.
-    private struct Queue {
-        var calls: [CurlTransfer] = []
-        var logins: [CurlTransfer] = []
-    }
-
-    /// A slot that a thread in `getaddrinfo` occupies.
-    private struct LostSlot {
-        let isLogin: Bool
-        let freeAt: Instant
-    }
-
-    /// Transfers at once. Further ones wait in order, logins behind all others.
-    static let inFlightMax = 8
-    /// Logins at once. The other slots are reserved for refreshes, logouts and location requests. So slow logins never delay the refresh of
-    /// a live session.
-    static let loginsMax = 5
-    /// How long a transfer that timed out in name resolution keeps its slot. libcurl has left its thread in `getaddrinfo`, which ends by
-    /// itself (10 s with one silent name server). So a silent name server occupies a bounded number of threads.
-    static let lostSlotTimeout = Duration.seconds(10)
-
     private static let initialised = lanyard_curl_global_init()
 
     private let loop: EventLoop
@@ -42,14 +21,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
     private var sockets: [CInt: CurlSocket] = [:]
     private var running: [UnsafeMutableRawPointer: CurlTransfer] = [:]
-    private var waiting = Queue()
-    /// In the order in which they become free.
-    private var lostSlots: [LostSlot] = []
+    private var queue: IdentityCallQueue<CurlTransfer>
     private var isStopped = false
 
     /// libcurl's own timer.
     private lazy var timer = Deadline(of: self)
-    /// The first instant at which `waiting` or `lostSlots` must be checked.
+    /// The first instant at which `queue` must be asked again.
     private lazy var housekeeping = Deadline(of: self)
 
     /// Does nothing yet: the first transfer makes the first call of libcurl.
@@ -57,6 +34,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         self.loop = loop
         self.trust = trust
         self.limits = limits
+        queue = IdentityCallQueue(timeLeftMin: limits.totalLeftMin)
     }
 
     deinit { precondition(multi == nil, "a CurlMulti is stopped before it goes") }
@@ -72,7 +50,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             nonisolated(unsafe) let reply = reply
             return loop.post { reply(.failure(failure)) }
         }
-        if request.isLogin { waiting.logins.append(transfer) } else { waiting.calls.append(transfer) }
+        queue.append(transfer, transfer.kind, deadline: request.deadline)
         // Deferred, because a transfer that cannot start fails at once.
         loop.set(housekeeping, at: .past)
     }
@@ -89,15 +67,14 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         isStopped = true
         loop.drop(timer)
         loop.drop(housekeeping)
-        let ended =
-            running.values.map { ($0, $0.wasRequestSent) } + (waiting.calls + waiting.logins).map { ($0, false) }
+        let ended = running.values.map { ($0, $0.wasRequestSent) } + queue.removeAll().map { ($0, false) }
         if let multi {
             for transfer in running.values { curl_multi_remove_handle(multi, transfer.easy) }
         }
         // The callbacks of the cleanup find no handle.
         let former = handle.take()
         _ = consume former
-        (running, waiting, lostSlots) = ([:], Queue(), [])
+        running = [:]
         for socket in sockets.values { socket.unwatch(on: loop) }
         sockets = [:]
         for (transfer, wasRequestSent) in ended {
@@ -118,39 +95,20 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// Starts transfers that may start, fails those that have waited too long, and sets the time of the next check.
     private func advance() {
-        lostSlots.removeAll { $0.freeAt <= loop.now }
-        advance(\.calls) { true }
-        advance(\.logins) { [self] in
-            let logins = running.values.count { $0.request.isLogin } + lostSlots.count { $0.isLogin }
-            return logins < Self.loginsMax
-        }
-        let latest = [waiting.calls.first, waiting.logins.first].compactMap { first in
-            first.map { $0.request.deadline + (.zero - limits.totalLeftMin) }
-        }.min()
-        if !isStopped { loop.set(housekeeping, at: min(lostSlots.first?.freeAt ?? .never, latest ?? .never)) }
-    }
-
-    /// - Parameter mayStart: called while there is a free slot.
-    private func advance(_ queue: WritableKeyPath<Queue, [CurlTransfer]>, mayStart: () -> Bool) {
-        while let first = waiting[keyPath: queue].first {
-            let timeLeft = first.request.deadline - loop.now
-            if timeLeft <= limits.totalLeftMin {
-                waiting[keyPath: queue].removeFirst()
-                let count = first.request.isLogin ? Self.loginsMax : Self.inFlightMax
-                let message =
-                    "no slot became free: \(count) \(first.request.isLogin ? "logins" : "calls") of this identity were in flight"
-                first.finish(.failure(CurlError(kind: .timedOut, wasRequestSent: false, message: message)))
-            } else if running.count + lostSlots.count < Self.inFlightMax, mayStart() {
-                waiting[keyPath: queue].removeFirst()
-                start(first, timeLeft)
-            } else {
-                break
+        while let step = queue.next(at: loop.now) {
+            switch step {
+            case .start(let transfer, let timeLeft): start(transfer, timeLeft)
+            case .fail(let transfer, let kind):
+                let message = "no slot became free: \(kind.inFlightMax) \(kind.plural) of this identity were in flight"
+                transfer.finish(.failure(CurlError(kind: .timedOut, wasRequestSent: false, message: message)))
             }
         }
+        if !isStopped { loop.set(housekeeping, at: queue.checkAt) }
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
         guard let multi, transfer.prepare(trust, limits, timeLeft: timeLeft) else {
+            queue.end(transfer.kind, at: loop.now)
             let message = "libcurl refused the settings of this identity"
             return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
@@ -158,6 +116,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         let code = curl_multi_add_handle(multi, transfer.easy)
         guard code == CURLM_OK else {
             running[transfer.easy] = nil
+            queue.end(transfer.kind, at: loop.now)
             let message = String(cString: curl_multi_strerror(code))
             return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
@@ -188,10 +147,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             let code = message.pointee.data.result
             curl_multi_remove_handle(multi, easy)
             guard let transfer = running.removeValue(forKey: easy) else { continue }
-            if transfer.timedOutResolving(code) {
-                lostSlots.append(
-                    LostSlot(isLogin: transfer.request.isLogin, freeAt: loop.now + Self.lostSlotTimeout))
-            }
+            queue.end(transfer.kind, keepsSlot: transfer.timedOutResolving(code), at: loop.now)
             if let next = transfer.retry(after: code) {
                 retryAfterRelease(next)
             } else {
@@ -201,6 +157,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         for transfer in running.values where transfer.isFlooded {
             curl_multi_remove_handle(multi, transfer.easy)
             running[transfer.easy] = nil
+            queue.end(transfer.kind, at: loop.now)
             ended.append((transfer, CURLE_ABORTED_BY_CALLBACK))
         }
         guard !ended.isEmpty else { return }
@@ -214,11 +171,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
                 guard !isStopped else { return transfer.finish(.failure(.stopping(wasRequestSent: false))) }
-                if transfer.request.isLogin {
-                    waiting.logins.insert(transfer, at: 0)
-                } else {
-                    waiting.calls.insert(transfer, at: 0)
-                }
+                queue.prepend(transfer, transfer.kind, deadline: transfer.request.deadline)
                 loop.set(housekeeping, at: .past)
             }
         }
@@ -302,4 +255,9 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         multi.act(on: descriptor, readiness)
     }
+}
+
+extension CurlTransfer {
+    /// What it needs a slot for.
+    fileprivate var kind: IdentityCallKind { request.isLogin ? .login : .session }
 }

@@ -1,0 +1,149 @@
+import LanyardFoundations
+
+/// What a call needs a slot for. The order is that of the queues.
+enum IdentityCallKind {
+    /// A refresh, a logout, a location request.
+    case session
+    /// A login, or an operator's call about an account.
+    case login
+
+    /// Calls of this kind at once. Further ones wait in order.
+    ///
+    /// Logins leave slots for the others. So slow logins never delay the refresh of a live session.
+    var inFlightMax: Int {
+        switch self {
+        case .session: 8
+        case .login: 5
+        }
+    }
+
+    /// For messages.
+    var plural: String {
+        switch self {
+        case .session: "calls"
+        case .login: "logins"
+        }
+    }
+}
+
+/// Which calls of one identity are in flight, and which wait for a slot: the limits, the order, and the calls that have waited too long.
+///
+/// It does no I/O: `CurlMulti` starts and ends the transfers. Belongs to the loop's queue.
+struct IdentityCallQueue<Call> {
+    /// What the owner does with a call that leaves the queue.
+    enum Step {
+        /// It has a slot until `end`.
+        case start(Call, timeLeft: Duration)
+        /// No slot became free in time.
+        case fail(Call, IdentityCallKind)
+    }
+
+    /// A call that waits.
+    private struct Entry {
+        let call: Call
+        /// The response must be complete by then.
+        let deadline: Instant
+    }
+
+    /// A slot that a thread in `getaddrinfo` occupies.
+    private struct LostSlot {
+        let kind: IdentityCallKind
+        let freeAt: Instant
+    }
+
+    /// How long a call that timed out in name resolution keeps its slot. libcurl has left its thread in `getaddrinfo`, which ends by
+    /// itself (10 s with one silent name server). So a silent name server occupies a bounded number of threads.
+    static var lostSlotTimeout: Duration { .seconds(10) }
+
+    /// A call with less time left is not started.
+    private let timeLeftMin: Duration
+    private var sessionCalls: [Entry] = []
+    /// They wait behind all others.
+    private var logins: [Entry] = []
+    private var sessionCallsInFlight = 0
+    private var loginsInFlight = 0
+    /// In the order in which they become free.
+    private var lostSlots: [LostSlot] = []
+
+    init(timeLeftMin: Duration) { self.timeLeftMin = timeLeftMin }
+
+    // MARK: Calls
+
+    mutating func append(_ call: Call, _ kind: IdentityCallKind, deadline: Instant) {
+        let entry = Entry(call: call, deadline: deadline)
+        switch kind {
+        case .session: sessionCalls.append(entry)
+        case .login: logins.append(entry)
+        }
+    }
+
+    /// The call goes before all that wait: it was started already.
+    mutating func prepend(_ call: Call, _ kind: IdentityCallKind, deadline: Instant) {
+        let entry = Entry(call: call, deadline: deadline)
+        switch kind {
+        case .session: sessionCalls.insert(entry, at: 0)
+        case .login: logins.insert(entry, at: 0)
+        }
+    }
+
+    /// The next call that leaves the queue; nil: the others wait.
+    mutating func next(at now: Instant) -> Step? {
+        lostSlots.removeAll { $0.freeAt <= now }
+        return next(of: .session, at: now) ?? next(of: .login, at: now)
+    }
+
+    private mutating func next(of kind: IdentityCallKind, at now: Instant) -> Step? {
+        guard let first = kind == .login ? logins.first : sessionCalls.first else { return nil }
+        let timeLeft = first.deadline - now
+        let isLate = timeLeft <= timeLeftMin
+        guard isLate || hasSlot(for: kind) else { return nil }
+        switch kind {
+        case .session: sessionCalls.removeFirst()
+        case .login: logins.removeFirst()
+        }
+        if isLate { return .fail(first.call, kind) }
+        count(1, kind)
+        return .start(first.call, timeLeft: timeLeft)
+    }
+
+    private func hasSlot(for kind: IdentityCallKind) -> Bool {
+        guard sessionCallsInFlight + loginsInFlight + lostSlots.count < IdentityCallKind.session.inFlightMax else {
+            return false
+        }
+        switch kind {
+        case .session: return true
+        case .login: return loginsInFlight + lostSlots.count { $0.kind == .login } < IdentityCallKind.login.inFlightMax
+        }
+    }
+
+    private mutating func count(_ change: Int, _ kind: IdentityCallKind) {
+        switch kind {
+        case .session: sessionCallsInFlight += change
+        case .login: loginsInFlight += change
+        }
+    }
+
+    /// A call that was started has ended.
+    ///
+    /// - Parameter keepsSlot: it timed out in name resolution.
+    mutating func end(_ kind: IdentityCallKind, keepsSlot: Bool = false, at now: Instant) {
+        count(-1, kind)
+        if keepsSlot { lostSlots.append(LostSlot(kind: kind, freeAt: now + Self.lostSlotTimeout)) }
+    }
+
+    /// Drops all that is in flight or waits.
+    ///
+    /// - Returns: the calls that waited, in order.
+    mutating func removeAll() -> [Call] {
+        defer { self = Self(timeLeftMin: timeLeftMin) }
+        return (sessionCalls + logins).map(\.call)
+    }
+
+    /// When `next` must be asked again at the latest; `.never`: after the next event.
+    var checkAt: Instant {
+        [sessionCalls.first, logins.first].reduce(lostSlots.first?.freeAt ?? .never) { at, first in
+            guard let first else { return at }
+            return min(at, first.deadline + (.zero - timeLeftMin))
+        }
+    }
+}
