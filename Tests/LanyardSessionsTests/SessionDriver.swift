@@ -96,7 +96,7 @@ final class SessionDriver {
 
     /// Logs in: `valid` afterwards.
     func logIn(_ lifetime: Duration = .seconds(1800), refreshExpiry: WallTime? = nil) throws {
-        handle(.loginRequested)
+        handle(.logIn)
         try grant(lifetime, refresh: "refresh", refreshExpiry: refreshExpiry, account: "a")
     }
 

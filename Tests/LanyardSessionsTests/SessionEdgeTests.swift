@@ -28,7 +28,7 @@ struct SessionEdgeTests {
         let error = IdentityError(.transient(retryAfter: nil), message: "planned")
         let grants = [Duration.seconds(1800), .zero].map { SessionDriver.grant($0, refresh: "new", account: "a") }
         var events: [Session.Event] = [
-            .loginRequested, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logoutRequested, .refreshRequested,
+            .logIn, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logOut, .refreshNow,
             .credentialChanged, .clockJumped, .tokenRefused(driver.tokens?.generation ?? 0),
         ]
         events += grants.map { .loggedIn($0, asked) }

@@ -79,7 +79,7 @@ struct SessionScheduleTests {
     @Test("Rule 13: the skew is learned from the service's clock, smoothed, and warned of above 30 s")
     func skew() throws {
         let driver = SessionDriver()
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         try driver.grant(refresh: "r", date: driver.wall + .seconds(99.5))
         #expect(abs(try #require(driver.context.skew).inSeconds - 100) < 0.001)
         #expect(driver.logEvents.contains { $0.event == .skewed })
@@ -94,7 +94,7 @@ struct SessionScheduleTests {
     @Test("Rule 13: a large difference is taken at once, in both directions, and the log has the number")
     func skewAtOnce() throws {
         let driver = SessionDriver()
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         try driver.grant(refresh: "r", date: driver.wall + .seconds(-0.5))
         #expect(!driver.logEvents.contains { $0.event == .skewed })
         for seconds in [3600, -7200, 0, 40] {
@@ -111,7 +111,7 @@ struct SessionScheduleTests {
     @Test("Rule 1: a token's lifetime counts from before the request was sent")
     func basis() throws {
         let driver = SessionDriver()
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         let sent = driver.now
         driver.pass(20)
         try driver.grant(.seconds(100), refresh: "r")
@@ -121,7 +121,7 @@ struct SessionScheduleTests {
     @Test("a response that took longer than its token lives is never served")
     func lateToken() throws {
         let driver = SessionDriver()
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         driver.pass(3)
         try driver.grant(.seconds(2), refresh: "r")
         #expect(driver.state == .unreachable && driver.token == nil)
@@ -248,7 +248,7 @@ struct SessionScheduleTests {
     @Test("a first login that cannot be made is tried without end, half a minute apart at most")
     func firstLogin() throws {
         let driver = SessionDriver(chance: 0.999_999)
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         for _ in 0..<50 {
             try driver.fail(.transient(retryAfter: nil))
             #expect(driver.dueIn <= 30 && driver.state == .loggingIn)

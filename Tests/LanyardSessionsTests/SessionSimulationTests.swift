@@ -34,7 +34,7 @@ struct SessionSimulationTests {
             if call.kind == .login, fate.verdict == .sessionDead { fate.verdict = .transient(retryAfter: nil) }
             return fate
         }
-        simulation.driver.handle(.loginRequested)
+        simulation.driver.handle(.logIn)
         await simulation.run(max(lifetime * 60, 4000))
         #expect(![.refused, .loginRequired, .loggedOut].contains(simulation.driver.state))
         simulation.service = { _, _ in .init(latency: 0.01) }
@@ -50,7 +50,7 @@ struct SessionSimulationTests {
         let simulation = SessionSimulation(lifetime: 10, seed: 3)
         simulation.service = { _, _ in .init(latency: latency) }
         simulation.requestInterval = 0.1
-        simulation.driver.handle(.loginRequested)
+        simulation.driver.handle(.logIn)
         await simulation.run(3600)
         #expect(simulation.counts.failed == 0 && simulation.counts.served > 30_000)
         // One call per window of 6.5 to 7.5 s, and the login.
@@ -63,7 +63,7 @@ struct SessionSimulationTests {
     func noStorm(_ lifetime: Double) async {
         let simulation = SessionSimulation(lifetime: lifetime, seed: 9)
         simulation.requestInterval = 0.5
-        simulation.driver.handle(.loginRequested)
+        simulation.driver.handle(.logIn)
         await simulation.run(lifetime * 0.5)
         simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
         await simulation.run(3 * 3600)
@@ -81,7 +81,7 @@ struct SessionSimulationTests {
         for seed in 1...10 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: 10, seed: seed)
             simulation.requestInterval = seed.isMultiple(of: 2) ? 1 : 1e9
-            simulation.driver.handle(.loginRequested)
+            simulation.driver.handle(.logIn)
             await simulation.run(5)
             simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
             await simulation.run(Double(seed) * 17)
@@ -96,7 +96,7 @@ struct SessionSimulationTests {
     func shortOutage() async {
         for seed in 1...10 as ClosedRange<UInt64> {
             let simulation = SessionSimulation(lifetime: 1800, seed: seed)
-            simulation.driver.handle(.loginRequested)
+            simulation.driver.handle(.logIn)
             await simulation.run(1160)
             simulation.service = { _, _ in .init(latency: 0.001, verdict: .transient(retryAfter: nil)) }
             // Until 60 s before the end: failures of the advisory zone affect no request.

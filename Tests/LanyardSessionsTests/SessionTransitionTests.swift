@@ -28,7 +28,7 @@ struct SessionTransitionTests {
             return driver
         }
         if state == .loggingIn || state == .refused {
-            driver.handle(.loginRequested)
+            driver.handle(.logIn)
             if state == .refused { try driver.fail(.credentialRefused) }
             return driver
         }
@@ -77,7 +77,7 @@ struct SessionTransitionTests {
         arguments: [(true, SessionState.loggingIn), (false, .loggedOut)])
     func start(_ hasCredential: Bool, _ state: SessionState) {
         let driver = SessionDriver(hasCredential: hasCredential)
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         #expect(driver.state == state)
         #expect(driver.calls.map(\.kind) == (hasCredential ? [.login] : []))
         #expect(hasCredential ? driver.isPending : driver.refusal == .loginRequired)
@@ -232,7 +232,7 @@ struct SessionTransitionTests {
         let driver = try Self.driver(in: state)
         let call = driver.call
         let hadTokens = driver.tokens != nil
-        driver.handle(.logoutRequested)
+        driver.handle(.logOut)
         #expect(driver.state == .loggedOut && driver.due == .never && driver.refusal == .loginRequired)
         #expect(driver.revoked.count == (hadTokens ? 1 : 0))
         guard let call else { return }
@@ -249,8 +249,8 @@ struct SessionTransitionTests {
     func responseOfAnEarlierCall() throws {
         let driver = try Self.driver(in: .loggingIn)
         let first = try #require(driver.call)
-        driver.handle(.logoutRequested)
-        driver.handle(.loginRequested)
+        driver.handle(.logOut)
+        driver.handle(.logIn)
         driver.handle(.granted(SessionDriver.grant(refresh: "late", account: "b"), first))
         #expect(driver.state == .loggingIn && driver.revoked.count == 1)
         try driver.grant(refresh: "mine", account: "a")

@@ -18,7 +18,7 @@ struct SessionUnusableGrantTests {
     @Test("the next login comes after 15 to 30 s, then twice as late, at most 5 minutes; requests do not shorten that")
     func backOff() throws {
         let driver = SessionDriver(chance: 0)
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         for least in [15.0, 30, 60, 120, 150, 150] {
             driver.handle(.failed(Self.error("new"), try #require(driver.call)))
             driver.handle(.tokenNeeded)
@@ -30,7 +30,7 @@ struct SessionUnusableGrantTests {
     @Test("failures of another kind before it do not lengthen that")
     func afterOutage() throws {
         let driver = SessionDriver(chance: 0)
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         for _ in 0..<8 {
             driver.handle(
                 .failed(IdentityError(.transient(retryAfter: nil), message: "planned"), try #require(driver.call)))

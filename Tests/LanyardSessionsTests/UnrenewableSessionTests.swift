@@ -30,7 +30,7 @@ struct UnrenewableSessionTests {
     @Test("an operator's login that brings no refresh token serves until its access token ends")
     func login() throws {
         let driver = SessionDriver(hasCredential: false)
-        driver.handle(.loginRequested)
+        driver.handle(.logIn)
         let call = driver.context.begin(.login, .asked, at: .now)
         var asked = call
         (asked.startedAt, asked.startedAtWall) = (driver.now, driver.wall)
@@ -63,7 +63,7 @@ struct UnrenewableSessionTests {
         let driver = SessionDriver(hasCredential: false)
         driver.adopt(refresh: nil)
         let generation = try #require(driver.token?.generation)
-        for event in [.tokenRefused(generation), .refreshRequested, .clockJumped, .tokenNeeded] as [Session.Event] {
+        for event in [.tokenRefused(generation), .refreshNow, .clockJumped, .tokenNeeded] as [Session.Event] {
             driver.handle(event)
             #expect(driver.state == .valid && driver.token?.renewal == .impossible, "\(event)")
         }

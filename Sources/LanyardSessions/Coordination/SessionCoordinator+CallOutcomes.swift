@@ -299,7 +299,7 @@ extension SessionCoordinator {
         }
         if continuesVariants {
             for place in variants.indices where variants[place].session.state == .refused {
-                applyToVariant(at: place, .loginRequested)
+                applyToVariant(at: place, .logIn)
             }
         } else {
             restartVariants()

@@ -102,7 +102,7 @@ extension SessionCoordinator {
             learn(user)
             applyToSession(.ended(reason: "elsewhere"))
             // The session died in the other process, and no operator ended it.
-            applyToSession(.loginRequested)
+            applyToSession(.logIn)
         }
         finish()
     }
@@ -176,7 +176,7 @@ extension SessionCoordinator {
         case .loggedOut: learn(user)
         case .none, .refused:
             learn(user)
-            applyToSession(.loginRequested)
+            applyToSession(.logIn)
         }
         finish()
     }

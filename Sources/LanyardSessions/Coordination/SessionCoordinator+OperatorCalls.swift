@@ -9,7 +9,7 @@ extension SessionCoordinator {
             // A changed identity means another account. The new login replaces what is stored.
             if let stored { noteForeign(stored) }
             context.expect(generation: view.base.generation.next)
-            return applyToSession(.loginRequested)
+            return applyToSession(.logIn)
         }
         view.rebase(on: stored)
         view.wasStored = !view.isProvisional
@@ -38,7 +38,7 @@ extension SessionCoordinator {
     /// No stored session can be served.
     private mutating func logInAnew(after stored: StoredUser) {
         context.expect(generation: view.base.generation.next)
-        applyToSession(.loginRequested)
+        applyToSession(.logIn)
         waiting.closesIntent = stored.intent != nil && waiting.call == nil
     }
 
@@ -50,7 +50,7 @@ extension SessionCoordinator {
         writes.keep(.end)
         retryNext()
         context.expect(generation: view.base.generation.next)
-        applyToSession(.loginRequested)
+        applyToSession(.logIn)
     }
 
     /// The stored session continues whatever is configured. The store knows the kind of its login. It knows only the
@@ -80,7 +80,7 @@ extension SessionCoordinator {
     }
 
     mutating func refresh() {
-        if session.tokens != nil { applyToSession(.refreshRequested) }
+        if session.tokens != nil { applyToSession(.refreshNow) }
         retryVariants()
         // One that waits already is told of the same end.
         guard session.call == nil, !waiting.awaitsRefresh else { return waiting.awaitsRefresh = true }

@@ -16,7 +16,7 @@ extension SessionCoordinator {
         if session.call?.kind == .login { context.credentialChanged() }
         switch session {
         case .refused, .loginRequired, .valid(_, .never): applyToSession(.credentialChanged)
-        case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.loginRequested)
+        case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.logIn)
         case .loggedOut: break
         case .valid, .refreshing, .stale, .unreachable: if let stored = view.user { compareLoginKinds(stored) }
         }

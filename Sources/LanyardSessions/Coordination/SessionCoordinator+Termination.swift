@@ -27,7 +27,7 @@ extension SessionCoordinator {
         (operationState, waiting.login, waiting.call, waiting.deletion) = (.none, nil, nil, nil)
         view.forgetUser()
         refreshToken.triesWithoutResponse = 0
-        for action in session.handle(.logoutRequested, at: eventContext, &context) {
+        for action in session.handle(.logOut, at: eventContext, &context) {
             switch action {
             case .publish(let availability): publish(availability)
             case .logEvent(let logEvent): emit(.logEvent(logEvent))

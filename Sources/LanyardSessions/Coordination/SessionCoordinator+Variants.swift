@@ -87,7 +87,7 @@ extension SessionCoordinator {
     mutating func beginFetches() {
         guard session.tokens != nil, !isDraining else { return }
         for place in variants.indices where variants[place].session.state == .loggedOut {
-            applyToVariant(at: place, .loginRequested)
+            applyToVariant(at: place, .logIn)
         }
     }
 
@@ -107,8 +107,8 @@ extension SessionCoordinator {
     mutating func retryVariants() {
         for place in variants.indices {
             switch variants[place].session {
-            case .refused, .loggingIn: applyToVariant(at: place, .loginRequested)
-            case .stale, .unreachable: applyToVariant(at: place, .refreshRequested)
+            case .refused, .loggingIn: applyToVariant(at: place, .logIn)
+            case .stale, .unreachable: applyToVariant(at: place, .refreshNow)
             case .loggedOut, .valid, .refreshing, .loginRequired: break
             }
         }

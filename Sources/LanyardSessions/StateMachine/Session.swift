@@ -38,7 +38,7 @@ package enum Session {
     /// What has happened to the session.
     package enum Event: Sendable {
         /// The program starts, or a login with the configured credential is requested.
-        case loginRequested
+        case logIn
         /// The instant of `due` has come.
         case due
         case granted(Grant, SessionCall)
@@ -64,9 +64,9 @@ package enum Session {
         case tokenNeeded
         /// An upstream refused the token of this generation.
         case tokenRefused(UInt64)
-        case logoutRequested
+        case logOut
         /// An operator wants a new token now: neither cooldown nor budget applies.
-        case refreshRequested
+        case refreshNow
         case credentialChanged
         /// The wall clock jumped against the boot clock, or the machine was suspended.
         case clockJumped
@@ -75,9 +75,9 @@ package enum Session {
         var concernsAllTokens: Bool {
             switch self {
             case .credentialChanged, .clockJumped: true
-            case .loginRequested, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
-                .refreshTokenEnded, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logoutRequested,
-                .refreshRequested:
+            case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
+                .refreshTokenEnded, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut,
+                .refreshNow:
                 false
             }
         }
@@ -124,7 +124,7 @@ package enum Session {
 
     private consuming func next(after event: Event, _ transition: inout TransitionContext) -> Session {
         switch event {
-        case .loginRequested: begin(.start, &transition)
+        case .logIn: begin(.start, &transition)
         case .due: performDue(&transition)
         case .granted(let grant, let call): accept(grant, of: call, &transition)
         case .failed(let error, let call): fail(error, of: call, &transition)
@@ -135,11 +135,11 @@ package enum Session {
         case .refreshTokenEnded(let error, let cause): loseRefreshToken(error, cause, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
         case .ended(let reason): end(reason, &transition)
-        case .refreshRequested: performDue(&transition).renewNow(&transition)
+        case .refreshNow: performDue(&transition).renewNow(&transition)
         case .fed(let outcome): feed(outcome, &transition)
         case .tokenNeeded: performDue(&transition).requestToken(&transition)
         case .tokenRefused(let generation): performDue(&transition).renew(after: generation, &transition)
-        case .logoutRequested: logOut(&transition)
+        case .logOut: logOut(&transition)
         case .credentialChanged: retryWithChangedCredential(&transition)
         case .clockJumped: reevaluateAfterClockJump(&transition)
         }

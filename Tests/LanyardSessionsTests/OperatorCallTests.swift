@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardSettings
 
 @Suite("Coordinator: operators' calls")
-struct SessionRequestTests {
+struct OperatorCallTests {
     private static let bob = Credential.given(.emailPassword(email: "b@example.com", password: Tokens.secret("p")))
 
     @Test("a logout erases the tokens here and in the store before the service is told, and is remembered")
