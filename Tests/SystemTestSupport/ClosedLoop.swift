@@ -30,12 +30,14 @@ final class ClosedLoop: Sendable {
 
     /// Lets every client finish its request.
     func stop() async throws -> Tally {
-        state.withLock { $0.stopping = true }
+        beginStopping()
         try await eventually("every client has its last answer") {
             state.withLock { $0.running == 0 }
         }
         return tally
     }
+
+    fileprivate func beginStopping() { state.withLock { $0.stopping = true } }
 
     private func run(_ endpoint: RawEndpoint, _ path: String, _ pause: Duration) {
         var client: RawClient?
@@ -67,4 +69,50 @@ final class ClosedLoop: Sendable {
         }
         state.withLock { $0.running -= 1 }
     }
+}
+
+extension [ClosedLoop] {
+    /// The load lasts until it has brought what it is judged by, however fast the machine is. Then every client finishes its request.
+    ///
+    /// - Parameters:
+    ///   - what: what has to happen under the load, such as a refresh.
+    ///   - count: how often.
+    ///   - requests: responses that all clients together get between two times.
+    ///   - number: how often it has happened so far; what was before the call does not count.
+    /// - Returns: the tally of each loop.
+    func run(
+        untilEach what: String, times count: Int, requests: Int, _ number: () async throws -> Int
+    ) async throws -> [ClosedLoop.Tally] {
+        try await end {
+            let numberBefore = try await number()
+            for turn in 1...count {
+                let requestsBefore = self.requests
+                try await eventually("\(what) \(turn) of \(count), and \(requests) requests since the one before") {
+                    guard self.requests >= requestsBefore + requests else { return false }
+                    return try await number() >= numberBefore + turn
+                }
+            }
+        }
+    }
+
+    /// The load lasts until so many requests have a response.
+    func run(requests: Int) async throws -> [ClosedLoop.Tally] {
+        try await end { try await eventually("\(requests) requests") { self.requests >= requests } }
+    }
+
+    /// Ends the load after `work`, also when that throws.
+    private func end(after work: () async throws -> Void) async throws -> [ClosedLoop.Tally] {
+        do {
+            try await work()
+        } catch {
+            for loop in self { loop.beginStopping() }
+            throw error
+        }
+        var tallies: [ClosedLoop.Tally] = []
+        for loop in self { tallies.append(try await loop.stop()) }
+        return tallies
+    }
+
+    /// Requests of all loops so far.
+    private var requests: Int { reduce(0) { $0 + $1.tally.requests } }
 }

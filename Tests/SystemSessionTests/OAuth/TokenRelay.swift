@@ -12,6 +12,8 @@ final class TokenRelay: Sendable {
         let status: Int
         /// `refresh_token`; empty: none was sent.
         let refreshToken: String
+        /// `resource`, as sent in the form; empty: none was sent.
+        let resource: String
         /// When the call was there, in seconds since 1970.
         let arrivedAt: Double
         /// When the server's response was there, in seconds since 1970.
@@ -43,7 +45,7 @@ final class TokenRelay: Sendable {
             }
             let call = Call(
                 grant: field("grant_type="), status: response.status, refreshToken: field("refresh_token="),
-                arrivedAt: arrivedAt, respondedAt: Date().timeIntervalSince1970)
+                resource: field("resource="), arrivedAt: arrivedAt, respondedAt: Date().timeIntervalSince1970)
             record.calls.withLock { $0.append(call) }
             let type = response["Content-Type"].map { [("Content-Type", $0)] } ?? []
             let whole = RawResponse.response(

@@ -64,6 +64,9 @@ final class VariantBench: Sendable {
 
     func admin(_ name: String = "one") -> AdminClient { AdminClient(endpoint: .unix(folder.file(name + ".sock"))) }
 
+    /// Calls for each token of the session, by its `resource`; none for the session's own.
+    var callsByToken: [String: [TokenRelay.Call]] { Dictionary(grouping: relay.calls, by: \.resource) }
+
     /// No call began before the response to the one before, none was refused, and no refresh token was sent twice.
     func expectOneLane() {
         let calls = relay.calls
@@ -142,28 +145,37 @@ struct VariantServerTests {
 @Suite(.serialized, .enabled(if: PythonServer.isThere("authgent"), "needs deploy/peer-servers authgent"))
 struct LongVariantTests {
     private static let tokenSeconds = 12
-    /// 120 in full; at least three windows.
-    private static let loadSeconds = LongSize.of(120, least: 40)
+    /// How often each token is renewed under the load. Two minutes of 12-second tokens have room for 14 windows.
+    private static let windows = LongSize.of(14, least: 4)
+    private static let clients = 50
 
     private func load(_ bench: VariantBench, _ processes: [LanyardProcess], _ what: String) async throws {
         let loops = processes.flatMap { lanyard in
             VariantBench.audiences.keys.sorted().map {
-                (ClosedLoop(clients: 50, lanyard.data, "/\($0)", pause: .milliseconds(500)), lanyard)
+                ClosedLoop(clients: Self.clients, lanyard.data, "/\($0)", pause: .milliseconds(500))
             }
         }
-        try await Task.sleep(for: .seconds(Self.loadSeconds))
-        var requests = 0
-        for (loop, lanyard) in loops {
-            let tally = try await loop.stop()
-            #expect(tally.failed == 0, "\(tally.failures.first ?? "")\n\(lanyard.process.log(of: "session."))")
-            requests += tally.requests
+        let tallies = try await loops.run(
+            untilEach: "renewal of each of three tokens", times: Self.windows, requests: loops.count * Self.clients
+        ) { bench.callsByToken.values.map(\.count).min() ?? 0 }
+        for tally in tallies {
+            let logs = processes.map { $0.process.log(of: "session.") }.joined(separator: "\n\n")
+            #expect(tally.failed == 0, "\(tally.failures.first ?? "")\n\(logs)\n\(bench.relay.calls)")
         }
         bench.expectOneLane()
-        let calls = bench.relay.calls
-        // Each of three tokens is renewed once in a window that closes at 75 % of its life, and not sooner than at 65 %.
-        let windows = Self.loadSeconds / Self.tokenSeconds
-        #expect(calls.count >= 3 * windows && calls.count <= 3 * (2 * windows + 2), "\(calls.count) calls")
-        print("\(what): \(Self.loadSeconds) s, \(requests) requests, \(calls.count) token calls in one lane")
+        let tokens = bench.callsByToken
+        #expect(tokens.count == 3, "\(tokens.keys)")
+        // A token is not renewed before 65 % of its life have passed. Its times are whole seconds.
+        for (token, calls) in tokens {
+            for (before, after) in zip(calls, calls.dropFirst()) {
+                let gap = after.arrivedAt - before.arrivedAt
+                #expect(gap >= 0.65 * Double(Self.tokenSeconds) - 1, "\(token): a call \(gap) s after the one before")
+            }
+        }
+        let requests = tallies.reduce(0) { $0 + $1.requests }
+        print(
+            "\(what): \(Self.windows) windows, \(requests) requests, \(bench.relay.calls.count) token calls in one lane"
+        )
     }
 
     @Test("100 clients on two routes: every request carries the token of its own audience, and the calls make one lane")
