@@ -1,4 +1,3 @@
-import Glibc
 import LanyardFoundations
 import TestSupport
 import Testing
@@ -13,7 +12,7 @@ import Testing
     }
 }
 
-/// A hundred probes spread over a while, each on a connection of its own, as a kubelet's are.
+/// A hundred probes spread over the loops' work, each on a connection of its own, as a kubelet's are.
 enum HealthProbes {
     struct Outcome: Sendable {
         var responses = 0
@@ -21,14 +20,13 @@ enum HealthProbes {
     }
 
     /// Blocks; connecting counts.
-    static func run(_ endpoint: RawEndpoint, over window: Duration) throws -> Outcome {
+    ///
+    /// - Parameter window: how long each of the loops spins, in time of its own thread.
+    static func run(_ endpoint: RawEndpoint, beside loops: SaturatedLoops, over window: Duration) throws -> Outcome {
         let paths = ["/livez", "/readyz", "/startupz", "/healthz"]
-        let start = Instant.now
         var outcome = Outcome()
         for number in 0..<100 {
-            let due = start + window * number / 100
-            let wait = due - .now
-            if wait > .zero { usleep(UInt32(wait.nanoseconds / 1_000)) }
+            try blockUntil("the loops spin before probe \(number)") { loops.spunByEach >= window * number / 100 }
             let asked = Instant.now
             let client = try RawClient(endpoint)
             let response = try client.exchange("GET", paths[number % paths.count], host: "127.0.0.1")
@@ -43,7 +41,7 @@ enum HealthProbes {
     static func underSaturation(for window: Duration) async throws -> (outcome: Outcome, share: SaturatedLoops.Share) {
         let server = try HealthServer()
         let loops = try SaturatedLoops()
-        let outcome = try run(server.endpoint, over: window)
+        let outcome = try run(server.endpoint, beside: loops, over: window)
         return (outcome, try loops.stop())
     }
 }

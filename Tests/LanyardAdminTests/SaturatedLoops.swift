@@ -33,6 +33,9 @@ final class SaturatedLoops: Sendable {
         }
     }
 
+    /// Thread time that each loop has taken so far, on average.
+    var spunByEach: Duration { .nanoseconds(spun.reduce(0) { $0 + $1.value } / spun.count) }
+
     /// Ends the spinning and tells what it took.
     func stop() throws -> Share {
         let share = Share(

@@ -25,18 +25,18 @@ import Testing
             routes: [{name: all, upstream: "\(nginx.endpoint)"}]
             """, cpus: "0")
         try await lanyard.untilReady()
-        let load = try ServerProcess(
-            "/usr/bin/wrk", ["-t1", "-c64", "-d13", "http://\(lanyard.data)/"], cpus: "1")
-        // The first second is for connecting.
-        try await Task.sleep(for: .seconds(1))
+        // It ends at SIGINT.
+        let load = try ServerProcess("/usr/bin/wrk", ["-t1", "-c64", "-d1h", "http://\(lanyard.data)/"], cpus: "1")
+        try await eventually("wrk has connected") { try await lanyard.metric("lanyard_client_connections") >= 64 }
         let before = (try ProcessorTime.used(by: lanyard.process.pid), try ProcessorTime.idle(ofCPU: 0))
-        let outcome = try Self.probe(lanyard.health, for: .seconds(10))
+        let outcome = try Self.probe(lanyard, over: .seconds(10))
         let used = try ProcessorTime.used(by: lanyard.process.pid) - before.0
         let idle = try ProcessorTime.idle(ofCPU: 0) - before.1
         #expect(outcome.responses == 100)
         #expect(outcome.slowest <= .milliseconds(100))
         // Health's own part is in it: a hundred responses are some hundredths of a second.
         #expect(used / (used + idle) > 0.9, "used \(used) s, left \(idle) s idle")
+        load.signal(SIGINT)
         _ = try await load.waitForExit()
         #expect(load.output.contains("requests in"), "\(load.output)")
         #expect(!load.output.contains("Non-2xx"), "\(load.output)")
@@ -44,15 +44,17 @@ import Testing
         try await nginx.process.terminate()
     }
 
-    /// A hundred probes over `window`, each on a connection of its own; connecting counts.
+    /// A hundred probes while the program uses so much of its CPU, each on a connection of its own; connecting counts.
     private static func probe(
-        _ health: RawEndpoint, for window: Duration
+        _ lanyard: LanyardProcess, over work: Duration
     ) throws -> (responses: Int, slowest: Duration) {
         var (responses, slowest) = (0, Duration.zero)
-        let start = ContinuousClock.now
+        let (pid, health) = (lanyard.process.pid, lanyard.health)
+        let start = try ProcessorTime.preciseUsed(by: pid)
         for number in 0..<100 {
-            let wait = start + window * number / 100 - .now
-            if wait > .zero { Thread.sleep(forTimeInterval: wait / .seconds(1)) }
+            try blockUntil("the program is at work before probe \(number)") {
+                try ProcessorTime.preciseUsed(by: pid) >= start + work * number / 100
+            }
             let asked = ContinuousClock.now
             let client = try RawClient(health)
             if try client.exchange("GET", number % 2 == 0 ? "/livez" : "/readyz", host: "\(health)").status == 200 {

@@ -1,3 +1,4 @@
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -39,22 +40,25 @@ import Testing
         return bench
     }
 
-    /// The most memory that the process had while `work` went on, less what it had before.
-    private static func growth(
-        of process: ServerProcess, during work: @escaping @Sendable () throws -> Void
-    ) async throws -> Int {
-        let before = process.residentBytes
-        let most = Tally(before)
-        let sampler = Task {
-            while !Task.isCancelled {
-                most.raise(to: process.residentBytes)
-                try? await Task.sleep(for: .milliseconds(20))
-            }
+    /// The most memory that a process has had at one of the looks at it, which are made at each MiB of a body.
+    private final class MemoryLooks: Sendable {
+        private let process: ServerProcess
+        private let before: Int
+        private let most: Tally
+
+        init(at process: ServerProcess) {
+            self.process = process
+            before = process.residentBytes
+            most = Tally(before)
         }
-        defer { sampler.cancel() }
-        try work()
-        most.raise(to: process.residentBytes)
-        return most.value - before
+
+        func look() { most.raise(to: process.residentBytes) }
+
+        /// Less what it had before.
+        var growth: Int {
+            look()
+            return most.value - before
+        }
     }
 
     @Test("bodies of gibibytes go up whole, and cost less than 8 MiB of memory", arguments: Way.allCases)
@@ -68,19 +72,19 @@ import Testing
         for _ in 0..<(size >> 20) { block.withUnsafeBytes(digest.update) }
         let framing = chunked ? "Transfer-Encoding: chunked" : "Content-Length: \(size)"
         let (endpoint, data) = (bench.endpoint, bench.lanyard.data)
-        let growth = try await Self.growth(of: bench.lanyard.process) {
-            let client = try RawClient(endpoint)
-            defer { client.close() }
-            try client.send("PUT /up HTTP/1.1\r\nHost: \(data)\r\n\(framing)\r\n\r\n")
-            for _ in 0..<(size >> 20) {
-                if chunked { try client.send("100000\r\n") }
-                try client.socket.send(block)
-                if chunked { try client.send("\r\n") }
-            }
-            if chunked { try client.send("0\r\n\r\n") }
-            let response = try client.response()
-            #expect(response.status == 200)
+        let memory = MemoryLooks(at: bench.lanyard.process)
+        let client = try RawClient(endpoint)
+        try client.send("PUT /up HTTP/1.1\r\nHost: \(data)\r\n\(framing)\r\n\r\n")
+        for _ in 0..<(size >> 20) {
+            if chunked { try client.send("100000\r\n") }
+            try client.socket.send(block)
+            if chunked { try client.send("\r\n") }
+            memory.look()
         }
+        if chunked { try client.send("0\r\n\r\n") }
+        #expect(try client.response().status == 200)
+        client.close()
+        let growth = memory.growth
         let received = try #require(upstream.requests.last)
         #expect(received.bodyCount == size)
         #expect(received.bodyDigest == digest.hex())
@@ -94,26 +98,28 @@ import Testing
         var random = SeededGenerator(31)
         let block = random.bytes(1 << 20)
         let length = untilClose ? "" : "Content-Length: \(size)\r\n"
-        let response = RawResponse([
-            .send(Array("HTTP/1.1 200 OK\r\n\(length)\r\n".utf8)), .repeated(block, times: size >> 20),
-        ])
+        let upstreamMemory = Guarded<MemoryLooks?>(nil)
+        let piece = [RawResponse.Step.send(block), .perform { upstreamMemory.withLock { $0 }?.look() }]
+        let response = RawResponse(
+            [.send(Array("HTTP/1.1 200 OK\r\n\(length)\r\n".utf8))] + (0..<(size >> 20)).flatMap { _ in piece })
         let upstream = try RawServer {
             $0.message.target == "/down" ? (untilClose ? response.closing : response) : .response()
         }
         let bench = try await Self.start(way, before: upstream)
+        let memory = MemoryLooks(at: bench.lanyard.process)
+        upstreamMemory.withLock { $0 = memory }
         let digest = SHA256Digest()
         for _ in 0..<(size >> 20) { block.withUnsafeBytes(digest.update) }
         let expected = digest.hex()
         let (endpoint, data) = (bench.endpoint, bench.lanyard.data)
-        let growth = try await Self.growth(of: bench.lanyard.process) {
-            let client = try RawClient(endpoint)
-            defer { client.close() }
-            try client.send("GET /down HTTP/1.1\r\nHost: \(data)\r\n\r\n")
-            let response = try client.reader.readResponse(bodyBytesMax: 1)
-            #expect(response.bodyCount == size)
-            #expect(response.bodyDigest == expected)
-            #expect((response["Transfer-Encoding"] == "chunked") == untilClose)
-        }
+        let client = try RawClient(endpoint)
+        try client.send("GET /down HTTP/1.1\r\nHost: \(data)\r\n\r\n")
+        let received = try client.reader.readResponse(bodyBytesMax: 1)
+        client.close()
+        #expect(received.bodyCount == size)
+        #expect(received.bodyDigest == expected)
+        #expect((received["Transfer-Encoding"] == "chunked") == untilClose)
+        let growth = memory.growth
         #expect(growth < Self.growthMax, "grew by \(growth) bytes")
         try await bench.lanyard.process.terminate()
     }
