@@ -19,8 +19,10 @@ package final class TestClock: Sendable {
     private let library: String
     private let peers = Guarded<[PeerThreads]>([])
 
+    /// - Parameter wallDelay: the programs' wall time is so much earlier than the machine's. A test that passes time and writes files needs
+    ///   it: the machine stamps files, and their age would grow with the time that passes.
     /// - Throws: `TestFailure` if the library has not been built.
-    package init() throws {
+    package init(wallDelay: Duration = .zero) throws {
         library = try Products.library("libVirtualClock.so")
         folder = try TemporaryFolder(shared: true)
         let path = folder.file("clock")
@@ -33,6 +35,7 @@ package final class TestClock: Sendable {
         else { throw TestFailure("the clock's page: errno \(errno)") }
         page = memory.bindMemory(to: clock_page.self, capacity: 1)
         clock_page_begin(page)
+        page.pointee.realtime -= wallDelay.nanoseconds
     }
 
     deinit { munmap(page, MemoryLayout<clock_page>.size) }

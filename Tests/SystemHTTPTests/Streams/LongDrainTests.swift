@@ -45,28 +45,30 @@ import Testing
         "a drain under load of 200 connections fails no request: each connection ends after a response that says so",
         arguments: [0, 2])
     func drain(_ drainMin: Int) async throws {
+        let clock = try TestClock()
         let upstream = try Self.upstream()
         let lanyard = try await LanyardProcess.start(
             before: "http://\(upstream.endpoint)",
-            rest: "shutdown: {drain_min: \(drainMin)s, drain_max: 30s}\n")
+            rest: "shutdown: {drain_min: \(drainMin)s, drain_max: 30s}\n", under: clock)
         let data = lanyard.data
         let clients = try LoyalClients(Self.clients, to: data, pauseMost: .milliseconds(100)) {
             Self.request(data, $0, $1)
         }
         try await eventually("the load is on") { clients.outcome.responses > 5 * Self.clients }
-        // While readiness is off and the listeners are still open, a client that comes is served as before.
-        let comers = drainMin > 0 ? ClosedLoop(clients: 4, data, "/quick", pause: .milliseconds(10)) : nil
+        if drainMin > 0 { clock.stop() }
+        let signalled = clock.elapsed
         lanyard.process.signal(SIGTERM)
-        let signalled = ContinuousClock.now
-        if let comers {
-            try await Task.sleep(for: .seconds(drainMin) - .milliseconds(700))
+        if drainMin > 0 {
+            // While readiness is off and the listeners are still open, a client that comes is served as before.
+            try await eventually("readiness is off") { try await lanyard.readiness().status == 503 }
+            let tally = try await [ClosedLoop(clients: 4, data, "/quick")].run(requests: 200)[0]
+            #expect(tally.failed == 0, "\(tally.failures)")
             #expect(try await lanyard.readiness().status == 503)
-            let tally = try await comers.stop()
-            #expect(tally.failed == 0 && tally.requests > 50, "\(tally.failures)")
+            clock.run()
         }
         let exit = try await lanyard.process.waitForExit()
         #expect(exit == .code(143))
-        #expect(ContinuousClock.now - signalled > .seconds(drainMin))
+        #expect(clock.elapsed - signalled > .seconds(drainMin))
         try await eventually("every client has seen its end") { clients.outcome.running == 0 }
         let outcome = clients.outcome
         #expect(outcome.failures.isEmpty, "\(outcome.failures.count): \(outcome.failures.prefix(5))")
@@ -78,8 +80,10 @@ import Testing
         "a client that says nothing when the drain begins, and asks 300 ms later, is answered; one that stays silent is closed"
     )
     func quiet() async throws {
+        let clock = try TestClock()
         let upstream = try RawServer()
-        let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)")
+        clock.watch(upstream.threads)
+        let lanyard = try await LanyardProcess.start(before: "http://\(upstream.endpoint)", under: clock)
         let data = lanyard.data
         let pair = (try RawClient(data), try RawClient(data))
         for client in [pair.0, pair.1] {
@@ -88,15 +92,16 @@ import Testing
             }
         }
         let (late, silent) = pair
+        clock.stop()
         lanyard.process.signal(SIGTERM)
         try await lanyard.process.event("shutdown.started")
-        try await Task.sleep(for: .milliseconds(300))
-        do {
-            let response = try late.exchange("GET", "/late", host: "\(data)")
-            #expect(response.status == 200 && response["Connection"] == "close")
-            #expect(try late.readToEnd().isEmpty)
-            #expect(try silent.readToEnd().isEmpty)
-        }
+        try await clock.pass(.milliseconds(300))
+        #expect(!late.hasInput && !silent.hasInput)
+        let response = try late.exchange("GET", "/late", host: "\(data)")
+        #expect(response.status == 200 && response["Connection"] == "close")
+        #expect(try late.readToEnd().isEmpty)
+        clock.run()
+        #expect(try silent.readToEnd().isEmpty)
         #expect(try await lanyard.process.waitForExit() == .code(143))
     }
 }
