@@ -20,7 +20,8 @@ struct LongSoakTests {
 
     /// `LANYARD_SOAK_SECONDS` makes it shorter or longer.
     private static let seconds = getenv("LANYARD_SOAK_SECONDS").flatMap { Int(String(cString: $0)) } ?? 600
-    private static let stormSeconds = 45
+    /// Requests and health probes of a storm: about 45 s on a fast machine.
+    private static let stormAnswers = 2250
     private static let growthMax = 4 << 20
     /// Kept connections of identity calls, and readers of files that have just ended.
     private static let descriptorsMore = 8
@@ -33,7 +34,7 @@ struct LongSoakTests {
         let bench = try await SoakBench.start()
         try await bench.untilCalm()
         let surroundings = try [getpid(), bench.emulator.process.pid].flatMap(Self.threads)
-        let probe = SoakProbe(bench.lanyard.health)
+        let probe = SoakProbe(bench.lanyard.health, findings: bench.findings)
         // What stands for other machines may not take the processor from Lanyard: on two CPUs health would wait for the clients, not for
         // Lanyard. Threads that are made later by these have their priority.
         for thread in surroundings { setpriority(__priority_which_t(PRIO_PROCESS.rawValue), id_t(thread), 5) }
@@ -69,12 +70,12 @@ struct LongSoakTests {
         defer { clients.stop() }
         for upstream in bench.upstreams { upstream.dishonesty.add() }
         let trouble = SoakTrouble(bench: bench, random: SoakRandom(seed))
-        let end = ContinuousClock.now + .seconds(Self.stormSeconds)
+        let end = bench.findings.answers + Self.stormAnswers
         try await withThrowingTaskGroup(of: Void.self) { group in
-            group.addTask { try await trouble.files(until: end) }
-            group.addTask { try await trouble.identity(until: end) }
-            group.addTask { try await trouble.descriptors(until: end) }
-            group.addTask { try await trouble.operators(until: end) }
+            group.addTask { try await trouble.files(untilAnswer: end) }
+            group.addTask { try await trouble.identity(untilAnswer: end) }
+            group.addTask { try await trouble.descriptors(untilAnswer: end) }
+            group.addTask { try await trouble.operators(untilAnswer: end) }
             try await group.waitForAll()
         }
         clients.stop()

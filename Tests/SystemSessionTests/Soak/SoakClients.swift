@@ -11,9 +11,6 @@ final class SoakClients: Sendable {
         let running = Guarded(0)
     }
 
-    /// No response may take longer: every wait of the configuration is shorter.
-    private static let timeout = Duration.seconds(20)
-
     private let shared = Shared()
 
     /// Starts so many threads.
@@ -25,7 +22,11 @@ final class SoakClients: Sendable {
                 let random = SoakRandom(seed &+ UInt64(number))
                 while !shared.isStopped.withLock({ $0 }) {
                     Self.visit(endpoint, random, findings)
-                    Thread.sleep(forTimeInterval: random.milliseconds(0...60) / .seconds(1))
+                    do {
+                        try findings.passBlocking(random.number(0...3)) { shared.isStopped.withLock { $0 } }
+                    } catch {
+                        findings.fault("a client: \(error)")
+                    }
                 }
                 shared.running.withLock { $0 -= 1 }
             }
@@ -40,14 +41,14 @@ final class SoakClients: Sendable {
     /// One connection's life.
     private static func visit(_ endpoint: RawEndpoint, _ random: SoakRandom, _ findings: SoakFindings) {
         // While descriptors are short the connection may wait in the kernel's queue, and end there.
-        guard let client = try? RawClient(endpoint) else { return findings.count("connections refused") }
+        guard let client = try? RawClient(endpoint) else { return findings.countAnswer("connections refused") }
         defer { if random.chance(20) { client.reset() } else { client.close() } }
         for _ in 0..<random.number(1...6) {
             do {
                 guard try act(client, "\(endpoint)", random, findings) else { return }
             } catch {
-                if "\(error)".contains("time over") { findings.fault("a client waited in vain: \(error)") }
-                return findings.count("connections ended early")
+                if "\(error)".contains(Patience.marker) { findings.fault("a client waited in vain: \(error)") }
+                return findings.countAnswer("connections ended early")
             }
         }
     }
@@ -66,7 +67,7 @@ final class SoakClients: Sendable {
             try client.send("POST \(head)Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
         case 9:
             try client.send("PUT \(head)Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-            Thread.sleep(forTimeInterval: random.milliseconds(0...100) / .seconds(1))
+            try findings.passBlocking(random.number(0...5))
             try client.send("0\r\n\r\n")
         case 10:
             // Several at once; each is answered, in order, unless a response ends the connection.
@@ -97,7 +98,7 @@ final class SoakClients: Sendable {
     /// Reads one response; false if it is the connection's last.
     private static func read(_ client: RawClient, _ method: String, _ findings: SoakFindings) throws -> Bool {
         let response = try client.response(to: method)
-        findings.count("answers \(response.status / 100)xx")
+        findings.countAnswer("answers \(response.status / 100)xx")
         let text = response.headText + response.bodyText.prefix(4096)
         if text.contains("internal-error") { findings.fault("an internal error: \(text)") }
         if text.contains("Bearer ey") || text.contains("fixed-token") {

@@ -21,7 +21,7 @@ final class SoakProbe: Sendable {
     private let state: Shared = Shared()
     private final class Shared: Sendable { let box = Guarded(State()) }
 
-    init(_ endpoint: RawEndpoint) {
+    init(_ endpoint: RawEndpoint, findings: SoakFindings) {
         let state = state
         Thread.detachNewThread {
             // Its own delays are not to be taken for Lanyard's; without root it stays as it is.
@@ -39,6 +39,9 @@ final class SoakProbe: Sendable {
                     case .failure(let error): state.failures.append("\(path): \(error)")
                     }
                 }
+                findings.countAnswer("health probes")
+                // A sleep, as the probe is what all else is measured by. Each connection keeps a port for a minute after its end: without
+                // a pause the ports run out.
                 Thread.sleep(forTimeInterval: 0.04)
                 if state.box.withLock({ $0.isStopped }) { break }
             }

@@ -10,9 +10,9 @@ struct SoakTrouble: Sendable {
     let bench: SoakBench
     let random: SoakRandom
 
-    /// One kind of trouble after another, until `end`; what it began it has ended then.
-    func files(until end: ContinuousClock.Instant) async throws {
-        while ContinuousClock.now < end {
+    /// One kind of trouble after another, until so many requests and probes have ended; what it began it has ended then.
+    func files(untilAnswer end: Int) async throws {
+        while bench.findings.answers < end {
             let name = random.pick(SoakBench.members + ["fixed", "fixed", "admin"])
             switch random.number(0...3) {
             case 0: try await hang(name)
@@ -20,36 +20,36 @@ struct SoakTrouble: Sendable {
             case 2: try await swap(name)
             default: try await takeAway(name)
             }
-            try await Task.sleep(for: random.milliseconds(100...800))
+            try await bench.findings.pass(random.number(5...40))
         }
     }
 
-    func identity(until end: ContinuousClock.Instant) async throws {
-        while ContinuousClock.now < end {
+    func identity(untilAnswer end: Int) async throws {
+        while bench.findings.answers < end {
             bench.findings.count("identity troubles")
             switch random.number(0...9) {
             case 0: try await bench.emulator.control("POST", "/sessions/revoke", "{}")
             case 1...5: try await fault()
             default: try await network()
             }
-            try await Task.sleep(for: random.milliseconds(1000...4000))
+            try await bench.findings.pass(random.number(50...200))
         }
     }
 
-    func descriptors(until end: ContinuousClock.Instant) async throws {
-        while ContinuousClock.now < end {
-            try await Task.sleep(for: random.milliseconds(3000...7000))
+    func descriptors(untilAnswer end: Int) async throws {
+        while bench.findings.answers < end {
+            try await bench.findings.pass(random.number(150...350))
             bench.findings.count("shortages of descriptors")
             try Starving.limit(bench.lanyard, bench.tightLimit())
-            try await Task.sleep(for: random.milliseconds(300...1500))
+            try await bench.findings.pass(random.number(15...75))
             try Starving.limit(bench.lanyard, 1024)
         }
     }
 
     /// Guests come and go, tokens are refreshed by hand, and the admin token is guessed.
-    func operators(until end: ContinuousClock.Instant) async throws {
+    func operators(untilAnswer end: Int) async throws {
         var number = 0
-        while ContinuousClock.now < end {
+        while bench.findings.answers < end {
             number += 1
             switch random.number(0...4) {
             case 0: await admin("GET", "/v1/status")
@@ -63,7 +63,7 @@ struct SoakTrouble: Sendable {
             case 3: for guess in 0..<20 { await admin("GET", "/v1/users", token: "a guess \(guess)") }
             default: await admin("POST", "/v1/users/refused-\(number)/login", "{}")
             }
-            try await Task.sleep(for: random.milliseconds(50...500))
+            try await bench.findings.pass(random.number(3...25))
         }
     }
 
@@ -82,11 +82,11 @@ struct SoakTrouble: Sendable {
         bench.findings.count("files that hung")
         try HangingFiles.hang(bench.folder.file(name))
         if random.chance(70) { try await changeInPlace(name) }
-        try await Task.sleep(for: random.milliseconds(200...4000))
+        try await bench.findings.pass(random.number(10...200))
         HangingFiles.release(bench.folder.file(name))
     }
 
-    /// As an editor does: no reader may believe what is there in between.
+    /// As an editor does: no reader may believe what is there in between. It lasts far less than the 200 ms for which a file must rest.
     private func changeInPlace(_ name: String) async throws {
         bench.findings.count("files changed in place")
         let text = Array(content(name).utf8)
@@ -95,7 +95,7 @@ struct SoakTrouble: Sendable {
         defer { close(descriptor) }
         let half = text.count / 2
         for part in [text[..<half], text[half...]] {
-            try await Task.sleep(for: random.milliseconds(0...40))
+            try await bench.findings.pass(random.number(0...1))
             guard part.withUnsafeBytes({ write(descriptor, $0.baseAddress, $0.count) }) == part.count else {
                 throw TestFailure("\(name): errno \(errno)")
             }
@@ -118,7 +118,7 @@ struct SoakTrouble: Sendable {
         } else {
             unlink(bench.folder.file(name))
         }
-        try await Task.sleep(for: random.milliseconds(200...3000))
+        try await bench.findings.pass(random.number(10...150))
         try bench.folder.write(name + ".new", content(name))
         rename(bench.folder.file(name + ".new"), bench.folder.file(name))
     }
@@ -157,7 +157,7 @@ struct SoakTrouble: Sendable {
         ])
         try bench.gate.set(mode)
         if random.chance(30) { bench.gate.cut() }
-        try await Task.sleep(for: random.milliseconds(200...2000))
+        try await bench.findings.pass(random.number(10...100))
         try bench.gate.set(.pass)
         // Kept connections to which nothing was passed would go on waiting.
         bench.gate.cut()
