@@ -183,7 +183,7 @@ import Testing
                     if waiting.numbers.isEmpty {
                         waiting.add(!loop.mayHavePendingInput(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
                     }
-                    // A report is old after 1 ms of the machine's time, which no test passes.
+                    // A sleep, as a report is old after 1 ms of the machine's time, which no test passes.
                     usleep(1_100)
                     late.add(!loop.mayHavePendingInput(state.watches[1 - index]!, since: loop.waits - 1) ? 1 : 0)
                 }

@@ -94,8 +94,14 @@ import Testing
         let handle = try await fifo.opened()
         try handle.write(contentsOf: configuration)
         try handle.close()
-        // A sleep, since the moment is what is tried: each case ends the start at another one.
-        try await Task.sleep(for: .microseconds(number * number * 100))
+        // Each case ends the start at another moment, which is an amount of the start's own work.
+        let before = try ProcessorTime.preciseUsed(by: lanyard.pid)
+        let work = Duration.microseconds(number * number * 100)
+        let patience = Patience()
+        while try ProcessorTime.preciseUsed(by: lanyard.pid) - before < work, !patience.isExhausted {
+            if lanyard.lines.contains(where: { $0.event == "start.bound" }) { break }
+            sched_yield()
+        }
         #expect(try await lanyard.terminate() == .code(143))
     }
 

@@ -13,6 +13,7 @@ struct LongHandshakeTests {
         let bench = try await ListenerTLSBench.start(
             certificate: certificate, rest: "shards: 2\nlimits: {header_timeout: 60s, connections_max: 6000}\n")
         let before = bench.lanyard.process.residentBytes
+        let fifo = try Fifo(in: bench.folder, named: "measured")
         async let output = bench.python(
             """
             import resource
@@ -42,14 +43,12 @@ struct LongHandshakeTests {
             print(len(slow), "calm", calm[100], calm[-1], "busy", busy[150], busy[-1], file=sys.stderr)
             print(busy[150] < 0.1, busy[-1] < 1)
             print(ask("/", made)[0])
-            open(folder + "/measured", "w").close()
-            while not os.path.exists(folder + "/stop"): time.sleep(0.05)
+            # Waits until the test has looked at the program.
+            open(folder + "/measured").read()
             """)
-        try await eventually("the client has measured") {
-            FileManager.default.fileExists(atPath: bench.folder.file("measured"))
-        }
+        let handle = try await fifo.opened()
         let growth = bench.lanyard.process.residentBytes - before
-        try bench.folder.write("stop", "")
+        try handle.close()
         #expect(try await output == "True True\n200\n")
         // 5,000 connections have up to 4 KiB each, and 2 x 512 sessions about 50 KiB. 5,000 sessions would have 250 MiB.
         #expect(growth < 80 << 20, "\(growth >> 20) MiB")

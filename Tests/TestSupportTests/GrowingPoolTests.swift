@@ -27,15 +27,13 @@ import Testing
         let isAwake = Milestone()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<Self.count { group.addTask { isAwake.wait(for: "the sleeper") } }
-            group.addTask {
-                try await Task.sleep(for: .milliseconds(1))
-                // What follows a sleep may block as well, and other sleepers wake all the same.
-                let other = Task {
-                    try await Task.sleep(for: .milliseconds(1))
-                    isAwake.set()
+            // What follows a sleep may block as well, and other sleepers wake all the same.
+            for isFirst in [true, false] {
+                group.addTask { @Sendable in
+                    // Sleep is the subject.
+                    try await Task.sleep(for: .milliseconds(isFirst ? 1 : 20))
+                    if isFirst { isAwake.wait(for: "the other sleeper") } else { isAwake.set() }
                 }
-                isAwake.wait(for: "the other sleeper")
-                try await other.value
             }
             try await group.waitForAll()
         }
@@ -44,18 +42,16 @@ import Testing
     @Test("sleeps end in the order of their length, and a cancelled one at once")
     func order() async throws {
         let ended = Guarded<[Int]>([])
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for number in [3, 1, 2] {
-                group.addTask { @Sendable in
-                    try await Task.sleep(for: .milliseconds(100 * number))
-                    ended.withLock { $0.append(number) }
-                }
+        let sleepers = [300, 100, 200, 86_400_000].map { length in
+            Task { @Sendable in
+                // Sleep is the subject.
+                try await Task.sleep(for: .milliseconds(length))
+                ended.withLock { $0.append(length) }
             }
-            try await group.waitForAll()
         }
-        #expect(ended.withLock { $0 } == [1, 2, 3])
-        let sleeper = Task { try await Task.sleep(for: .seconds(86_400)) }
-        sleeper.cancel()
-        await #expect(throws: CancellationError.self) { try await sleeper.value }
+        for sleeper in sleepers.dropLast() { try await sleeper.value }
+        #expect(ended.withLock { $0 } == [100, 200, 300])
+        sleepers[3].cancel()
+        await #expect(throws: CancellationError.self) { try await sleepers[3].value }
     }
 }
