@@ -103,12 +103,35 @@ struct VariantTests {
         let status = try #require(driver.coordinator.variants.first)
         #expect(status.renewal == .onDemand)
         // A request needs it: one call, and the request after it is served.
+        driver.pass(3600)
         driver.handle(.variant(orders, .tokenNeeded))
         driver.handle(.variant(orders, .tokenNeeded))
+        // The token has ended long ago. The request waits for the call all the same.
+        driver.handle(.due)
+        guard case .pending? = driver.variantAvailability[orders] else {
+            return #expect(Bool(false), "\(String(describing: driver.variantAvailability[orders]))")
+        }
         if driver.call?.variant == .plain { try driver.grant(refresh: "y") }
         #expect(driver.call?.variant == Self.orders)
         try driver.grant(refresh: "z", token: "orders 4")
         #expect(Tokens.text(driver.variant(1)?.token) == "orders 4")
+    }
+
+    @Test("a variant that was fetched for a request, or after an upstream's refusal, is not renewed for ever")
+    func demandEnds() throws {
+        let driver = try Self.fetched()
+        driver.uses = [UserIndex(1): 0, UserIndex(2): 0]
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        try driver.grant(refresh: "again", token: "orders 2")
+        var fetches = 0
+        let end = driver.now + .seconds(20_000)
+        while driver.now < end {
+            driver.toDue()
+            guard let call = driver.call else { continue }
+            if call.variant == Self.orders { fetches += 1 }
+            try driver.grant(refresh: "r\(driver.sent.count)", token: "access \(driver.sent.count)")
+        }
+        #expect(fetches <= 1)
     }
 
     private static func grantAll(_ driver: CoordinatorDriver) -> Bool {
@@ -155,6 +178,34 @@ struct VariantTests {
         #expect(driver.sent.last == "three")
         try driver.grant(refresh: "four", token: "for orders")
         #expect(Tokens.text(driver.variant(1)?.token) == "for orders")
+    }
+
+    @Test("a machine that has slept renews the tokens of variants that are used, and no other")
+    func sleep() throws {
+        let driver = try Self.fetched()
+        driver.uses = [UserIndex(1): 0, UserIndex(2): 0]
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        try driver.grant(.seconds(90_000), refresh: "r", token: "orders 2")
+        driver.handle(.variant(UserIndex(2), .tokenRefused(try #require(driver.variant(2)?.generation))))
+        try driver.grant(.seconds(90_000), refresh: "s", token: "stock 2")
+        // The demand has brought one more token each.
+        for _ in 0..<2 {
+            driver.toDue { driver.call.map { $0.variant != .plain } ?? false ? true : Self.grantAll(driver) }
+            try driver.grant(.seconds(90_000), refresh: "t\(driver.sent.count)", token: "other \(driver.sent.count)")
+        }
+        driver.uses[UserIndex(1)] = 1
+        driver.pass(80_000)
+        driver.handle(.session(.clockJumped))
+        var fetched: [TokenVariant] = []
+        for _ in 0..<30 {
+            if let call = driver.call {
+                if call.variant != .plain { fetched.append(call.variant) }
+                try driver.grant(.seconds(90_000), refresh: "u\(driver.sent.count)", token: "new \(driver.sent.count)")
+            }
+            driver.pass(1)
+            driver.handle(.due)
+        }
+        #expect(fetched == [Self.orders] && driver.variant(2) != nil)
     }
 
     @Test("invalid_target refuses the variant alone: the session and its other tokens go on")

@@ -20,9 +20,12 @@ extension SessionCoordinator {
         switch event {
         case .tokenNeeded:
             guard session.tokens != nil else { return applyToSession(.tokenNeeded) }
+            // Its token was not renewed, and has ended: it is fetched as at first, and requests wait for it.
+            let isOver = variants[place].isOver(at: eventContext.instant)
+            if isOver { variants[place].end(at: eventContext) }
             variants[place].use.isDemanded = true
             variants[place].renewal = .scheduled
-            applyToVariant(at: place, .tokenNeeded)
+            applyToVariant(at: place, isOver ? .logIn : .tokenNeeded)
         case .tokenRefused(let generation):
             variants[place].use.isDemanded = true
             applyToVariant(at: place, .tokenRefused(generation))
@@ -163,6 +166,8 @@ extension SessionCoordinator {
         guard variants[place].renewal == .counting, case .valid(let tokens, _) = variants[place].session else { return }
         if variants[place].use.hasGrown(to: count) {
             variants[place].renewal = .scheduled
+            // A demand counts for the token that it has brought, and not for those after it.
+            variants[place].use.isDemanded = false
             return applyToVariant(at: place, .due)
         }
         variants[place].renewal = eventContext.instant < tokens.mandatoryFrom ? .postponed : .onDemand

@@ -47,6 +47,7 @@ struct VariantSession: Sendable {
         self.index = index
         context = SessionContext(user: index, settings: settings, hasCredential: true)
         context.generation = generation
+        context.renewsOnlyUsed = true
     }
 
     /// The same under the name of another route.
@@ -70,6 +71,12 @@ struct VariantSession: Sendable {
     mutating func end(at eventContext: EventContext) {
         _ = session.handle(.ended(reason: "session"), at: eventContext, &context)
         (waiting, refusal, renewal, use) = (nil, nil, .scheduled, Use())
+    }
+
+    /// The token has ended, and no renewal of it has begun.
+    func isOver(at now: Instant) -> Bool {
+        guard case .valid(let tokens, _) = session else { return false }
+        return !tokens.isUsable(at: now)
     }
 
     /// What the shards are told. Without a usable token, a refused variant waits for an operator.

@@ -203,8 +203,12 @@ extension Session {
             next = .loggingIn(retryState)
         case let same: next = same
         }
-        let done = next.performDue(&transition)
+        let done = next.isLeftToCoordinator(transition.context) ? next : next.performDue(&transition)
         if done.tokens != nil { transition.publish(done) }
         return done
+    }
+
+    private func isLeftToCoordinator(_ context: borrowing SessionContext) -> Bool {
+        if case .valid = self { context.renewsOnlyUsed } else { false }
     }
 }

@@ -32,6 +32,8 @@ package struct SessionContext: Sendable {
     /// The credential's file has changed since the latest login began. A refusal then says nothing about its new
     /// content.
     private(set) var hasUntriedCredential = false
+    /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant.
+    var renewsOnlyUsed = false
     private var calls = CallHistory()
 
     /// Calls that have begun.
