@@ -68,8 +68,12 @@ extension StoreContents {
                 user.intent = nil
             }
         case .saveSession(let name, let login, let base):
-            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours.
-            if let place = users.firstIndex(where: { $0.name == name && $0.session == login.session }) {
+            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours. A response that leaves
+            // the session as it is moves the generation, too: it closes the intent.
+            let isMade = { (user: StoredUser) in
+                user.name == name && user.session == login.session && user.generation >= login.generationMin
+            }
+            if let place = users.firstIndex(where: isMade) {
                 if !login.keepsLogout { users[place].save(login.session, keepsLogout: false) }
                 return .stored(users[place])
             }

@@ -208,6 +208,20 @@ struct VariantTests {
         #expect(fetched == [Self.orders] && driver.variant(2) != nil)
     }
 
+    @Test("a JWT for another audience without a new refresh token is a response: no intent stays open")
+    func audienceWithoutRotation() throws {
+        let driver = CoordinatorDriver(rotation: .none, variants: [Self.orders])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain")
+        try driver.fail(.unknownOutcome)
+        driver.toCall()
+        #expect(driver.stored?.intent?.tries == 2)
+        try driver.grant(token: "for all", mismatch: "for the audience all, asked for orders")
+        #expect(driver.stored?.intent == nil && driver.storedRefresh == "one" && Self.others(driver) == [:])
+        #expect(driver.variant(1) == nil && driver.state == .valid)
+        #expect(driver.logEvents.contains { $0.event == .variantRefused && $0.reason == "audience_mismatch" })
+    }
+
     @Test("invalid_target refuses the variant alone: the session and its other tokens go on")
     func invalidTarget() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])
