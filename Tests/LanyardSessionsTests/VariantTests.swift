@@ -222,6 +222,31 @@ struct VariantTests {
         #expect(driver.logEvents.contains { $0.event == .variantRefused && $0.reason == "audience_mismatch" })
     }
 
+    @Test("the service's Retry-After, in the response to one call, holds for the other tokens of the user")
+    func retryAfter() throws {
+        let driver = try Self.fetched()
+        // The second fetch and a plain refresh wait in the lane.
+        for place in [1, 2] {
+            let generation = try #require(driver.variant(place)?.generation)
+            driver.handle(.variant(UserIndex(place), .tokenRefused(generation)))
+        }
+        driver.handle(.session(.tokenRefused(try #require(driver.token?.generation))))
+        #expect(driver.sent.count == 3 && driver.state == .refreshing)
+        let asked = driver.now
+        try driver.fail(.transient(retryAfter: .seconds(300)))
+        #expect(driver.call == nil && driver.variant(1) != nil && driver.variant(2) != nil && driver.token != nil)
+        driver.toDue { driver.call != nil }
+        #expect(driver.now - asked >= .seconds(300))
+        // The same the other way: a refresh has failed, and the variants are due soon.
+        while driver.call != nil { try driver.grant(.seconds(600), refresh: "r\(driver.sent.count)") }
+        driver.handle(.refresh)
+        try #require(driver.call?.variant == .plain)
+        let again = driver.now
+        try driver.fail(.transient(retryAfter: .seconds(500)))
+        driver.toDue { driver.call != nil }
+        #expect(driver.now - again >= .seconds(440))
+    }
+
     @Test("invalid_target refuses the variant alone: the session and its other tokens go on")
     func invalidTarget() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])

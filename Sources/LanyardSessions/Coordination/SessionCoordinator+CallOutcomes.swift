@@ -127,6 +127,7 @@ extension SessionCoordinator {
             refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
         }
         applyToSession(.failed(error, operation.call))
+        limitVariants(by: error)
         // Nothing can begin another session, so nothing else would end the orphaned one.
         if session.state == .loginRequired { revokeOrphaned() }
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }

@@ -106,6 +106,13 @@ extension SessionCoordinator {
         }
     }
 
+    /// The service has asked, in the response to another call, not to be called for a while.
+    mutating func limitVariants(by error: IdentityError, besides variant: TokenVariant = .plain) {
+        for place in variants.indices where variants[place].named.variant != variant {
+            applyToVariant(at: place, .limited(error))
+        }
+    }
+
     /// An operator wants new tokens, or the client may be accepted now: variants that fail are tried at once.
     mutating func retryVariants() {
         for place in variants.indices {
@@ -268,6 +275,8 @@ extension SessionCoordinator {
             }
         }
         if let (place, call) = fetch(of: operation.call) { applyToVariant(at: place, .failed(error, call)) }
+        applyToSession(.limited(error))
+        limitVariants(by: error, besides: operation.call.variant)
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
         close(with: .clearIntent)
     }

@@ -74,6 +74,15 @@ package struct RetryState: Sendable {
         return next
     }
 
+    /// Rests at least until the service's limit.
+    func resting(notBefore limit: Instant) -> RetryState {
+        guard case .resting(let until) = phase else { return self }
+        var next = self
+        next.notBefore = max(notBefore, limit)
+        next.phase = .resting(until: max(until, limit))
+        return next
+    }
+
     /// The call has failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for
     /// Retry-After and 410).
     ///

@@ -167,6 +167,28 @@ extension Session {
         return endDeadSession(error, cause, &transition)
     }
 
+    /// The service has asked for no call before a time, in the response to a call for another access token. A call that waits
+    /// for its turn is not made.
+    consuming func limit(by error: IdentityError, _ transition: inout TransitionContext) -> Session {
+        guard case .transient(let retryAfter?) = error.verdict else { return self }
+        if let call = self.call { return fail(error, of: call, &transition) }
+        let notBefore = transition.context.policy.honoured(
+            transition.now + retryAfter, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: transition.now)
+        transition.context.recordRetryAfter(RetryState(restingUntil: notBefore, because: error), error)
+        let next: Session
+        switch consume self {
+        case .valid(let tokens, let refreshAt):
+            next = .valid(tokens, refreshAt: max(refreshAt, min(notBefore, tokens.mandatoryFrom)))
+        case .stale(let tokens, let retryState): next = .stale(tokens, retryState.resting(notBefore: notBefore))
+        case .unreachable(let tokens, let retryState):
+            next = .unreachable(tokens, retryState.resting(notBefore: notBefore))
+        case .loggingIn(let retryState): next = .loggingIn(retryState.resting(notBefore: notBefore))
+        case let same: return same
+        }
+        transition.publish(next)
+        return next
+    }
+
     /// The refresh token is dead (refresh.md 12). With a credential, a login follows while the access token serves on;
     /// without one, the session ends.
     private consuming func endDeadSession(

@@ -54,6 +54,9 @@ package enum Session {
         case refreshTokenUsed(Grant, SessionCall)
         /// The fetch of a variant has found the refresh token dead, or must not be repeated with it.
         case refreshTokenEnded(IdentityError, SessionCall.Cause)
+        /// The response to a call for another access token of the user: if it has asked for no call before a time, that holds
+        /// for this token, too.
+        case limited(IdentityError)
         /// The stored session: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
         /// The store says that an operator has ended the session; `reason` says where.
@@ -75,9 +78,8 @@ package enum Session {
         var concernsAllTokens: Bool {
             switch self {
             case .credentialChanged, .clockJumped: true
-            case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
-                .refreshTokenEnded, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut,
-                .refreshNow:
+            case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed, .refreshTokenEnded,
+                .limited, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow:
                 false
             }
         }
@@ -133,6 +135,7 @@ package enum Session {
         case .abandoned(let error, let call): abandon(error, of: call, &transition)
         case .refreshTokenUsed(let grant, let call): takeRefreshToken(of: grant, call, &transition)
         case .refreshTokenEnded(let error, let cause): loseRefreshToken(error, cause, &transition)
+        case .limited(let error): limit(by: error, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
         case .ended(let reason): end(reason, &transition)
         case .refreshNow: performDue(&transition).renewNow(&transition)
