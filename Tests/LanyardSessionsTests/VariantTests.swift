@@ -334,6 +334,36 @@ struct VariantTests {
         #expect(driver.refresh == "four")
     }
 
+    @Test("another process has renewed the session while a fetch waited: it is made at once, with the new refresh token")
+    func renewedElsewhere() throws {
+        let driver = try Self.fetched()
+        driver.disk.holder = nil
+        let other = driver.another(rotation: .oneUse, variants: [Self.orders, Self.stock])
+        other.handle(.session(.tokenRefused(try #require(other.token?.generation))))
+        try other.grant(refresh: "four", token: "plain 2")
+        other.disk.holder = nil
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        #expect(Tokens.text(driver.token?.token) == "plain 2" && driver.call?.variant == Self.orders)
+        #expect(driver.sent.last == "four" && !driver.noted(.variantFailed))
+        try driver.grant(refresh: "five", token: "for orders again")
+        #expect(Tokens.text(driver.variant(1)?.token) == "for orders again" && driver.storedRefresh == "five")
+    }
+
+    @Test("a session that has lost its refresh token logs in first: no variant is fetched by a login of its own")
+    func lostRefreshToken() throws {
+        let driver = try Self.fetched()
+        driver.handle(.session(.tokenRefused(try #require(driver.token?.generation))))
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .login && driver.call?.variant == .plain)
+        try driver.fail(.transient(retryAfter: nil))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        #expect(driver.call == nil)
+        driver.toCall()
+        #expect(driver.call?.kind == .login && driver.call?.variant == .plain)
+        try driver.grant(refresh: "new", account: "a")
+        #expect(driver.call?.kind == .refresh && driver.call?.variant == Self.orders && driver.sent.last == "new")
+    }
+
     @Test("a session without refresh token: each variant is a login's call of its own, and a renewal keeps them")
     func machine() throws {
         let driver = CoordinatorDriver(variants: [Self.orders])

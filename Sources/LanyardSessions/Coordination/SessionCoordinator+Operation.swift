@@ -266,7 +266,7 @@ extension SessionCoordinator {
         let fetch = operation.flatMap { $0.isFetch ? $0.call : nil }
         operation = nil
         releaseLock()
-        if let fetch { failOpenFetch(fetch) }
+        if let fetch { repeatFetch(fetch) }
     }
 
     // MARK: The stored user

@@ -189,12 +189,14 @@ extension SessionCoordinator {
 
     // MARK: The lane
 
-    /// The fetch that has waited longest; nil: none waits. It proves the session by what that has now.
+    /// The fetch that has waited longest; nil: none may be made. It proves the session by what that has now. A session that has lost
+    /// its refresh token logs in first.
     mutating func nextFetch(_ lockDeadline: Instant) -> TokenOperation? {
         guard let tokens = session.tokens else { return nil }
         for place in variants.indices where variants[place].waiting?.number != variants[place].session.call?.number {
             variants[place].waiting = nil
         }
+        guard tokens.refresh != nil || session.state == .valid && mayLogInForFetch else { return nil }
         let places = variants.indices.filter { variants[$0].waiting != nil }
         guard let place = places.min(by: { waitingNumber($0) < waitingNumber($1) }), var call = variants[place].waiting
         else { return nil }
@@ -202,6 +204,12 @@ extension SessionCoordinator {
         call.kind = tokens.refresh == nil ? .login : .refresh
         let login = setup.credential.map { TokenOperation.Credentials.login($0) } ?? .none
         return TokenOperation(call, tokens.refresh.map { .refreshToken($0) } ?? login, lockDeadline: lockDeadline)
+    }
+
+    /// The credential is not used up by a login for one variant alone.
+    private var mayLogInForFetch: Bool {
+        guard case .configured(let login)? = setup.credential else { return true }
+        return login.kind != .refreshToken && login.kind != .googleAuthCode
     }
 
     private func waitingNumber(_ place: Int) -> UInt64 { variants[place].waiting?.number ?? .max }
@@ -281,11 +289,10 @@ extension SessionCoordinator {
         close(with: .clearIntent)
     }
 
-    /// The operation of a fetch has ended without a result for its variant: the session has changed in between.
-    mutating func failOpenFetch(_ call: SessionCall) {
-        guard !isDraining, let (place, call) = fetch(of: call) else { return }
-        let error = IdentityError(.transient(retryAfter: nil), message: "the session has changed during the call")
-        applyToVariant(at: place, .failed(error, call))
+    /// The operation of a fetch has ended without a result for its variant: the session has changed in between. The fetch waits for
+    /// the lane again.
+    mutating func repeatFetch(_ call: SessionCall) {
+        if !isDraining, let (place, _) = fetch(of: call) { variants[place].waiting = call }
     }
 
     // MARK: The store
