@@ -68,8 +68,8 @@ extension StoreContents {
                 user.intent = nil
             }
         case .saveSession(let name, let login, let base):
-            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours. A response that leaves
-            // the session as it is moves the generation, too: it closes the intent.
+            // A write whose last step failed may have reached the disk. A repetition is then recognised as ours. A
+            // response that leaves the session as it is moves the generation, too: it closes the intent.
             let isMade = { (user: StoredUser) in
                 user.name == name && user.session == login.session && user.generation >= login.generationMin
             }

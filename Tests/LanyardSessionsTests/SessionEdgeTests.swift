@@ -29,7 +29,8 @@ struct SessionEdgeTests {
         let grants = [Duration.seconds(1800), .zero].map { SessionDriver.grant($0, refresh: "new", account: "a") }
         var events: [Session.Event] = [
             .logIn, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logOut, .refreshNow,
-            .credentialChanged, .clockJumped, .tokenRefused(driver.tokens?.generation ?? 0),
+            .credentialChanged, .clockJumped, .tokenRefused(driver.tokens?.generation ?? 0), .limited(error),
+            .limited(IdentityError(.transient(retryAfter: .seconds(40)), message: "planned")),
         ]
         events += grants.map { .loggedIn($0, asked) }
         if let call = driver.call {

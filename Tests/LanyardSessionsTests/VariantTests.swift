@@ -334,7 +334,8 @@ struct VariantTests {
         #expect(driver.refresh == "four")
     }
 
-    @Test("another process has renewed the session while a fetch waited: it is made at once, with the new refresh token")
+    @Test(
+        "another process has renewed the session while a fetch waited: it is made at once, with the new refresh token")
     func renewedElsewhere() throws {
         let driver = try Self.fetched()
         driver.disk.holder = nil

@@ -189,8 +189,8 @@ extension SessionCoordinator {
 
     // MARK: The lane
 
-    /// The fetch that has waited longest; nil: none may be made. It proves the session by what that has now. A session that has lost
-    /// its refresh token logs in first.
+    /// The fetch that has waited longest; nil: none may be made. It proves the session by what that has now. A session
+    /// that has lost its refresh token logs in first.
     mutating func nextFetch(_ lockDeadline: Instant) -> TokenOperation? {
         guard let tokens = session.tokens else { return nil }
         for place in variants.indices where variants[place].waiting?.number != variants[place].session.call?.number {
@@ -289,8 +289,8 @@ extension SessionCoordinator {
         close(with: .clearIntent)
     }
 
-    /// The operation of a fetch has ended without a result for its variant: the session has changed in between. The fetch waits for
-    /// the lane again.
+    /// The operation of a fetch has ended without a result for its variant: the session has changed in between. The
+    /// fetch waits for the lane again.
     mutating func repeatFetch(_ call: SessionCall) {
         if !isDraining, let (place, _) = fetch(of: call) { variants[place].waiting = call }
     }

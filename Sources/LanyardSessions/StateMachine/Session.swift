@@ -54,8 +54,8 @@ package enum Session {
         case refreshTokenUsed(Grant, SessionCall)
         /// The fetch of a variant has found the refresh token dead, or must not be repeated with it.
         case refreshTokenEnded(IdentityError, SessionCall.Cause)
-        /// The response to a call for another access token of the user: if it has asked for no call before a time, that holds
-        /// for this token, too.
+        /// The response to a call for another access token of the user. A time before which the service wants no call
+        /// holds for this token, too.
         case limited(IdentityError)
         /// The stored session: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
@@ -78,7 +78,8 @@ package enum Session {
         var concernsAllTokens: Bool {
             switch self {
             case .credentialChanged, .clockJumped: true
-            case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed, .refreshTokenEnded,
+            case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
+                .refreshTokenEnded,
                 .limited, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow:
                 false
             }

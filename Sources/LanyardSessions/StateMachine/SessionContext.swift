@@ -32,8 +32,6 @@ package struct SessionContext: Sendable {
     /// The credential's file has changed since the latest login began. A refusal then says nothing about its new
     /// content.
     private(set) var hasUntriedCredential = false
-    /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant.
-    var renewsOnlyUsed = false
     private var calls = CallHistory()
 
     /// Calls that have begun.
@@ -41,6 +39,13 @@ package struct SessionContext: Sendable {
         var count: UInt64 = 0
         /// Those after a refused token.
         var forced = ForcedRefreshes()
+        var areOnlyForUsed = false
+    }
+
+    /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant.
+    var renewsOnlyUsed: Bool {
+        get { calls.areOnlyForUsed }
+        set { calls.areOnlyForUsed = newValue }
     }
 
     package init(
