@@ -14,6 +14,8 @@ struct FleetCall {
     var requestedAt = Instant.past
     /// nil: a login. Calls about accounts carry an access token.
     var token: SimulatedToken?
+    /// Whose token it fetches, by place; nil: the plain one.
+    var variant: Int?
     /// Which password the login brings.
     var password = 0
     /// An operator gave it.

@@ -15,6 +15,10 @@ enum FleetEvent {
     case look(process: Int, life: Int)
     /// A client's request.
     case request
+    /// The end of a variant's token, or a time at which a request wants it.
+    case variantTurn(process: Int, life: Int, user: Int, variant: Int, plan: UInt64)
+    /// A request for a variant has waited as long as it does.
+    case variantWaitEnds(process: Int, life: Int, user: Int, variant: Int)
     /// A request has waited as long as it does.
     case waitEnds(process: Int, life: Int, user: Int)
     /// The account of a login was looked at.
@@ -40,9 +44,8 @@ enum FleetEvent {
     /// The machine must be awake for it.
     var needsMachine: Bool {
         switch self {
-        case .due, .storeTurn, .response, .tick, .look, .request, .waitEnds, .claimed, .accountReply, .revocations,
-            .start, .audit,
-            .relief, .lead, .step, .feed, .holiday:
+        case .due, .storeTurn, .response, .tick, .look, .request, .variantTurn, .variantWaitEnds, .waitEnds, .claimed,
+            .accountReply, .revocations, .start, .audit, .relief, .lead, .step, .feed, .holiday:
             true
         default: false
         }
@@ -51,7 +54,7 @@ enum FleetEvent {
 
 /// What goes wrong, or is done, by chance.
 enum FleetIncident: CaseIterable {
-    case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream, accountChange
+    case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream, accountChange, variant
 
     /// How many of the plan's units lie between two of a kind.
     var unitsApart: Double {
@@ -67,6 +70,7 @@ enum FleetIncident: CaseIterable {
         case .operatorCall: 6
         case .upstream: 1.5
         case .accountChange: 1.5
+        case .variant: 0.8
         }
     }
 }
@@ -86,4 +90,8 @@ enum FleetRelief {
     case sessionRevoked(user: Int)
     case processKilled(process: Int, life: Int)
     case operatorLogsOut(process: Int, life: Int, user: Int)
+    case variantGiven(user: Int, variant: Int)
+    case variantForced(process: Int, life: Int, user: Int, variant: Int)
+    /// The service seems so to one process; nil: as to every process.
+    case serviceSeems(FleetWeather?, process: Int)
 }

@@ -21,6 +21,7 @@ struct FleetMember {
 
     let name: String
     let hasCredential: Bool
+    let variants: [FleetVariant.Plan]
     /// Each content of the credential's file works for one login.
     let isOneUse: Bool
     /// The credential of the configuration; all kinds behave alike.
@@ -71,6 +72,7 @@ struct FleetMember {
         name = "user\(place)"
         hasCredential = plan.hasCredential
         isOneUse = plan.isOneUse
+        variants = plan.variants
         let kinds: [UserSettings.Login] = [
             .emailPassword(email: name, password: name), .jwt(name), .function(payload: name),
             .apiKey(name),

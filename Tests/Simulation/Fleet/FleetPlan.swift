@@ -9,6 +9,8 @@ package struct FleetPlan: Sendable {
         package var hasCredential: Bool
         /// Each credential works for one login.
         package var isOneUse = false
+        /// What routes ask for beside the plain access token: the first so many of `FleetVariant.all`.
+        package var variants: [FleetVariant.Plan] = []
     }
 
     package var seed: UInt64
@@ -32,6 +34,8 @@ package struct FleetPlan: Sendable {
     package var isGuided: Bool
     /// Operators link and delete accounts, and some credentials work for one login.
     package let changesAccounts: Bool
+    /// Routes ask for further access tokens of the users.
+    package let hasVariants: Bool
     /// Prints what happens.
     package var isTold = false
 
@@ -43,15 +47,20 @@ package struct FleetPlan: Sendable {
     }
 
     /// Its seed, and what the seed does not decide.
-    var name: String { "\(seed) \(lifetime) \(span) \(isGuided) \(changesAccounts)" }
+    var name: String { "\(seed) \(lifetime) \(span) \(isGuided) \(changesAccounts) \(hasVariants)" }
 
     /// A world by its seed.
     ///
-    /// - Parameter changesAccounts: nil: every second seed. The seed draws the rest as if it were false.
+    /// - Parameters:
+    ///   - changesAccounts: nil: every second seed. The seed draws the rest as if it were false.
+    ///   - hasVariants: the same.
     package init(
         seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil, isGuided: Bool = false,
-        changesAccounts: Bool? = nil
+        changesAccounts: Bool? = nil, hasVariants: Bool? = nil
     ) {
+        var variantDice = Dice(seed &* 0xb492_b66f_be98_f273 &+ 0x7a)
+        let areVariantsDrawn = variantDice.hits(0.5)
+        self.hasVariants = hasVariants ?? areVariantsDrawn
         var accountDice = Dice(seed &* 0x9e37_79b9_7f4a_7c15 &+ 0x11f5)
         let isDrawn = accountDice.hits(0.5)
         self.changesAccounts = changesAccounts ?? isDrawn
@@ -76,10 +85,18 @@ package struct FleetPlan: Sendable {
             members = [true, false, true, false].map { Member(hasCredential: $0) }
         }
         if self.changesAccounts { drawOneUse(&accountDice) }
+        if self.hasVariants { drawVariants(&variantDice) }
     }
 
     private mutating func drawOneUse(_ dice: inout Dice) {
         for place in members.indices { members[place].isOneUse = members[place].hasCredential && dice.hits(0.5) }
+    }
+
+    private mutating func drawVariants(_ dice: inout Dice) {
+        for place in members.indices {
+            let count = place == 0 ? 1 + dice.below(3) : dice.below(4)
+            members[place].variants = (0..<count).map { _ in FleetVariant.Plan(&dice) }
+        }
     }
 
     /// What the configuration says of refresh tokens.

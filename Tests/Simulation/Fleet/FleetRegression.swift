@@ -1,21 +1,22 @@
 /// A world that has shown a mistake of the program's: run again by every run, first of all.
 ///
 /// A seed means another world when the simulation draws otherwise or the program decides otherwise: each mistake has a
-/// test of its own beside. These are of worlds in which no operator changes an account.
+/// test of its own beside. These are of worlds in which no operator changes an account, without variants.
 package struct FleetRegression: Sendable, CustomStringConvertible {
     package var plan: FleetPlan
     /// What was wrong.
     package var description: String
 
     private init(_ seed: UInt64, _ lifetime: Duration, _ span: Duration, _ description: String) {
-        plan = FleetPlan(seed: seed, lifetime: lifetime, span: span, changesAccounts: false)
+        plan = FleetPlan(seed: seed, lifetime: lifetime, span: span, changesAccounts: false, hasVariants: false)
         self.description = description
     }
 
     /// A guided world, of a day at the most.
     private init(guided seed: UInt64, _ lifetime: Duration, hours: Double = 24, _ description: String) {
         plan = FleetPlan(
-            seed: seed, lifetime: lifetime, span: .seconds(hours * 3600), isGuided: true, changesAccounts: false)
+            seed: seed, lifetime: lifetime, span: .seconds(hours * 3600), isGuided: true, changesAccounts: false,
+            hasVariants: false)
         self.description = description
     }
 

@@ -35,6 +35,11 @@ package struct FleetReport: Sendable {
     package var writes = 0
     package var requests = 0
     package var refusedRequests = 0
+    /// Of them, those for a variant.
+    package var variantRequests = 0
+    package var refusedVariantRequests = 0
+    /// Fetches of variants that the service carried out; they count as refreshes or logins, too.
+    package var fetches = 0
     package var restarts = 0
     package var checks = 0
     package var faults = [Int](repeating: 0, count: FleetFault.allCases.count)
@@ -60,6 +65,9 @@ package struct FleetReport: Sendable {
         writes += other.writes
         requests += other.requests
         refusedRequests += other.refusedRequests
+        variantRequests += other.variantRequests
+        refusedVariantRequests += other.refusedVariantRequests
+        fetches += other.fetches
         restarts += other.restarts
         checks += other.checks
         for place in faults.indices { faults[place] += other.faults[place] }

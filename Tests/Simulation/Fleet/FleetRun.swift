@@ -84,8 +84,9 @@ package struct FleetRun: Sendable {
             let isGuided = bug == .unreadServed
             let plan = FleetPlan(
                 seed: seed, lifetime: .seconds(life), span: .seconds((isGuided ? 1 : days) * 86_400), bug: bug,
-                isGuided: isGuided, changesAccounts: bug.needsAccounts ? true : nil)
-            if !FleetWorld(plan).run().violations.isEmpty { return plan }
+                isGuided: isGuided, changesAccounts: bug.needsAccounts ? true : nil, hasVariants: bug.promise != nil)
+            let violations = FleetWorld(plan).run().violations
+            if violations.contains(where: { $0.promise == bug.promise ?? $0.promise }) { return plan }
             seed += 1
         }
         return nil

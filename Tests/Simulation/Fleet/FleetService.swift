@@ -29,6 +29,8 @@ struct FleetService {
         var current: Int64 = 1
         var rotatedAt = Instant.past
         var endsAt: Instant
+        /// A login for the token of a variant has begun it.
+        var isOfVariant = false
     }
 
     enum Response {
@@ -36,12 +38,25 @@ struct FleetService {
         /// The session is over, or the token is none of its.
         case dead(Death)
         case refused
+        /// The variant is not given.
+        case variantRefused
         /// The access token of a call about an account is not accepted.
         case tokenRefused
         case accountDeleted
     }
 
     enum Death { case ended, expired, repeated }
+
+    /// What the service makes of a fetch.
+    enum VariantResponse: Equatable {
+        case right
+        /// A token for another audience, which says so.
+        case wrongAudience
+        /// A token that does not say its audience.
+        case opaque
+        /// `invalid_target`.
+        case refused
+    }
 
     let rotation: RefreshTokenRotation
     /// For so long a `grace` service answers the refresh token before the present one as it answered it first.
@@ -52,9 +67,12 @@ struct FleetService {
     var sessionLife: Duration
     private(set) var accounts: [Account]
     private(set) var stays: [Stay] = []
+    /// By account and variant.
+    var variantResponses: [[VariantResponse]]
 
     /// - Parameter accounts: of each, whether its credentials work for one login.
     init(rotation: RefreshTokenRotation, lifetime: Duration, sessionLife: Duration, accounts: [Bool]) {
+        variantResponses = accounts.map { _ in FleetVariant.all.map { _ in .right } }
         self.rotation = rotation
         self.lifetime = lifetime
         self.sessionLife = sessionLife
@@ -66,30 +84,39 @@ struct FleetService {
     /// - Parameters:
     ///   - password: which one the caller believes in.
     ///   - isGiven: an operator gave it, which is no credential for one login.
-    mutating func logIn(_ account: Int, password: Int, isGiven: Bool, at now: Instant, life: Duration) -> Response {
+    ///   - variant: whose token is wanted; nil: the plain one.
+    mutating func logIn(
+        _ account: Int, password: Int, isGiven: Bool, variant: Int?, at now: Instant, life: Duration
+    ) -> Response {
         guard accepts(password: password, of: account) else { return .refused }
+        if let variant, variantResponses[account][variant] == .refused { return .variantRefused }
         if accounts[account].isOneUse, !isGiven { accounts[account].password = password + 1 }
         stays.append(
-            Stay(account: account, deletions: accounts[account].deletions, endsAt: now + sessionLife))
-        accounts[account].session = stays.count - 1
-        return grant(stays.count - 1, at: now, life: life, withRefresh: true)
+            Stay(
+                account: account, deletions: accounts[account].deletions, endsAt: now + sessionLife,
+                isOfVariant: variant != nil))
+        if variant == nil { accounts[account].session = stays.count - 1 }
+        return grant(stays.count - 1, variant, at: now, life: life, withRefresh: true)
     }
 
-    mutating func refresh(_ token: SimulatedToken, at now: Instant, life: Duration) -> Response {
+    mutating func refresh(
+        _ token: SimulatedToken, variant: Int? = nil, at now: Instant, life: Duration
+    ) -> Response {
         let place = token.session
         guard isAlive(place) else { return .dead(.ended) }
         guard now < stays[place].endsAt else {
             stays[place].isAlive = false
             return .dead(.expired)
         }
-        guard rotation != .none else { return grant(place, at: now, life: life, withRefresh: false) }
+        if let variant, variantResponses[stays[place].account][variant] == .refused { return .variantRefused }
+        guard rotation != .none else { return grant(place, variant, at: now, life: life, withRefresh: false) }
         if token.value == stays[place].current {
             stays[place].current += 1
             stays[place].rotatedAt = now
-            return grant(place, at: now, life: life, withRefresh: true)
+            return grant(place, variant, at: now, life: life, withRefresh: true)
         }
         let isGraced = token.value == stays[place].current - 1 && now < stays[place].rotatedAt + Self.grace
-        if rotation == .grace, isGraced { return grant(place, at: now, life: life, withRefresh: true) }
+        if rotation == .grace, isGraced { return grant(place, variant, at: now, life: life, withRefresh: true) }
         // A token that was used before is in two hands: the whole family goes.
         stays[place].isAlive = false
         return .dead(.repeated)
@@ -103,7 +130,7 @@ struct FleetService {
     ) -> Response {
         guard admits(token, at: now), credential != .foreign else { return .tokenRefused }
         guard credential == .right else { return .refused }
-        return grant(token.session, at: now, life: life, withRefresh: false)
+        return grant(token.session, nil, at: now, life: life, withRefresh: false)
     }
 
     mutating func deleteAccount(_ token: SimulatedToken, at now: Instant) -> Response {
@@ -117,8 +144,16 @@ struct FleetService {
             && token.madeAt >= accounts[stays[token.session].account].admitsFrom
     }
 
-    private func grant(_ stay: Int, at now: Instant, life: Duration, withRefresh: Bool) -> Response {
-        let access = SimulatedToken(.access, session: stay, value: life.nanoseconds, madeAt: now)
+    private func grant(_ stay: Int, _ variant: Int?, at now: Instant, life: Duration, withRefresh: Bool) -> Response {
+        let audience: Int =
+            switch variant.map({ (place: $0, response: variantResponses[stays[stay].account][$0]) }) {
+            case nil: 0
+            case (let place, .right)?: place + 1
+            case (_, .opaque)?: SimulatedToken.opaque
+            case (let place, .wrongAudience)?, (let place, .refused)?: (place + 1) % FleetVariant.all.count + 1
+            }
+        let access = SimulatedToken(
+            .access, session: stay, value: life.nanoseconds, madeAt: now, audience: audience)
         let refresh = SimulatedToken(
             .refresh, session: stay, value: stays[stay].current, madeAt: stays[stay].rotatedAt)
         return .granted(

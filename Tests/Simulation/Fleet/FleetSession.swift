@@ -65,6 +65,15 @@ final class FleetSession {
     /// An operator has logged in or out while that call was under way.
     var wasLeft = false
 
+    /// What routes ask for beside the plain token.
+    var variants: [FleetVariant] = []
+    /// When something has last gone wrong for this user here, in real time: a call, a state, a lock.
+    var troubledAt = Instant.past
+    /// The latest call was for a variant.
+    var wasFetch = false
+    /// The service's latest wish for a pause, on the boot clock.
+    var retryAfter = (at: Instant.past, delay: Duration.zero)
+
     // For planted bugs.
     /// What the store was last known to hold.
     var known: StoredUser?
@@ -80,6 +89,7 @@ final class FleetSession {
 
     /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (architecture.md 5.3).
     func delay(by after: Duration, at now: Instant) {
+        retryAfter = (now, after)
         let zone = coordinator.session.tokens?.mandatoryFrom ?? .past
         notBefore = now < zone ? min(now + after, zone) : now + min(after, .seconds(30))
     }

@@ -10,6 +10,18 @@ package enum FleetSituation: Int, CaseIterable, Sendable {
     /// The process died, and the service has not deleted the account then.
     case deletionCutOffBefore
     case deletionCutOffAfter
+    // Variants.
+    case variantFetched, variantRestored, variantAdopted, variantRefreshForced, variantRetriedByOperator
+    /// A request waited for a variant that was not renewed because none had used it.
+    case variantFetchedOnDemand
+    /// No request had used it.
+    case variantNotRenewed
+    /// A fetch has brought a new refresh token.
+    case rotationByFetch
+    case fetchUnanswered, fetchLostRotation, fetchKilledFamily, fetchRepeatedInGrace, fetchFoundSessionDead
+    case fetchOvertakenByLogout
+    case wrongAudienceRefused, opaqueVariantServed, variantRefused
+    case variantAdded, variantRemoved
 
     /// As a reader of the report knows it.
     package var name: String {

@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 
 /// Events and acts in words, for a developer who looks into a failure; no secret among them but those that the simulated service has made.
 enum FleetStory {
@@ -18,6 +19,9 @@ enum FleetStory {
         case .callCompleted(.failure(let fault), let call): "failed(\(fault.verdict) to \(call.number))"
         case .storeSnapshot(let user): "seen(\(user.map(stored) ?? "unknown"))"
         case .login: "login"
+        case .begun(.looked(_, .success(let user), .success(.stored)), let number):
+            "begun(\(number): \(user.map(stored) ?? "unknown"))"
+        case .variant(let index, let event): "variant \(index.number) \(event)"
         default: "\(event)"
         }
     }
@@ -25,9 +29,14 @@ enum FleetStory {
     static func action(_ action: SessionCoordinator.Action) -> String {
         switch action {
         case .commit(let change): "commit \(CrashPoint.Work(change))"
-        case .login(_, _, let call): "login \(call.number) \(call.cause)"
-        case .refresh(let secret, let call): "refresh \(call.number) \(call.cause) \(token(secret))"
+        case .login(_, _, let call): "login \(call.number) \(call.cause) \(call.variant.text)"
+        case .refresh(let secret, let call):
+            "refresh \(call.number) \(call.cause) \(call.variant.text) \(token(secret))"
         case .publish(.token(let token)): "publish \(token.generation)"
+        case .publishVariant(.token(let token), let index): "publish \(token.generation) of variant \(index.number)"
+        case .publishVariant(let availability, let index): "publish \(availability) of variant \(index.number)"
+        case .countUses(let index): "count uses of \(index.number)"
+        case .begin(let change, let number): "begin \(number) \(CrashPoint.Work(change))"
         case .logEvent(let logEvent): "note \(logEvent.event) \(logEvent.reason)"
         case .revoke(let revocation): "revoke \(token(revocation.refresh))"
         case .completeTermination(let revocations, _, _):

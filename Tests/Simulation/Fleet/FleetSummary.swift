@@ -15,10 +15,12 @@ package struct FleetSummary {
         var lines = [
             "\(report.worlds) worlds, \(Int(report.sessionDays)) session-days, \(report.refreshes) refreshes, \(report.logins) logins, "
                 + "\(report.restarts) restarts, \(report.writes) writes, \(report.requests) requests "
-                + "(\(report.refusedRequests) refused), \(report.checks) checks in \(Int(seconds)) s"
+                + "(\(report.refusedRequests) refused), \(report.checks) checks in \(Int(seconds)) s",
+            "variants: \(report.fetches) fetches among them, \(report.variantRequests) requests "
+                + "(\(report.refusedVariantRequests) refused)",
         ]
         lines += section("faults", FleetFault.allCases.map { ($0.name, report.faults[$0.rawValue]) })
-        lines += section("accounts and credentials", situations)
+        lines += section("accounts, credentials and variants", situations)
         lines += section("state edges", edges)
         lines += section("crash points", CrashPoint.possible.map { ($0.name, report.crashes[$0.index]) })
         lines += report.violations.map { "broken: \($0)" }

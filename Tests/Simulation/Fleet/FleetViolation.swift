@@ -26,6 +26,14 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case linkedSession = "a link goes on with the session that it was made with"
         case accountCall = "a call about an account whose token is refused is made once more, with another token"
         case deletionHolds = "nothing is left that logs in to a deleted account"
+        case variantAudience = "a variant's token is served for its own audience alone"
+        case oneLane = "the calls with one session's refresh token are made one after another"
+        case rotationStored = "a new refresh token is stored before the next call"
+        case variantRenewed = "a variant that requests use is renewed before its token ends"
+        case unusedVariant = "a variant that no request uses is not renewed for ever"
+        case droppedVariant = "no token of a removed variant or of an ended session is served"
+        case variantRefusal = "a request is refused for its variant only after the variant's fetch has failed"
+        case variantGeneration = "a variant's new token has a higher generation"
     }
 
     package var promise: Promise
@@ -35,7 +43,9 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
     package var words: String
 
     package var description: String {
-        let kind = (plan.isGuided ? " (guided)" : "") + (plan.changesAccounts ? " (accounts)" : "")
+        let kind =
+            (plan.isGuided ? " (guided)" : "") + (plan.changesAccounts ? " (accounts)" : "")
+            + (plan.hasVariants ? " (variants)" : "")
         return "seed \(plan.seed)\(kind), lifetime \(plan.lifetime): \(promise.rawValue): \(words)"
     }
 }

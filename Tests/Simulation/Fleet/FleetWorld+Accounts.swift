@@ -131,7 +131,8 @@ extension FleetWorld {
             return .failure(IdentityError(.callRefused, status: 401, code: "InvalidSession", message: "simulated"))
         case .refused:
             return .failure(IdentityError(.callRefused, status: 401, code: "InvalidPassword", message: "simulated"))
-        case .dead, nil: return .failure(IdentityError(.transient(retryAfter: nil), message: "simulated"))
+        case .dead, .variantRefused, nil:
+            return .failure(IdentityError(.transient(retryAfter: nil), message: "simulated"))
         }
     }
 

@@ -23,6 +23,7 @@ extension FleetWorld {
             let fate = FleetWeather.Fate(respondsIn: .milliseconds(1), verdict: .credentialRefused)
             var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
             sent.password = password
+            sent.variant = variant(of: call)
             sent.heldBack = refused
             holdBack(user, refused)
             return send(sent, process, isCall: false)
@@ -30,6 +31,7 @@ extension FleetWorld {
         // Of a logout in one process and a login in the other at the same time the login comes later if its call does.
         if call.cause == .asked, plan.processes > 1 { members[user].isLoggedOut = false }
         checkLogin(process, user, call)
+        if call.variant != .plain { checkFetch(process, user, call) }
         let isGiven = if case .given = credential { true } else { false }
         checkDeletion(process, user, call, isGiven: isGiven)
         if !isGiven { checkSpent(process, user, password, call) }
@@ -37,6 +39,7 @@ extension FleetWorld {
             process: process.number, life: process.life, user: user, call: call,
             fate: weather(of: process.number).fate(isLogin: true, &dice))
         sent.password = password
+        sent.variant = variant(of: call)
         sent.isGiven = isGiven
         send(sent, process, isCall: true)
         if call.cause != .asked { mayMendMeanwhile(user, until: clocks.now + sent.fate.respondsIn) }
@@ -53,11 +56,15 @@ extension FleetWorld {
             token = SimulatedToken(old)
         }
         checkRefresh(process, user, token, call)
+        if call.variant != .plain { checkFetch(process, user, call) }
         var sent = FleetCall(
             process: process.number, life: process.life, user: user, call: call,
             fate: weather(of: process.number).fate(isLogin: false, &dice))
         sent.token = token
+        sent.variant = variant(of: call)
+        if !members[user].variants.isEmpty { checkRotationStored(process, user, token) }
         send(sent, process, isCall: true)
+        plantSecondLane(sent, process)
     }
 
     func revoke(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
@@ -82,13 +89,20 @@ extension FleetWorld {
         heap.plan(.revocations(process: process.number, life: process.life), at: at)
     }
 
-    private func send(_ call: FleetCall, _ process: FleetProcess, isCall: Bool) {
+    func send(_ call: FleetCall, _ process: FleetProcess, isCall: Bool) {
         let place = keep(call)
+        if let token = call.token, !members[call.user].variants.isEmpty {
+            checkLane(process, call.user, token)
+            openRefreshes[call.user].append(place)
+        }
         process.sessions[call.user].call = place
         process.sessions[call.user].responseAt = clocks.now + call.fate.respondsIn
         process.sessions[call.user].wasAsked = process.sessions[call.user].isAsked || call.call?.cause == .asked
         process.sessions[call.user].isAsked = false
         process.sessions[call.user].wasLeft = false
+        process.sessions[call.user].wasFetch = call.variant != nil
+        // Its response is late, or none.
+        if call.fate.fault != nil { process.sessions[call.user].troubledAt = clocks.now }
         if isCall {
             if let fault = call.fate.fault { count(fault) }
             countCall(call.user)
@@ -119,12 +133,15 @@ extension FleetWorld {
     func reach(_ place: Int) {
         let call = calls[place]
         defer { release(place) }
-        let life = max(plan.lifetime * call.fate.stretch, .seconds(2))
+        let stretch = call.variant.map { plan.members[call.user].variants[$0].stretch } ?? 1
+        let life = max(plan.lifetime * (call.fate.stretch * stretch), .seconds(2))
+        if call.variant != nil { report.fetches += 1 }
         if let kind = call.account { return reachAccount(place, kind, life: life) }
         if call.call == nil, let token = call.token { return service.revoke(token) }
         if let token = call.token {
             report.refreshes += 1
-            let response = service.refresh(token, at: clocks.now, life: life)
+            let response = service.refresh(token, variant: call.variant, at: clocks.now, life: life)
+            countFetch(call, token, response)
             if case .dead(let death) = response {
                 if death == .repeated { count(.familyKilled) }
                 if death == .expired { count(.refreshTokenExpired) }
@@ -134,7 +151,8 @@ extension FleetWorld {
         } else {
             report.logins += 1
             calls[place].response = service.logIn(
-                call.user, password: call.password, isGiven: call.isGiven, at: clocks.now, life: life)
+                call.user, password: call.password, isGiven: call.isGiven, variant: call.variant, at: clocks.now,
+                life: life)
         }
     }
 
@@ -152,11 +170,14 @@ extension FleetWorld {
         let call = calls[place]
         defer { release(place) }
         if call.account != nil { return completeAccountCall(place) }
+        openRefreshes[call.user].removeAll { $0 == place }
         guard let process = process(call.process, call.life), let asked = call.call else { return }
         guard survives(process, .response) else { return }
         let session = process.sessions[call.user]
         if session.call == place { session.call = nil }
         var result = result(of: call)
+        if call.variant != nil { learnFetch(result, call, process) }
+        if call.fate.fault != nil { session.troubledAt = clocks.now }
         learn(result, call, session)
         learnCredential(result, call, session)
         result = plantedResponse(result, call, process)
@@ -177,6 +198,7 @@ extension FleetWorld {
         if let verdict = call.fate.verdict { return fault(verdict) }
         switch call.response {
         case nil, .tokenRefused, .accountDeleted: return fault(.transient(retryAfter: nil))
+        case .variantRefused: return fault(.clientRefused)
         case .dead: return fault(.sessionDead)
         case .refused: return fault(.credentialRefused)
         case .granted(let access, let refresh, let stay, _):
@@ -188,6 +210,7 @@ extension FleetWorld {
                 refreshTokenExpiry: plan.tellsExpiry && refresh != nil ? end : nil,
                 serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds))
             if isSpent { grant.spentCredential = fingerprint?.spent }
+            if let variant = call.variant { grant.audienceMismatch = mismatch(access, variant) }
             return .success(grant)
         }
     }
@@ -204,6 +227,7 @@ extension FleetWorld {
             members[call.user].unknownOutcomes = 0
             members[call.user].wasRefused = false
         case .failure(let fault):
+            session.troubledAt = clocks.now
             switch fault.verdict {
             case .unknownOutcome: break
             case .credentialRefused, .unknownApp, .credentialDoubted: members[call.user].wasRefused = true
@@ -259,6 +283,7 @@ extension FleetWorld {
 
     func refreshNow(_ user: Int, at process: FleetProcess) {
         process.sessions[user].isAsked = true
+        if process.sessions[user].variants.contains(where: \.hasFailed) { report.count(.variantRetriedByOperator) }
         // The seeds of `FleetRegression` count on this draw.
         _ = dice.next()
         tell(process, user, .refresh)

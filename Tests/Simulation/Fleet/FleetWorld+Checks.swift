@@ -67,11 +67,12 @@ extension FleetWorld {
         let session = process.sessions[user]
         let isAsked = session.isAsked || call.cause == .asked || call.cause == .credentialChanged
         // Who wants a token now wants the login, too, if that is what it takes.
-        let isWanted = isAsked || call.cause == .sessionDead && session.wasAsked
-        if !isWanted, clocks.instant < session.notBefore,
-            clocks.instant < session.coordinator.session.tokens?.mandatoryFrom ?? .never
-        {
-            let early = session.notBefore - clocks.instant
+        // A fetch without a token waits for 30 s at most, and may be the one to find the session dead.
+        let isFound = [.sessionDead, .outcomeUnknown].contains(call.cause) && session.wasFetch
+        let isWanted = isAsked || isFound || call.cause == .sessionDead && session.wasAsked
+        let limit = limit(of: call, session, user)
+        if !isWanted, clocks.instant < limit.notBefore, clocks.instant < limit.zone {
+            let early = limit.notBefore - clocks.instant
             accuse(
                 .retryAfter,
                 "\(name(process, user)) calls \(early) before the service wants it (\(call.cause.rawValue))")
@@ -89,6 +90,21 @@ extension FleetWorld {
         }
     }
 
+    /// Until when the service's Retry-After holds for a call, and the start of the mandatory zone of its token.
+    private func limit(
+        of call: SessionCall, _ session: FleetSession, _ user: Int
+    ) -> (notBefore: Instant, zone: Instant) {
+        guard let variant = variant(of: call) else {
+            return (session.notBefore, session.coordinator.session.tokens?.mandatoryFrom ?? .never)
+        }
+        guard session.notBefore > clocks.instant else { return (.past, .never) }
+        let (asked, delay) = session.retryAfter
+        // Of its latest token, which may have ended since.
+        let zone = session.variants[variant].mandatoryFrom
+        guard asked < zone else { return (asked + min(delay, .seconds(30)), .never) }
+        return (min(asked + delay, zone), zone)
+    }
+
     func countCall(_ user: Int) {
         let hour = clocks.now.nanoseconds / Duration.seconds(3600).nanoseconds
         if members[user].hour != hour {
@@ -100,7 +116,9 @@ extension FleetWorld {
         members[user].callsInHour += 1
         // One in the least part of a lifetime, the back-off with clients waiting, and what starts and operators add; for each process.
         let scheduled = 3600 / max(members[user].shortestLife.inSeconds * 0.6, 1.2)
-        let most = Double(plan.processes) * (scheduled + 950) + Double(20 * members[user].startsInHour)
+        let tokens = Double(1 + members[user].variants.count)
+        let most =
+            tokens * (Double(plan.processes) * (scheduled + 950) + Double(20 * members[user].startsInHour))
         report.checks += 1
         if Double(members[user].callsInHour) > most {
             accuse(.storm, "user \(user) has called \(members[user].callsInHour) times within an hour")
@@ -159,7 +177,7 @@ extension FleetWorld {
     }
 
     /// No program can know a token's age when its machine was stopped and not yet told the time, or was started with a clock set back.
-    private func isClockExcused(_ token: SimulatedToken) -> Bool {
+    func isClockExcused(_ token: SimulatedToken) -> Bool {
         let from = token.madeAt - .seconds(60)
         let isUntold = owesPause || clocks.now < pauseEndedAt + .seconds(45)
         if pauseEndedAt > from, isUntold || isWallSetWrong || wallWrongAt > from { return true }
@@ -264,6 +282,7 @@ extension FleetWorld {
         // An operator whose login has failed is told so, and it is not tried again.
         let stored = storedContents()?[members[user].name]
         auditDeletion(process, user)
+        auditVariants(process, user)
         // A session beside that mark: a deletion was cut off, and the next start of its process ends it.
         if stored?.isLoggedOut == true, stored?.session == nil, state.isAuthenticated,
             clocks.now > members[user].loggedOutAt + .seconds(45)

@@ -9,6 +9,7 @@ extension FleetWorld {
         heap.plan(.request, at: clocks.now + max(plan.lifetime, .seconds(8)) * (0.25 * dice.chance()))
         guard let process = running.randomElement(&dice) else { return }
         let user = dice.below(members.count)
+        if !members[user].variants.isEmpty, dice.hits(0.4) { return requestVariant(process, user) }
         report.requests += 1
         if plan.bug == .expiredTokenServed, let token = process.sessions[user].latest { checkServed(process, token) }
         switch process.tokenCache.decide(UserIndex(user), at: clocks.instant) {
@@ -47,15 +48,23 @@ extension FleetWorld {
         askSessions(process)
     }
 
-    private func askSessions(_ process: FleetProcess) {
+    func askSessions(_ process: FleetProcess) {
         let (needed, refused) = (process.source.needed, process.source.refused)
         process.source.needed = []
         process.source.refused = []
         for user in needed where processes[process.number] === process {
-            tell(process, user.number, .session(.tokenNeeded))
+            if let (owner, _) = variant(user) {
+                tell(process, owner, .variant(user, .tokenNeeded))
+            } else {
+                tell(process, user.number, .session(.tokenNeeded))
+            }
         }
         for (user, generation) in refused where processes[process.number] === process {
-            tell(process, user.number, .session(.tokenRefused(generation)))
+            if let (owner, _) = variant(user) {
+                tell(process, owner, .variant(user, .tokenRefused(generation)))
+            } else {
+                tell(process, user.number, .session(.tokenRefused(generation)))
+            }
         }
     }
 }

@@ -35,6 +35,7 @@ extension FleetWorld {
         case .operatorCall: letOperatorAct()
         case .upstream: refuseUpstream()
         case .accountChange: changeAccount()
+        case .variant: changeVariant()
         }
     }
 
@@ -57,6 +58,10 @@ extension FleetWorld {
             if clocks.now >= holidayUntil, let process = process(number, life) { kill(process, at: nil) }
         case .operatorLogsOut(let number, let life, let user):
             if let process = process(number, life) { logOutForAWhile(user, at: process) }
+        case .variantGiven(let user, let variant): service.variantResponses[user][variant] = .right
+        case .variantForced(let number, let life, let user, let variant):
+            if let process = process(number, life) { forceVariant(process, user, variant) }
+        case .serviceSeems(let weather, let process): ownWeather[process] = clocks.now < holidayUntil ? nil : weather
         }
     }
 
@@ -119,6 +124,7 @@ extension FleetWorld {
     }
 
     private func end(_ process: FleetProcess) {
+        forgetOpenRefreshes(of: process)
         process.gate.die(at: CrashPoint(.open, .none))
         processes[process.number] = nil
         toldStore(byDying: process)
@@ -325,6 +331,7 @@ extension FleetWorld {
         for process in running { process.gate.armed = nil }
         for user in members.indices {
             enable(user)
+            for variant in FleetVariant.all.indices { service.variantResponses[user][variant] = .right }
             mendCredential(of: user)
             for process in running where !members[user].isLoggedOut {
                 let state = process.sessions[user].glance.state

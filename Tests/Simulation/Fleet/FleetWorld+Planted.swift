@@ -20,6 +20,13 @@ extension FleetWorld {
         switch (plan.bug, change) {
         case (.refusalKeepsSession, .recordRefusal(let user, let identity, let fingerprint, _)):
             return .recordRefusal(user: user, identity: identity, fingerprint)
+        case (.fetchedRotationUnstored, .saveSession(let user, var login, let base)):
+            let stored = storedContents()?[user]?.session
+            guard let stored, stored.access == login.session.access, stored.tokens != login.session.tokens else {
+                return change
+            }
+            login.session.refresh = stored.refresh
+            return .saveSession(user: user, login, base: base)
         case (.rotationForgotten, .saveSession(let user, var login, let base)):
             login.session.hasRotated = false
             return .saveSession(user: user, login, base: base)

@@ -59,14 +59,12 @@ extension FleetWorld {
         process.revocations = contents.revocations
         planRevocations(process)
         for (place, member) in members.enumerated() {
-            var setup = SessionCoordinator.Setup(
-                user: member.name, identity: Self.identity, index: UserIndex(place),
-                credential: member.hasCredential ? .configured(member.login) : nil,
-                refreshTokens: plantedRefreshTokens,
-                boot: clocks.bootName)
-            setup.offline = plan.isCachedStart ? .cached : .never
-            let session = FleetSession(SessionCoordinator(setup))
+            let session = FleetSession(SessionCoordinator(setup(of: place, in: process)))
             session.known = contents[member.name]
+            session.troubledAt = clocks.now
+            session.variants = member.variants.indices.map {
+                FleetVariant(variantIndex(place, $0), isConfigured: configured[process.number][place].contains($0))
+            }
             process.sessions.append(session)
             members[place].startsInHour += 1
         }
@@ -77,6 +75,20 @@ extension FleetWorld {
             guard processes[process.number] === process else { return }
             checkStart(process, place, contents[members[place].name])
         }
+    }
+
+    /// As the process's configuration says.
+    func setup(of user: Int, in process: FleetProcess) -> SessionCoordinator.Setup {
+        let member = members[user]
+        var setup = SessionCoordinator.Setup(
+            user: member.name, identity: Self.identity, index: UserIndex(user),
+            credential: member.hasCredential ? .configured(member.login) : nil,
+            refreshTokens: plantedRefreshTokens, boot: clocks.bootName)
+        setup.offline = plan.isCachedStart ? .cached : .never
+        setup.variants = configured[process.number][user].sorted().map {
+            (NamedVariant("route\($0)", FleetVariant.all[$0]), variantIndex(user, $0))
+        }
+        return setup
     }
 
     private func registry(_ contents: StoreContents) -> UserRegistry {
@@ -126,6 +138,7 @@ extension FleetWorld {
         let before = session.glance.state
         let actions = session.handle(event, at: eventContext())
         let after = session.glance.state
+        if !session.variants.isEmpty { noteTrouble(event, after, process, user) }
         tell(
             "\(name(process, user)) \(FleetStory.event(event)): \(before) -> \(after) \(actions.map(FleetStory.action))"
         )
@@ -174,8 +187,11 @@ extension FleetWorld {
             if let demand = process.accountChanges[user]?.demand, demand.what == .renewal {
                 receive(reply, to: demand.ticket, process, user)
             }
-        // No route of the fleet asks for a variant yet.
-        case .publishVariant, .countUses, .logEvent: break
+        case .publishVariant(let availability, let index):
+            guard survives(process, .publish) else { return }
+            publish(process, user, availability, of: index)
+        case .countUses(let index): countUses(process, user, of: index)
+        case .logEvent: break
         }
     }
 

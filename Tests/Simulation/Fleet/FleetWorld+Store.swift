@@ -8,9 +8,9 @@ import LanyardVault
 extension FleetWorld {
     func enqueue(_ process: FleetProcess, _ user: Int, _ kind: FleetProcess.Task.Kind) {
         process.tasks.append(FleetProcess.Task(user: user, kind: kind))
-        planTurn(
-            process,
-            after: dice.hits(0.005) && clocks.now >= holidayUntil ? .seconds(3) : .milliseconds(2) * dice.chance())
+        let isSlow = dice.hits(0.005) && clocks.now >= holidayUntil
+        if isSlow { process.sessions[user].troubledAt = clocks.now }
+        planTurn(process, after: isSlow ? .seconds(3) : .milliseconds(2) * dice.chance())
     }
 
     private func planTurn(_ process: FleetProcess, after delay: Duration) {

@@ -30,6 +30,12 @@ package final class FleetWorld {
     /// In a row: the supervisor starts processes less and less often.
     var failedStarts = 0
     var calls: [FleetCall] = []
+    /// Of each user: the calls with a refresh token that have no response yet.
+    var openRefreshes: [[Int]]
+    /// The requests for variants, by user.
+    var traffic: [[FleetVariant.Traffic]]
+    /// The variants that routes ask for, by process and user.
+    var configured: [[Set<Int>]]
     var spareCalls: [Int] = []
     /// The machine sleeps until then; the service does not.
     var asleepUntil = Instant.past
@@ -74,6 +80,9 @@ package final class FleetWorld {
         ownWeather = Array(repeating: nil, count: plan.processes)
         lives = Array(repeating: 0, count: plan.processes)
         starts = Array(repeating: 0, count: plan.processes)
+        openRefreshes = plan.members.map { _ in [] }
+        traffic = plan.members.map { $0.variants.map { FleetVariant.Traffic(isSteady: $0.traffic == .always) } }
+        configured = (0..<plan.processes).map { _ in plan.members.map { Set($0.variants.indices) } }
         plantInDisk()
     }
 
@@ -95,12 +104,20 @@ package final class FleetWorld {
         heap.plan(.request, at: clocks.now + .seconds(1))
         heap.plan(.holiday, at: clocks.now + max(plan.unit * 8, .seconds(3600)))
         heap.plan(.weather, at: clocks.now + dice.apart(plan.unit))
-        for incident in FleetIncident.allCases where plan.changesAccounts || incident != .accountChange {
+        for incident in FleetIncident.allCases where happens(incident) {
             heap.plan(.incident(incident), at: clocks.now + dice.apart(plan.unit * incident.unitsApart))
         }
         guard plan.isGuided else { return }
         heap.plan(.lead, at: clocks.now + .seconds(60))
         heap.plan(.feed, at: clocks.now)
+    }
+
+    private func happens(_ incident: FleetIncident) -> Bool {
+        switch incident {
+        case .accountChange: plan.changesAccounts
+        case .variant: plan.hasVariants
+        default: true
+        }
     }
 
     private func handle(_ event: FleetEvent) {
@@ -118,6 +135,10 @@ package final class FleetWorld {
         case .look(let number, let life):
             if let process = process(number, life) { enqueue(process, 0, .look) }
         case .request: request()
+        case .variantTurn(let number, let life, let user, let variant, let plan):
+            if let process = process(number, life) { takeTurn(process, user, variant, plan) }
+        case .variantWaitEnds(let number, let life, let user, let variant):
+            if let process = process(number, life) { stopWaiting(process, user, for: variant) }
         case .waitEnds(let number, let life, let user):
             if let process = process(number, life) { stopWaiting(process, user) }
         case .claimed(let number, let life, let user, let operation):

@@ -67,6 +67,41 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case deletionMarkLost = "deletion-mark-lost"
     /// The session of a deleted account is not ended.
     case deletedSessionKept = "deleted-session-kept"
+    /// The audience of a variant's token is not compared.
+    case wrongAudienceServed = "wrong-audience-served"
+    /// A variant's token is published for another one.
+    case variantsSwapped = "variants-swapped"
+    /// A variant is fetched while another one is.
+    case secondLane = "second-lane"
+    /// The store does not take the refresh token that a fetch has brought.
+    case fetchedRotationUnstored = "fetched-rotation-unstored"
+    /// A shard keeps the token of a variant that a reload has removed.
+    case removedVariantServed = "removed-variant-served"
+    /// A shard keeps the tokens of variants when their session ends.
+    case endedVariantServed = "ended-variant-served"
+    /// The uses of variants are not counted.
+    case usesUncounted = "uses-uncounted"
+    /// Each count of a variant's uses has grown.
+    case usesInvented = "uses-invented"
+    /// Some tokens of variants do not reach the shards.
+    case variantPublicationLost = "variant-publication-lost"
+    /// The tokens of variants all have one generation.
+    case variantGenerationReused = "variant-generation-reused"
+
+    /// The check that finds a mistake about variants, which shows only where routes ask for them; nil: another mistake.
+    package var promise: FleetViolation.Promise? {
+        switch self {
+        case .wrongAudienceServed, .variantsSwapped: .variantAudience
+        case .secondLane: .oneLane
+        case .fetchedRotationUnstored: .rotationStored
+        case .removedVariantServed, .endedVariantServed: .droppedVariant
+        case .usesUncounted: .variantRenewed
+        case .usesInvented: .unusedVariant
+        case .variantPublicationLost: .variantRefusal
+        case .variantGenerationReused: .variantGeneration
+        default: nil
+        }
+    }
 
     /// It shows only where operators change accounts.
     package var needsAccounts: Bool {

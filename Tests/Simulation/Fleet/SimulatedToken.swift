@@ -11,9 +11,14 @@ package struct SimulatedToken: Equatable {
     package var value: Int64
     /// When the service made it.
     package var madeAt: Instant
+    /// Access tokens: for which of the user's variants, from 1; 0: for none. `opaque`: the token does not say it.
+    package var audience: Int
 
-    package init(_ kind: Kind, session: Int, value: Int64, madeAt: Instant) {
+    package static let opaque = 0xff
+
+    package init(_ kind: Kind, session: Int, value: Int64, madeAt: Instant, audience: Int = 0) {
         self.kind = kind
+        self.audience = audience
         self.session = session
         self.value = value
         self.madeAt = madeAt
@@ -23,16 +28,17 @@ package struct SimulatedToken: Equatable {
         self = secret.withBytes { bytes in
             precondition(bytes.count == 64, "a token that the service has not made")
             return SimulatedToken(
-                Kind(rawValue: Self.number(bytes, 0))!, session: Int(Self.number(bytes, 16)),
+                Kind(rawValue: Self.number(bytes, 0) & 0xffff_ffff)!, session: Int(Self.number(bytes, 16)),
                 value: Int64(bitPattern: Self.number(bytes, 32)),
-                madeAt: Instant(nanoseconds: Int64(bitPattern: Self.number(bytes, 48))))
+                madeAt: Instant(nanoseconds: Int64(bitPattern: Self.number(bytes, 48))),
+                audience: Int(Self.number(bytes, 0) >> 32))
         }
     }
 
     /// As text that may stand in a field: a letter for each four bits.
     package var secret: Secret {
         Secret(capacity: 64) { room in
-            Self.write(kind.rawValue, to: room, 0)
+            Self.write(kind.rawValue | UInt64(audience) << 32, to: room, 0)
             Self.write(UInt64(session), to: room, 16)
             Self.write(UInt64(bitPattern: value), to: room, 32)
             Self.write(UInt64(bitPattern: madeAt.nanoseconds), to: room, 48)

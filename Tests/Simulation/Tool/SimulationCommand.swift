@@ -7,7 +7,7 @@ struct SimulationCommand {
     private static let usage = """
         usage: lanyard-simulation [--scale N] [--refreshes N] [--seed N] [--threads N] [--least N] [--bug NAME] [--seconds N]
                lanyard-simulation --world SEED --lifetime SECONDS [--span SECONDS] [--guided yes] [--accounts yes|no]
-                                  [--bug NAME] [--tell yes]
+                                  [--variants yes|no] [--bug NAME] [--tell yes]
                lanyard-simulation --hunt SECONDS [--threads N]
 
           --scale N      1 is the long run: 1,000,000 session-days at 24-hour tokens, and 100,000 refreshes at each of 2 s, 20 s, 30 min
@@ -19,6 +19,7 @@ struct SimulationCommand {
           --guided yes   a guided one
           --known no     without the worlds that have shown mistakes before
           --accounts     whether operators change accounts; without it, as the seed has it
+          --variants     whether routes ask for variants of access tokens; without it, as the seed has it
 
         """
 
@@ -29,7 +30,7 @@ struct SimulationCommand {
         var rest = arguments[...]
         let names: Set = [
             "scale", "seed", "threads", "least", "bug", "seconds", "world", "lifetime", "span", "tell", "on",
-            "refreshes", "guided", "accounts", "hunt", "known",
+            "refreshes", "guided", "accounts", "variants", "hunt", "known",
         ]
         while let flag = rest.popFirst() {
             guard flag.hasPrefix("--"), names.contains(String(flag.dropFirst(2))), let value = rest.popFirst() else {
@@ -78,7 +79,8 @@ struct SimulationCommand {
             let span = options["span"] == nil ? share?.span ?? lifetime * 365 : .seconds(number("span", 0))
             var plan = FleetPlan(
                 seed: seed, lifetime: lifetime, span: span, bug: bug, isGuided: isGuided,
-                changesAccounts: options["accounts"].map { $0 == "yes" })
+                changesAccounts: options["accounts"].map { $0 == "yes" },
+                hasVariants: options["variants"].map { $0 == "yes" })
             plan.isTold = options["tell"] != nil
             return FleetWorld(plan).run()
         }
