@@ -73,6 +73,7 @@ extension FleetWorld {
         if let from = variant.usedFrom, from < clocks.now {
             variant.uses += 1
             variant.usedFrom = nil
+            variant.wantedAt = clocks.now
         }
         if traffic[user][place].has(since: variant.countedAt) {
             variant.uses += 1
