@@ -41,6 +41,8 @@ package enum StoreChange: Sendable {
     case addRevocation(StoredRevocation)
     /// The service was told of the end of the session with this refresh token, or the revocation was given up.
     case removeRevocation(Secret)
+    /// An authorization server has named its endpoints.
+    case saveMetadata(StoredMetadata)
 
     /// The session that an operator's logout or removal ends, as its process knows it. Another session in the file, or a
     /// newer version of this one, belongs to another process. It ends, too, and its refresh token is revoked.

@@ -12,6 +12,8 @@ package struct StoreContents: Equatable, Sendable {
     package var active: ActiveChoice?
     /// Sessions whose end the service has not confirmed.
     package var revocations: [StoredRevocation] = []
+    /// Of authorization servers, at most `StoredMetadata.countMax`, in the order in which it was stored.
+    package var metadata: [StoredMetadata] = []
 
     /// The user that was made active, and `active_user` at that time. The configured value applies again once it
     /// changes (architecture.md 5.6).
@@ -141,6 +143,9 @@ extension StoreContents {
         case .removeRevocation(let token):
             revocations.removeAll { $0.refresh == token }
             return .stored(nil)
+        case .saveMetadata(let metadata):
+            save(metadata)
+            return .stored(nil)
         }
     }
 
@@ -195,6 +200,14 @@ extension StoreContents {
         keep(user.evictionRevocation(at: now))
     }
 
+    /// Of two processes' the later one counts.
+    private mutating func save(_ new: StoredMetadata) {
+        guard !metadata.contains(where: { $0.isOfSameServer(as: new) && $0.readAt > new.readAt }) else { return }
+        metadata.removeAll { $0.isOfSameServer(as: new) }
+        metadata.append(new)
+        metadata.removeFirst(max(0, metadata.count - StoredMetadata.countMax))
+    }
+
     private mutating func keep(_ revocation: StoredRevocation?) {
         guard let revocation, !revocations.contains(where: { $0.refresh == revocation.refresh }) else { return }
         revocations.append(revocation)
@@ -208,7 +221,7 @@ extension StoreChange {
         case .logOut(_, _, let end), .remove(_, let end): end.revocation
         case .addRevocation(let revocation): revocation
         case .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .beginDeletion,
-            .cancelDeletion, .activate, .removeRevocation:
+            .cancelDeletion, .activate, .removeRevocation, .saveMetadata:
             nil
         }
     }

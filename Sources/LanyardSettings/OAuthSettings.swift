@@ -44,6 +44,11 @@ package struct OAuthEndpoints: Equatable, Sendable {
         self.revocation = revocation
     }
 
+    /// Those that are there.
+    package var all: [String] {
+        [token, revocation, deviceAuthorization, authorization, pushedAuthorization].compactMap(\.self)
+    }
+
     /// Those of `others` where there is none here.
     package func filled(from others: OAuthEndpoints) -> OAuthEndpoints {
         var filled = self

@@ -223,6 +223,7 @@ final class CoordinatorDriver {
         case .remove: "remove"
         case .activate: "activate"
         case .addRevocation: "owe"
+        case .saveMetadata: "metadata"
         case .removeRevocation: "revoked"
         }
     }

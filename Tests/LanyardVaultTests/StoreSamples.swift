@@ -190,4 +190,25 @@ extension StoreSamples {
         ]
         return contents
     }
+
+    /// What `StoreVectors.version5Text` holds: metadata with everything and with little.
+    static var version5: StoreContents {
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
+        contents.writes = 3
+        var full = StoredMetadata(
+            issuer: "https://idp.example/a", url: "https://10.0.0.7/a",
+            readAt: WallTime(nanoseconds: 1_700_000_000_000_000_000),
+            endpoints: OAuthEndpoints(token: "https://idp.example/token", revocation: "https://idp.example/revoke"),
+            aliases: OAuthEndpoints(token: "https://mtls.idp.example/token"))
+        full.endpoints.deviceAuthorization = "https://idp.example/device"
+        full.endpoints.authorization = "https://idp.example/auth"
+        full.endpoints.pushedAuthorization = "https://idp.example/par"
+        (full.requiresPushedAuthorization, full.sendsIssuer) = (true, true)
+        var small = StoredMetadata(
+            issuer: "https://b.example", url: "https://b.example", readAt: WallTime(nanoseconds: -1),
+            endpoints: OAuthEndpoints(token: "https://b.example/t"), aliases: OAuthEndpoints())
+        small.endpoints.authorization = "https://b.example/a?x=1"
+        contents.metadata = [full, small]
+        return contents
+    }
 }

@@ -103,6 +103,52 @@ import Testing
         #expect(throws: StoreText.FormatError.self) { try Self.read([0, 3] + StoreVectors.text.dropFirst(2)) }
     }
 
+    @Test("metadata makes version 5, as another program wrote it, in every truncation, with every single byte changed")
+    func fifth() throws {
+        let bytes = StoreVectors.version5Text
+        #expect(try StoreText.write(StoreSamples.version5) == StoreSamples.secret(bytes))
+        #expect(try Self.read(bytes) == StoreSamples.version5)
+        for count in bytes.indices {
+            #expect(throws: StoreText.FormatError.self, "\(count) bytes") { try Self.read(Array(bytes.prefix(count))) }
+        }
+        for place in bytes.indices {
+            for value in [UInt8(0), 1, 2, 4, 32, 0x7f, 0x80, 0xff] where bytes[place] != value {
+                var changed = bytes
+                changed[place] = value
+                guard let other = try? Self.read(changed) else { continue }
+                #expect(try StoreText.write(other) == StoreSamples.secret(changed), "byte \(place)")
+            }
+        }
+        var contents = StoreSamples.version5
+        // Two of one server.
+        contents.metadata[1].issuer = contents.metadata[0].issuer
+        contents.metadata[1].url = contents.metadata[0].url
+        #expect(throws: StoreText.FormatError.self) { try StoreText.write(contents) }
+        // Version 5 without any need of it.
+        let needless = [0, 5] + StoreVectors.text.dropFirst(2) + [0, 0]
+        #expect(throws: StoreText.FormatError.self) { try Self.read(needless) }
+    }
+
+    @Test("the store has the latest metadata of each server, and of 64 servers at most")
+    func metadata() {
+        var contents = StoreSamples.version5
+        var later = contents.metadata[0]
+        later.readAt = later.readAt + .seconds(60)
+        later.endpoints.token = "https://idp.example/moved"
+        #expect(contents.apply(.saveMetadata(later), now: WallTime(nanoseconds: 0)) == .stored(nil))
+        #expect(contents.metadata == [StoreSamples.version5.metadata[1], later])
+        // Of a process that asked before.
+        _ = contents.apply(.saveMetadata(StoreSamples.version5.metadata[0]), now: WallTime(nanoseconds: 0))
+        #expect(contents.metadata == [StoreSamples.version5.metadata[1], later])
+        for number in 0..<70 {
+            var other = later
+            other.url = "https://idp.example/\(number)"
+            _ = contents.apply(.saveMetadata(other), now: WallTime(nanoseconds: 0))
+        }
+        #expect(contents.metadata.count == 64)
+        #expect(contents.metadata.last?.url == "https://idp.example/69")
+    }
+
     @Test("a variant is what was asked for, in whatever order; the plain one is never among the others")
     func variants() {
         let one = TokenVariant(audience: "a", resources: ["x", "y"], scopes: ["s", "t"])
@@ -157,7 +203,7 @@ import Testing
 
     @Test("a later version is told from nonsense")
     func newer() {
-        #expect(throws: StoreText.FormatError.newerVersion(5)) { try Self.read([0, 5]) }
+        #expect(throws: StoreText.FormatError.newerVersion(6)) { try Self.read([0, 6]) }
         #expect(throws: StoreText.FormatError.malformed(at: 2)) { try Self.read([0, 0]) }
     }
 

@@ -7,7 +7,7 @@ import Logging
 ///
 /// Where the endpoints are is asked for by the first call that needs one. All state belongs to the queue of `loop`. Before the first call
 /// neither libcurl nor the network is used.
-package final class OAuthIdentity: TransportedIdentity {
+package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// Metadata that is older is asked for again by the next call. The former one serves if that fails.
     private static let metadataLifetime = Duration.seconds(86_400)
     private static let fields = [FormBody.contentType, "Accept: application/json"]
@@ -35,6 +35,8 @@ package final class OAuthIdentity: TransportedIdentity {
 
     /// As it was read last; nil: not yet.
     nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
+    /// What the store has, until the first call takes it; then what is to be told of later metadata.
+    private let kept = Guarded(KeptMetadata())
     /// Calls that wait for the metadata, whose request is then in flight.
     private nonisolated(unsafe) var waiting: [PendingCall] = []
     /// What logins in a browser have obtained, until the session of each takes it.
@@ -422,6 +424,35 @@ package final class OAuthIdentity: TransportedIdentity {
 
     // MARK: Metadata
 
+    /// What the store has of the server, and where later metadata goes.
+    private struct KeptMetadata {
+        var stored: StoredMetadata?
+        var save: (@Sendable (StoredMetadata) -> Void)?
+    }
+
+    /// From any thread, before the first call.
+    package func keepMetadata(_ stored: [StoredMetadata], save: @escaping @Sendable (StoredMetadata) -> Void) {
+        guard settings.endpoints.token == nil, let issuer = settings.issuer else { return }
+        let url = settings.issuerURL ?? issuer
+        kept.withLock { kept in
+            kept.stored = stored.first { $0.issuer == issuer && $0.url == url }
+            kept.save = save
+        }
+    }
+
+    /// Takes what the store has, once: later the server's own words count. By a clock that went back, stored metadata is old.
+    private func restoreMetadata() {
+        guard let stored = kept.withLock({ $0.stored.take() }), metadata == nil else { return }
+        let age = WallTime.now - stored.readAt
+        metadata = (OAuthMetadata(stored), loop.now - (age < .zero ? Self.metadataLifetime : age))
+    }
+
+    private func save(_ metadata: OAuthMetadata) {
+        guard let issuer = settings.issuer, let save = kept.withLock({ $0.save }) else { return }
+        let stored = metadata.stored(issuer: issuer, url: settings.issuerURL ?? issuer, at: .now)
+        if stored.isStorable { save(stored) }
+    }
+
     /// The endpoints: as configured, else those of the metadata.
     func endpoints(
         _ progress: CallProgress?, by deadline: Instant,
@@ -430,6 +461,7 @@ package final class OAuthIdentity: TransportedIdentity {
         if settings.endpoints.token != nil {
             return reply(.success(FoundEndpoints(endpoints: settings.endpoints, areRemembered: false)))
         }
+        restoreMetadata()
         if let metadata, loop.now - metadata.at < Self.metadataLifetime {
             return reply(.success(FoundEndpoints(endpoints: merged(metadata.read), areRemembered: true)))
         }
@@ -487,6 +519,7 @@ package final class OAuthIdentity: TransportedIdentity {
         waiting = []
         if case .success(let read) = outcome {
             metadata = (read, loop.now)
+            save(read)
             logger.info(
                 "The identity service has named its endpoints.",
                 metadata: [

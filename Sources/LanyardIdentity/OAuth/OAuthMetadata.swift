@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSettings
 
 /// What Lanyard uses of an authorization server's metadata (RFC 8414 §2, OpenID Connect Discovery §3).
@@ -44,6 +45,19 @@ struct OAuthMetadata: Equatable, Sendable {
             }
         }
         guard endpoints.token != nil else { throw MetadataError(message: "it names no token_endpoint") }
+    }
+
+    /// What the store has kept. It was checked when the server sent it.
+    init(_ stored: StoredMetadata) {
+        (endpoints, aliases) = (stored.endpoints, stored.aliases)
+        (requiresPushedAuthorization, sendsIssuer) = (stored.requiresPushedAuthorization, stored.sendsIssuer)
+    }
+
+    /// For the store.
+    func stored(issuer: String, url: String, at readAt: WallTime) -> StoredMetadata {
+        var stored = StoredMetadata(issuer: issuer, url: url, readAt: readAt, endpoints: endpoints, aliases: aliases)
+        (stored.requiresPushedAuthorization, stored.sendsIssuer) = (requiresPushedAuthorization, sendsIssuer)
+        return stored
     }
 
     /// Where the metadata of an issuer can be, in the order of asking.
@@ -139,12 +153,5 @@ private struct MetadataReader: ~Copyable {
         JSONText.decode(text, of: bytes) { characters.append($0) }
         guard 1...Self.urlBytesMax ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return nil }
         return String(decoding: characters, as: UTF8.self)
-    }
-}
-
-extension OAuthEndpoints {
-    /// Those that are there.
-    fileprivate var all: [String] {
-        [token, revocation, deviceAuthorization, authorization, pushedAuthorization].compactMap(\.self)
     }
 }

@@ -22,7 +22,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// The registry as it was at the start. From then on `userService` has it.
     private let registry: UserRegistry
     private(set) lazy var userService = UserService(registry, environment: self)
-    private lazy var revocationRunner = RevocationRunner(environment: self)
+    private lazy var records = ServiceRecords(
+        revocations: RevocationRunner(environment: self), metadata: MetadataKeeper(contents.metadata, environment: self)
+    )
     private lazy var clocks = ClockTimer(on: loop) { [unowned self] in handleClocks($0) }
     private var startupCheck: StartupCheck
     private let board = SessionReportBoard()
@@ -85,13 +87,14 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.start()
         loop.post { [self] in
             publisher.activate(registry.active)
+            records.metadata.serve(configuration.identities.values)
             for runner in runners {
                 runner.start(contents[runner.name], duplicateOf: registry.duplicateAccounts[runner.index])
             }
             refuseUnknownVariants()
             userService.start()
             for revocation in contents.revocations {
-                revocationRunner.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
+                records.revocations.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
             }
             clocks.start()
             handleStarted()
@@ -151,7 +154,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func signalIfDrained() {
         guard case .draining(let operatorsOnly) = life, userService.isDrained else { return }
-        let isQuiet = waits.callsInFlight == 0 && revocationRunner.isDrained && slots.all.allSatisfy(\.isDrained)
+        let isQuiet = waits.callsInFlight == 0 && records.revocations.isDrained && slots.all.allSatisfy(\.isDrained)
         guard operatorsOnly || isQuiet else { return }
         waits.signalDrained()
     }
@@ -163,7 +166,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             guard !isStopped else { return }
             // The waiters of revocations get their reply first: the other waiters only learn that the outcome is
             // unknown.
-            revocationRunner.stop()
+            records.revocations.stop()
             loop.post { [self] in end() }
         }
     }
@@ -356,8 +359,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func apply(_ configuration: SessionConfiguration) {
         loop.assertIsCurrent()
         self.configuration = RunningConfiguration(configuration)
+        records.metadata.serve(configuration.identities)
         startupCheck.end()
-        revocationRunner.retryGivenUp()
+        records.revocations.retryGivenUp()
     }
 
     /// Shows exactly these users, and the active one. The shards have it with the routes.
@@ -419,10 +423,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 }
 
+/// What the store holds besides users.
+private struct ServiceRecords {
+    let revocations: RevocationRunner
+    let metadata: MetadataKeeper
+}
+
 /// What the parts see of the service.
 extension SessionService: RunnerEnvironment, UserEnvironment, RevocationEnvironment {
     var accounts: any AccountRegistry { userService }
-    var revocations: any RevocationSending { revocationRunner }
+    var revocations: any RevocationSending { records.revocations }
 }
 
 /// Operators' calls while Lanyard runs. On the service's queue, unless stated otherwise.

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/store.md has them one by one).
 ///
@@ -9,7 +10,7 @@ package enum StoreText {
     /// Bytes of the text: about ten thousand users.
     package static let bytesMax = 16 << 20
     /// The newest version that is read. Version 1 is written, or a later one if a value needs a field that those before lack.
-    static let version = 4
+    static let version = 5
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
     static let fingerprintKeyByteCount = 32
@@ -87,6 +88,23 @@ package enum StoreText {
         static let identityFingerprint = RevocationFlags(rawValue: 1)
     }
 
+    /// The parts of a record of metadata, as bits.
+    struct MetadataFlags: OptionSet {
+        let rawValue: UInt8
+        static let requiresPushedAuthorization = MetadataFlags(rawValue: 1)
+        static let sendsIssuer = MetadataFlags(rawValue: 2)
+        static let all = MetadataFlags(rawValue: 3)
+    }
+
+    /// The endpoints that are there, as bits, in the order in which they are written.
+    struct EndpointFlags: OptionSet {
+        let rawValue: UInt8
+        static let all = EndpointFlags(rawValue: 31)
+        static var paths: [WritableKeyPath<OAuthEndpoints, String?>] {
+            [\.token, \.revocation, \.deviceAuthorization, \.authorization, \.pushedAuthorization]
+        }
+    }
+
     /// The parts of a token's variant, as bits.
     struct VariantFlags: OptionSet {
         let rawValue: UInt8
@@ -95,6 +113,7 @@ package enum StoreText {
 
     /// The first version that can hold the contents.
     static func version(for contents: StoreContents) -> Int {
+        if !contents.metadata.isEmpty { return 5 }
         if contents.users.contains(where: { $0.session?.hasRotated == true }) { return 4 }
         if contents.users.contains(where: { $0.session?.tokens.others.isEmpty == false }) { return 3 }
         let needsSecond =

@@ -27,6 +27,13 @@ struct StoreTextReader: ~Copyable {
         for _ in 0..<(try integer(UInt16.self)) {
             contents.revocations.append(try revocation())
         }
+        if version >= 5 {
+            for _ in 0..<(try integer(UInt16.self)) {
+                let metadata = try metadata()
+                guard !contents.metadata.contains(where: { $0.isOfSameServer(as: metadata) }) else { throw malformed }
+                contents.metadata.append(metadata)
+            }
+        }
         // Contents are always written in the first version that can hold them.
         guard offset == bytes.count, version == StoreText.version(for: contents) else { throw malformed }
         return contents
@@ -38,6 +45,27 @@ struct StoreTextReader: ~Copyable {
         var revocation = StoredRevocation(identity: try name(), refresh: try secret(), since: try time())
         if flags.contains(.identityFingerprint) { revocation.fingerprint = try identityFingerprint() }
         return revocation
+    }
+
+    private mutating func metadata() throws(StoreText.FormatError) -> StoredMetadata {
+        let flags = StoreText.MetadataFlags(rawValue: try integer(UInt8.self))
+        guard flags.isSubset(of: .all) else { throw malformed }
+        var metadata = StoredMetadata(
+            issuer: try text(), url: try text(), readAt: try time(), endpoints: try endpoints(),
+            aliases: try endpoints())
+        metadata.requiresPushedAuthorization = flags.contains(.requiresPushedAuthorization)
+        metadata.sendsIssuer = flags.contains(.sendsIssuer)
+        return metadata
+    }
+
+    private mutating func endpoints() throws(StoreText.FormatError) -> OAuthEndpoints {
+        let flags = StoreText.EndpointFlags(rawValue: try integer(UInt8.self))
+        guard flags.isSubset(of: .all) else { throw malformed }
+        var endpoints = OAuthEndpoints()
+        for (bit, path) in StoreText.EndpointFlags.paths.enumerated() where flags.rawValue & 1 << bit != 0 {
+            endpoints[keyPath: path] = try text()
+        }
+        return endpoints
     }
 
     private mutating func identityFingerprint() throws(StoreText.FormatError) -> IdentityFingerprint {

@@ -29,6 +29,27 @@ struct StoreTextWriter: ~Copyable {
             time(revocation.since)
             try write(revocation.fingerprint)
         }
+        guard version >= 5 else { return }
+        try count(contents.metadata.count, "servers' metadata")
+        for metadata in contents.metadata { try write(metadata) }
+    }
+
+    private mutating func write(_ metadata: StoredMetadata) throws(StoreText.FormatError) {
+        var flags: StoreText.MetadataFlags = []
+        if metadata.requiresPushedAuthorization { flags.insert(.requiresPushedAuthorization) }
+        if metadata.sendsIssuer { flags.insert(.sendsIssuer) }
+        bytes.append(flags.rawValue)
+        try text(metadata.issuer)
+        try text(metadata.url)
+        time(metadata.readAt)
+        try write(metadata.endpoints)
+        try write(metadata.aliases)
+    }
+
+    private mutating func write(_ endpoints: OAuthEndpoints) throws(StoreText.FormatError) {
+        let named = StoreText.EndpointFlags.paths.enumerated().filter { endpoints[keyPath: $1] != nil }
+        bytes.append(named.reduce(0) { $0 | 1 << $1.offset })
+        for (_, path) in named { try text(endpoints[keyPath: path] ?? "") }
     }
 
     private mutating func write(_ user: StoredUser) throws(StoreText.FormatError) {

@@ -1,4 +1,5 @@
 import Glibc
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -59,6 +60,44 @@ import Testing
         for path in ["/alice", "/robot"] { #expect(try await second.get(path).status == 200) }
         #expect(upstream.requests.map { $0["Authorization"] } == ["Bearer cached", "Bearer cached"])
         #expect(!second.process.lines.contains { $0.event == "session.login.started" })
+        try await second.process.terminate()
+    }
+
+    @Test("after a restart without discovery, a refused token is renewed at the endpoint that the store has kept")
+    func storedMetadata() async throws {
+        let state = Guarded((isDiscoveryDown: false, tokens: 0))
+        let server = try RawServer { request in
+            let json = [("Content-Type", "application/json")]
+            let issuer = "http://\(request.message["Host"] ?? "")"
+            switch (request.message.target, state.withLock(\.isDiscoveryDown)) {
+            case ("/.well-known/openid-configuration", false):
+                return .response(fields: json, body: #"{"issuer":"\#(issuer)","token_endpoint":"\#(issuer)/token"}"#)
+            case ("/token", _):
+                let number = state.withLock { state in
+                    state.tokens += 1
+                    return state.tokens
+                }
+                let rest = #""token_type":"Bearer","expires_in":3600,"refresh_token":"r""#
+                return .response(fields: json, body: #"{"access_token":"t\#(number)",\#(rest)}"#)
+            default: return .response(503, "Service Unavailable", body: "")
+            }
+        }
+        // It takes the tokens of the second process alone.
+        let upstream = try RawServer { request in
+            let isFormer = ["Bearer t1", "Bearer t2"].contains(request.message["Authorization"] ?? "")
+            return isFormer && state.withLock(\.isDiscoveryDown)
+                ? .response(401, "Unauthorized", body: "") : .response(body: "")
+        }
+        let folder = try Self.folder()
+        let first = try await Self.start(server.endpoint, upstream, folder)
+        try await first.untilReady()
+        try await first.process.terminate()
+        state.withLock { $0.isDiscoveryDown = true }
+        let second = try await Self.start(server.endpoint, upstream, folder)
+        try await second.untilReady()
+        for path in ["/alice", "/robot"] { #expect(try await second.get(path).status == 200) }
+        #expect(server.requests.map(\.target).filter { $0 != "/token" } == ["/.well-known/openid-configuration"])
+        #expect(state.withLock(\.tokens) == 4)
         try await second.process.terminate()
     }
 
