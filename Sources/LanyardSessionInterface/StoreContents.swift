@@ -228,8 +228,9 @@ extension StoreChange {
 }
 
 extension StoreChange.SessionEnd {
-    /// An operator has logged the user in since, in another process.
+    /// The user is another identity's, or an operator has logged it in since, in another process.
     fileprivate func isOvertaken(by user: StoredUser) -> Bool {
+        if let owner, !user.belongs(to: owner) { return true }
         guard isRepeated, case .active(let session) = user.status else { return false }
         return session.id != version.session && session.isByOperator && session.issuedAt >= at
     }

@@ -82,6 +82,28 @@ struct ForeignUserTests {
         #expect(one.state == .loggedOut && one.revoked == ["demo-4"] && two.storedRefresh == "corp-4")
     }
 
+    @Test(
+        "a logout or a removal leaves another process's user of another identity alone, before it is read as after",
+        arguments: [SessionCoordinator.Termination.logOut, .remove])
+    func unreadDisagreement(_ termination: SessionCoordinator.Termination) throws {
+        for isUnsavedFirst in [false, true] {
+            let one = CoordinatorDriver(identity: Self.demo)
+            try one.logIn()
+            let two = Self.other(Self.corp, after: one)
+            two.begin()
+            try two.grant(refresh: "corp-1", account: "c")
+            if isUnsavedFirst { one.storeError = CoordinatorDriver.full }
+            one.handle(.terminate(termination, ticket: 1))
+            if isUnsavedFirst {
+                one.storeError = nil
+                one.toDue { one.coordinator.isIdle }
+            }
+            #expect(one.state == .loggedOut && one.revoked.contains("one") && !one.revoked.contains("corp-1"))
+            #expect(two.storedRefresh == "corp-1" && two.stored?.identity == "corp")
+            #expect(one.coordinator.isIdle && !one.contents.revocations.contains { $0.identity == "corp" })
+        }
+    }
+
     @Test("a lost response of a displaced process stays known to it: a one-use token is not sent twice")
     func displacedDoubt() throws {
         let one = CoordinatorDriver(hasCredential: false, rotation: .oneUse, identity: Self.demo)

@@ -70,6 +70,42 @@ struct SessionTerminationTests {
         #expect(driver.revoked == ["one"] && driver.stored?.session == nil)
     }
 
+    @Test("a session that waits for another process's lock at the end of the process is stored, or revoked at last")
+    func obtainedSessionMeetsDrain() throws {
+        for isFreed in [true, false] {
+            let driver = CoordinatorDriver()
+            driver.lockReply = .busy
+            driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+            driver.handle(.drain)
+            driver.toDue()
+            #expect(driver.replies[1] == nil && !driver.coordinator.isDrained)
+            if isFreed { driver.lockReply = .taken }
+            driver.toDue { driver.replies[1] != nil }
+            switch driver.replies[1] {
+            case .loggedIn: #expect(isFreed && driver.storedRefresh == "obtained" && driver.revoked == [])
+            case .failed: #expect(!isFreed && driver.revoked == ["obtained"])
+            default: Issue.record("\(String(describing: driver.replies[1]))")
+            }
+            #expect(driver.coordinator.isDrained)
+        }
+    }
+
+    @Test("a logout while a login is being stored revokes the login's session and the one that it replaces")
+    func logoutMeetsReplacingLogin() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.toCall()
+        try driver.fail(.unknownApp)
+        try #require(driver.token == nil && driver.storedRefresh == "one")
+        driver.handle(.login(Self.bob, ticket: 1))
+        driver.holdsStore = true
+        try driver.grant(refresh: "two", account: "a")
+        driver.handle(.terminate(.logOut, ticket: 2))
+        driver.release(holdingOn: true)
+        driver.release()
+        #expect(Set(driver.revoked) == ["one", "two"] && driver.stored?.session == nil)
+    }
+
     @Test("a session that is handed over and never gets the lock is revoked")
     func obtainedSessionWithoutLock() throws {
         let driver = CoordinatorDriver()

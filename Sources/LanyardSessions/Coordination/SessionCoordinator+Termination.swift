@@ -14,7 +14,12 @@ extension SessionCoordinator {
                 // A login has begun another session than the one that ends. A refresh has continued the same session.
                 switch (operation.call.kind, operation.stage) {
                 // The store may hold that session until it takes the termination.
-                case (.login, .saving): writes.revokedAfterTermination.append(token)
+                case (.login, .saving):
+                    writes.revokedAfterTermination.append(token)
+                    // The store may hold the session that this login replaces in its place.
+                    if let replaced = operation.replacedRefreshToken {
+                        writes.revokedAfterTermination.append(replaced)
+                    }
                 case (.login, _): revoke(token)
                 case (.refresh, _): newest = token
                 }
@@ -37,6 +42,8 @@ extension SessionCoordinator {
         let evicted = view.wasStored ? nil : view.foreign?.evictionRevocation(at: eventContext.wall)
         var end = StoreChange.SessionEnd(
             version, revocation: newest.map(revocation) ?? evicted, at: eventContext.wall)
+        // Another process may have put another identity's user in the place of this one.
+        if view.wasStored { end.owner = identity }
         // The sessions of a deleted account are over.
         if deletion?.isDone == true { (end.isDeleted, end.revocation) = (true, evicted) }
         deletion = nil

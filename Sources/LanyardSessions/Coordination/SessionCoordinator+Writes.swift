@@ -64,7 +64,10 @@ extension SessionCoordinator {
         if case .stored(let user) = verdict { handleStored(write.pendingChange, user) }
         switch write.origin {
         case .unsavedChanges: handleRetried(write.pendingChange, verdict, ending: ended)
-        case .termination(let ticket): handleTerminated(write.pendingChange, ticket, isStored: true, ending: ended)
+        case .termination(let ticket):
+            if case .overtaken(let user?) = verdict { noteForeign(user) }
+            let isStored = if case .stored = verdict { true } else { false }
+            handleTerminated(write.pendingChange, ticket, isStored: isStored, ending: ended)
         case .deletion(let ticket):
             if case .beginDeletion(let session) = write.pendingChange { handleDeletionMarked(session, ticket, verdict) }
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)

@@ -194,7 +194,7 @@ extension ClientConnection {
 
     // MARK: End of the connection
 
-    private func closeAfterFlush() {
+    func closeAfterFlush() {
         state = .flushing
         endInboundWait()
         if stream.isFlushed { beginLinger() } else { beginWriteTimeout() }

@@ -244,18 +244,18 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// A client without a request does not keep the memory of a replaced configuration.
     func leaveFormerConfiguration() { if state.isWaiting { adoptServedConfiguration() } }
 
-    /// The client would not be admitted any more: its connection ends, at once or behind the request in progress. The shard ends one that
-    /// lasts too long.
+    /// The client would not be admitted any more: its connection ends. The shard ends one that lasts too long.
     func endAdmission() {
-        switch state {
-        case .handshake: if stream.isSecured { close() }
-        case .waiting, .head: close()
-        case .admission, .exchange:
+        switch state.admissionEnd(isSecured: stream.isSecured, isFlushed: stream.isFlushed) {
+        case .atOnce: close()
+        case .behindExchange:
             membership.isAdmissionEnding = true
             exchange.closeClient()
+        case .behindQueue:
+            membership.isAdmissionEnding = true
+            if state.isWaiting { closeAfterFlush() }
         case .tunnel: endTunnel(.distrusted)
-        case .flushing: membership.isAdmissionEnding = true
-        case .lingering, .closed: break
+        case .none: break
         }
     }
 

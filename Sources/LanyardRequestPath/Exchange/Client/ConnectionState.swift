@@ -54,6 +54,33 @@ extension ConnectionState {
         }
     }
 
+    /// How the connection of a client ends that would not be admitted any more.
+    enum AdmissionEnd {
+        case atOnce
+        /// Behind the response to the request in progress.
+        case behindExchange
+        /// Behind the bytes that are queued for the client: they belong to a response that counts as sent.
+        case behindQueue
+        case tunnel
+        /// It was never admitted, or is about to end.
+        case none
+    }
+
+    /// - Parameters:
+    ///   - isSecured: a TLS handshake has begun.
+    ///   - isFlushed: nothing is queued for the client.
+    func admissionEnd(isSecured: Bool, isFlushed: Bool) -> AdmissionEnd {
+        switch self {
+        case .handshake: isSecured ? .atOnce : .none
+        case .waiting: isFlushed ? .atOnce : .behindQueue
+        case .head: .atOnce
+        case .admission, .exchange: .behindExchange
+        case .tunnel: .tunnel
+        case .flushing: .behindQueue
+        case .lingering, .closed: .none
+        }
+    }
+
     /// The request that is forwarded, or has become a tunnel; nil: there is none.
     var active: ActiveExchange? {
         switch self {

@@ -1,0 +1,19 @@
+import Testing
+
+@testable import LanyardRequestPath
+
+@Suite struct ConnectionStateTests {
+    /// An exchange, a tunnel and their clients are in `RequestPathReloadTests`.
+    @Test("a client that is not admitted any more ends at once, or behind what is queued for it")
+    func admissionEnds() {
+        let rows: [(state: ConnectionState, isSecured: Bool, isFlushed: Bool, end: ConnectionState.AdmissionEnd)] = [
+            (.handshake, false, true, .none), (.handshake, true, true, .atOnce), (.handshake, true, false, .atOnce),
+            (.waiting, true, true, .atOnce), (.waiting, true, false, .behindQueue), (.head, true, true, .atOnce),
+            (.admission(nil), true, true, .behindExchange), (.flushing, true, false, .behindQueue),
+            (.flushing, true, true, .behindQueue), (.lingering, true, true, .none), (.closed, true, true, .none),
+        ]
+        for row in rows {
+            #expect(row.state.admissionEnd(isSecured: row.isSecured, isFlushed: row.isFlushed) == row.end, "\(row)")
+        }
+    }
+}
