@@ -52,7 +52,7 @@ package enum StoreChange: Sendable {
         /// Of the session's refresh token; nil: there is none.
         package var revocation: StoredRevocation?
         /// The identity whose user the process has stored. A user of another one belongs to another process and stays: the
-        /// verdict is then `overtaken`. nil: whoever stands there ends.
+        /// verdict is then `overtaken`. nil: whatever user stands there ends.
         package var owner: StoredIdentity?
         /// The service has ended the session itself, because its account is deleted: no token of it is revoked.
         package var isDeleted = false
