@@ -112,7 +112,9 @@ extension FleetWorld {
             heap.plan(
                 .variantWaitEnds(process: process.number, life: process.life, user: user, variant: place),
                 at: clocks.now + timeout)
-        case .refuse, .replaced: countRefused(process, user, place)
+        case .refuse, .replaced:
+            process.sessions[user].variants[place].wantedAt = clocks.now
+            countRefused(process, user, place)
         }
         askSessions(process)
         return false
