@@ -72,7 +72,7 @@ import Testing
     @Test("the recipes of docs/oauth.md load, each as a whole")
     func recipes() throws {
         let page = try String(contentsOfFile: Products.root + "/docs/oauth.md", encoding: .utf8)
-        let recipes = page.components(separatedBy: "\n### ").filter { $0.hasPrefix("10.") }
+        let recipes = page.components(separatedBy: "\n### ").filter { $0.hasPrefix("9.") }
         #expect(recipes.count == 7)
         for recipe in recipes {
             let blocks = recipe.components(separatedBy: "```yaml\n").dropFirst()

@@ -181,7 +181,7 @@ struct VariantTests {
     }
 
     @Test("a machine that has slept renews the tokens of variants that are used, and no other")
-    func sleep() throws {
+    func afterSleep() throws {
         let driver = try Self.fetched()
         driver.uses = [UserIndex(1): 0, UserIndex(2): 0]
         driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))

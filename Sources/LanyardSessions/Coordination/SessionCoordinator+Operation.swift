@@ -106,7 +106,7 @@ extension SessionCoordinator {
             logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
         // The process is about to end, and the call has not begun. A session at hand goes on waiting: else it would be lost.
-        case .busy where isDraining && !operation.hasBegun: return finish()
+        case .busy where isDraining && operation.obtained == nil: return finish()
         // The holder of the lock makes a call of its own.
         case .busy where operation.purpose == .closingIntent: return finish()
         case .busy: break
