@@ -245,6 +245,23 @@ struct SessionScheduleTests {
         #expect(driver.state == .valid || driver.state == .unreachable)
     }
 
+    @Test("Rule 4: a token that ends in the machine's sleep is renewed at once, and requests wait for it as long as for any")
+    func sleep() throws {
+        for isTold in [false, true] {
+            let driver = SessionDriver()
+            driver.adopt(.seconds(1800))
+            driver.pass(8 * 3600)
+            let awake = driver.now
+            driver.handle(isTold ? .clockJumped : .due)
+            driver.handle(.tokenNeeded)
+            #expect(driver.state == .refreshing && driver.refusal == nil && driver.call?.startedAt == awake)
+            driver.toDue()
+            #expect(driver.state == .unreachable && driver.now == awake + .seconds(5))
+            try driver.grant()
+            #expect(driver.state == .valid && driver.token != nil)
+        }
+    }
+
     @Test("a first login that cannot be made is tried without end, half a minute apart at most")
     func firstLogin() throws {
         let driver = SessionDriver(chance: 0.999_999)

@@ -8,12 +8,13 @@ extension Session {
     /// When to send `.due` next, or `.never`.
     ///
     /// With a call in flight, the token's end changes nothing at once: requests wait for the response up to
-    /// `refresh.wait_max`.
+    /// `refresh.wait_max`. A call that begins after that end, as after a sleep of the machine, is waited for as long.
     package func due(_ context: borrowing SessionContext) -> Instant {
         switch self {
         case .valid(let tokens, .never) where !context.canRenew(tokens): tokens.usableUntil
         case .valid(let tokens, let refreshAt): min(refreshAt, tokens.mandatoryFrom)
-        case .refreshing(let tokens, _): tokens.usableUntil + context.settings.waitMax
+        case .refreshing(let tokens, let call):
+            Self.lastWaitEnd(tokens, call, context.settings)
         case .stale(let tokens, let retryState):
             retryState.nextAttemptAt.map { min($0, tokens.usableUntil) }
                 ?? tokens.usableUntil + context.settings.waitMax
@@ -22,6 +23,11 @@ extension Session {
         case .loggedOut, .loginRequired, .refused: .never
         }
     }
+
+    /// Until then a request can wait for the first attempt to renew a token.
+    private static func lastWaitEnd(
+        _ tokens: borrowing SessionTokens, _ call: SessionCall, _ settings: RefreshSettings
+    ) -> Instant { max(tokens.usableUntil, call.startedAt) + settings.waitMax }
 
     /// Does what is due now.
     consuming func performDue(_ transition: inout TransitionContext) -> Session {
@@ -32,7 +38,8 @@ extension Session {
                 ? .valid(tokens, refreshAt: .never) : Self.end(transition.context.lastError, &transition)
         case .valid(let tokens, let refreshAt) where min(refreshAt, tokens.mandatoryFrom) <= now:
             return Self.renew(tokens, .scheduled, &transition)
-        case .refreshing(let tokens, let call) where tokens.usableUntil + transition.context.settings.waitMax <= now:
+        case .refreshing(let tokens, let call)
+        where Self.lastWaitEnd(tokens, call, transition.context.settings) <= now:
             return Self.expire(tokens, RetryState(calling: call), &transition)
         case .stale(let tokens, let retryState):
             let end =
