@@ -107,6 +107,13 @@ package struct SessionReport: Sendable {
         }
     }
 
+    /// - Parameter route: the first one that names the variant.
+    mutating func expectFetches(of user: String, for route: String) {
+        for result in IdentityError.Verdict.refreshResultLabels + ["success"] {
+            expect("lanyard_variant_fetches", [.init("user", user), .init("route", route), .init("result", result)])
+        }
+    }
+
     mutating func expectWrites() {
         for result in ["stored", "overtaken", "failed"] { expect("lanyard_store_writes", [.init("result", result)]) }
     }

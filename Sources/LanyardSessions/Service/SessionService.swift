@@ -76,6 +76,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
         guard let runner = runner(at: user), case .service = runner.managedUser.source else { return }
         report.expectRefreshes(of: runner.name)
+        for variant in runner.coordinator.variants { report.expectFetches(of: runner.name, for: variant.named.name) }
     }
 
     /// Publishes the active user, then continues with the stored sessions and logs in the other users. From any thread, not from the queue.
