@@ -245,7 +245,7 @@ struct SessionScheduleTests {
         #expect(driver.state == .valid || driver.state == .unreachable)
     }
 
-    @Test("Rule 4: a token that ends in the machine's sleep is renewed at once, and requests wait for it as long as for any")
+    @Test("Rule 4: a token that ends in the machine's sleep is renewed at once, and requests wait for it")
     func sleep() throws {
         for isTold in [false, true] {
             let driver = SessionDriver()

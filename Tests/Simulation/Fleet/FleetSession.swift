@@ -13,11 +13,14 @@ final class FleetSession {
         var due: Instant
         /// What the store is known to hold.
         var base: SessionVersion
+        /// Its token serves to its end, and no call follows.
+        var makesNoCall: Bool
 
         init(_ coordinator: inout SessionCoordinator) {
             state = coordinator.session.state
             due = coordinator.due
             base = coordinator.base
+            if case .valid(_, .never) = coordinator.session { makesNoCall = true } else { makesNoCall = false }
         }
     }
 

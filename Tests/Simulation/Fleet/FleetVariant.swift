@@ -42,12 +42,15 @@ package struct FleetVariant {
     let index: UserIndex
     /// A route of the process's configuration asks for it.
     var isConfigured: Bool
+    /// The call that was being prepared or made for it when a reload took it away: it goes on.
+    var lastCall: UInt64?
     /// nil: none can be used.
     var latest: AccessToken?
     /// When the latest token was published first, and the one before, in real time.
     var issuedAt = Instant.past
     var formerIssuedAt = Instant.past
-    /// The start of its mandatory zone, on the boot clock.
+    /// The start of its mandatory zone, on the boot clock. A jump of the clocks, or the end of the session, brings it
+    /// forward.
     var mandatoryFrom = Instant.past
     /// The highest generation of any token.
     var generation: UInt64 = 0
@@ -68,6 +71,9 @@ package struct FleetVariant {
     var fetched: Secret?
     /// Tells the turn that is planned from those that are no longer meant.
     var plan: UInt64 = 0
+
+    /// Its mandatory zone begins at this instant, or has begun before.
+    mutating func bringMandatoryForward(to instant: Instant) { mandatoryFrom = min(mandatoryFrom, instant) }
 
     init(_ index: UserIndex, isConfigured: Bool) {
         self.index = index

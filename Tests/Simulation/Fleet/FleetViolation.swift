@@ -26,6 +26,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case linkedSession = "a link goes on with the session that it was made with"
         case accountCall = "a call about an account whose token is refused is made once more, with another token"
         case deletionHolds = "nothing is left that logs in to a deleted account"
+        case patience = "a request waits for a renewal that has just begun"
         case variantAudience = "a variant's token is served for its own audience alone"
         case oneLane = "the calls with one session's refresh token are made one after another"
         case rotationStored = "a new refresh token is stored before the next call"

@@ -218,13 +218,15 @@ extension FleetWorld {
     /// What the checks remember of a response that a process has got.
     private func learn(_ result: Result<Grant, IdentityError>, _ call: FleetCall, _ session: FleetSession) {
         let before = members[call.user].unknownOutcomes
+        // A late response to a call with the refresh token of a former session ends no call of the present one.
+        let isOfLatest = call.token == nil || call.token == members[call.user].sent
         defer { session.unsettled += before - members[call.user].unknownOutcomes }
         switch result {
         case .success(let grant):
             session.notBefore = .past
             if let refresh = grant.refreshToken { session.newest = SimulatedToken(refresh) }
             members[call.user].shortestLife = min(members[call.user].shortestLife, grant.lifetime)
-            members[call.user].unknownOutcomes = 0
+            if isOfLatest { members[call.user].unknownOutcomes = 0 }
             members[call.user].wasRefused = false
         case .failure(let fault):
             session.troubledAt = clocks.now
@@ -234,7 +236,7 @@ extension FleetWorld {
             default: break
             }
             if fault.verdict == .sessionDead { members[call.user].wasDeclaredDead = true }
-            if call.token != nil, fault.verdict != .unknownOutcome {
+            if call.token != nil, isOfLatest, fault.verdict != .unknownOutcome {
                 members[call.user].unknownOutcomes = max(0, members[call.user].unknownOutcomes - 1)
             }
             // An operator's login that fails is nothing to the session at hand.

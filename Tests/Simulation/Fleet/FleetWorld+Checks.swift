@@ -105,6 +105,17 @@ extension FleetWorld {
         return (min(asked + delay, zone), zone)
     }
 
+    /// A request is refused, although the first attempt to renew the token has begun less than `refresh.wait_max` ago.
+    func checkRefused(_ process: FleetProcess, _ user: Int) {
+        report.checks += 1
+        let coordinator = process.sessions[user].coordinator
+        guard case .unreachable(_, let retryState) = coordinator.session, retryState.failures == 0,
+            let call = retryState.call, ![.sessionDead, .outcomeUnknown].contains(call.cause),
+            clocks.instant < call.startedAt + coordinator.setup.refresh.waitMax
+        else { return }
+        accuse(.patience, "\(name(process, user)) refuses a request while call \(call.number) has just begun")
+    }
+
     func countCall(_ user: Int) {
         let hour = clocks.now.nanoseconds / Duration.seconds(3600).nanoseconds
         if members[user].hour != hour {
@@ -202,6 +213,8 @@ extension FleetWorld {
             guard members[user].unknownOutcomes == 0, !members[user].isExcused, isStoreTrusted, !isLookOvertaken,
                 // Without locks another process may store a login in the middle of a call.
                 clocks.now >= lockTroubleAt + .seconds(60),
+                // Another process may have stored a login since this one's latest look.
+                clocks.now >= members[user].loggedInAt + .seconds(31),
                 let stored = storedContents()?[members[user].name], stored.intent?.tries ?? 0 == 0,
                 let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
             else { return }

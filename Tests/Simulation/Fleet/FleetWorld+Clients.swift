@@ -18,7 +18,9 @@ extension FleetWorld {
             let timeout = process.sessions[user].coordinator.setup.refresh.waitMax
             heap.plan(
                 .waitEnds(process: process.number, life: process.life, user: user), at: clocks.now + timeout)
-        case .refuse, .replaced: report.refusedRequests += 1
+        case .refuse, .replaced:
+            report.refusedRequests += 1
+            checkRefused(process, user)
         }
         askSessions(process)
     }

@@ -22,14 +22,15 @@ extension FleetWorld {
     /// A session has changed its state; the store may have told before what matters only now.
     func mayMissStore(_ process: FleetProcess, _ user: Int) {
         let glance = process.sessions[user].glance
-        guard processes.count > 1, !process.isLookPlanned, !glance.state.isAuthenticated else { return }
+        guard processes.count > 1, !process.isLookPlanned, !glance.state.isAuthenticated || glance.makesNoCall
+        else { return }
         if matters(storedContents()?[members[user].name], to: glance) { planLook(process) }
     }
 
     /// Nothing here would have it find out soon.
     private func matters(_ stored: StoredUser?, to glance: FleetSession.Glance) -> Bool {
         guard let stored, stored.version != glance.base else { return false }
-        return glance.state.isAuthenticated == (stored.session == nil)
+        return glance.state.isAuthenticated == (stored.session == nil) || glance.makesNoCall
     }
 
     private func planLook(_ process: FleetProcess) {

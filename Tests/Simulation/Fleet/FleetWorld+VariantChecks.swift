@@ -81,6 +81,9 @@ extension FleetWorld {
         guard let place = variant(of: call) else { return }
         report.checks += 1
         let variant = process.sessions[user].variants[place]
+        if !variant.isConfigured, call.number != variant.lastCall {
+            accuse(.droppedVariant, "\(name(process, user)) fetches variant \(place), which no route names")
+        }
         if call.kind == .login, members[user].isKnownOneUse {
             accuse(.spentOnce, "\(name(process, user)) uses its credential up for variant \(place) alone")
         }
@@ -169,8 +172,8 @@ extension FleetWorld {
     func checkRenewed(_ process: FleetProcess, _ user: Int, _ place: Int) {
         let variant = process.sessions[user].variants[place]
         guard let token = variant.latest, clocks.instant >= token.usableUntil, livesLong(user, place),
-            // Another process may have got one that lives for seconds, or that has nearly ended.
-            clocks.real(variant.mandatoryFrom) > variant.issuedAt + .seconds(10),
+            // Another process may have got one that has nearly ended: its fetch waits for a call under way.
+            variant.fetched == token.token || clocks.real(variant.mandatoryFrom) > variant.issuedAt + .seconds(10),
             traffic[user][place].changedAt < variant.issuedAt, !variant.hasFailed,
             isQuiet(process, user, since: variant.issuedAt - .seconds(1))
         else { return }

@@ -33,6 +33,7 @@ extension FleetWorld {
         process.tokenCache.receive(availability, for: index)
         guard case .token(let token) = availability else {
             session.variants[place.variant].latest = nil
+            session.variants[place.variant].bringMandatoryForward(to: clocks.instant)
             guard session.glance.state.isAuthenticated else { return }
             return planTurn(process, user, place.variant, in: max(plan.lifetime * 0.3, .seconds(8)))
         }
@@ -60,6 +61,7 @@ extension FleetWorld {
                 report.count(isStart ? .variantRestored : .variantAdopted)
             }
         }
+        if token.waitsFrom != .past { variant.bringMandatoryForward(to: token.waitsFrom) }
         variant.latest = token
         variant.generation = max(variant.generation, token.generation)
     }
@@ -288,6 +290,8 @@ extension FleetWorld {
         report.count(isAdded ? .variantAdded : .variantRemoved)
         let session = process.sessions[user]
         session.variants[place].isConfigured = isAdded
+        let call = session.coordinator.operation?.call
+        if let call, variant(of: call) == place { session.variants[place].lastCall = call.number }
         session.variants[place].hasFailed = false
         session.variants[place].isAwaited = false
         tell(process, user, .reconfigured(setup(of: user, in: process), isCredentialNew: false))
