@@ -1,6 +1,6 @@
-"""Runs django-oauth-toolkit (from PyPI) on loopback until it is ended: device logins of a public client.
+"""Runs django-oauth-toolkit (from PyPI) on loopback until it is ended: device logins of a public client, password logins of another.
 
-    django_server.py --python INTERPRETER --work FOLDER
+    django_server.py --python INTERPRETER --work FOLDER [--lifetime SECONDS] [--grace SECONDS]
     django_server.py --confirm BASE CODE
 
 The first line says the port. The client is dev, the user alice with the password wonder-land-1; the endpoints are /o/token/ and
@@ -37,8 +37,9 @@ TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP
     "django.template.context_processors.request", "django.contrib.auth.context_processors.auth"]}}]
 LOGIN_URL = "/login"
 OAUTH2_PROVIDER = {
-    "SCOPES": {"api": "api"}, "DEFAULT_SCOPES": ["api"], "ACCESS_TOKEN_EXPIRE_SECONDS": 3600, "REFRESH_TOKEN_EXPIRE_SECONDS": 7200,
-    "ROTATE_REFRESH_TOKEN": True, "DEVICE_FLOW_INTERVAL": 1, "OAUTH_DEVICE_VERIFICATION_URI": "BASE_URL/o/device",
+    "SCOPES": {"api": "api"}, "DEFAULT_SCOPES": ["api"], "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME, "REFRESH_TOKEN_EXPIRE_SECONDS": 7200,
+    "ROTATE_REFRESH_TOKEN": True, "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": GRACE,
+    "DEVICE_FLOW_INTERVAL": 1, "OAUTH_DEVICE_VERIFICATION_URI": "BASE_URL/o/device",
     "PKCE_REQUIRED": False,
 }
 """
@@ -76,6 +77,7 @@ call_command("migrate", verbosity=0)
 user = get_user_model().objects.create_user("alice", password="wonder-land-1")
 get_application_model().objects.create(
     client_id="dev", name="dev", user=user, client_type="public", authorization_grant_type="urn:ietf:params:oauth:grant-type:device_code")
+get_application_model().objects.create(client_id="app", name="app", user=user, client_type="public", authorization_grant_type="password")
 """
 
 
@@ -93,12 +95,13 @@ def confirm(base, code):
         print(page.status, re.sub(r"\\s+", " ", page.read().decode())[:200])
 
 
-def serve(python, work):
+def serve(python, work, lifetime, grace):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
-    for name, text in {"idp_settings": SETTINGS.replace("BASE_URL", base), "idp_urls": URLS, "seed": SEED}.items():
+    settings = SETTINGS.replace("BASE_URL", base).replace("LIFETIME", str(lifetime)).replace("GRACE,", f"{grace},")
+    for name, text in {"idp_settings": settings, "idp_urls": URLS, "seed": SEED}.items():
         with open(f"{work}/{name}.py", "w", encoding="utf-8") as file:
             file.write(text)
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "idp_settings"}
@@ -122,12 +125,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--python")
     parser.add_argument("--work")
+    parser.add_argument("--lifetime", type=int, default=3600, help="of access tokens, in seconds")
+    parser.add_argument("--grace", type=int, default=0, help="seconds for which a spent refresh token works")
     parser.add_argument("--confirm", nargs=2)
     options = parser.parse_args()
     if options.confirm:
         confirm(*options.confirm)
     else:
-        serve(options.python, options.work)
+        serve(options.python, options.work, options.lifetime, options.grace)
 
 
 main()
