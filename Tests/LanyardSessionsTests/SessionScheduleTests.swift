@@ -246,7 +246,7 @@ struct SessionScheduleTests {
     }
 
     @Test("Rule 4: a token that ends in the machine's sleep is renewed at once, and requests wait for it")
-    func sleep() throws {
+    func afterSleep() throws {
         for isTold in [false, true] {
             let driver = SessionDriver()
             driver.adopt(.seconds(1800))
