@@ -247,7 +247,7 @@ struct VariantTests {
         #expect(driver.now - again >= .seconds(440))
     }
 
-    @Test("invalid_target refuses the variant alone: the session and its other tokens go on")
+    @Test("invalid_target refuses the variant alone: the session and its other tokens stay")
     func invalidTarget() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])
         driver.begin()

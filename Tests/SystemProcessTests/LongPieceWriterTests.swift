@@ -53,7 +53,7 @@ import Testing
         let writer = PieceWriter(emulator.passwordFile, "correct-horse\n", clock)
         try await emulator.control("POST", "/sessions/revoke", #"{"user":"\#(EmulatorProcess.email)"}"#)
         func lines(_ event: String) -> [LogLine] { lanyard.process.lines.filter { $0.event == event } }
-        // The refresh finds the session dead, and the login that follows reads the file until its time is over.
+        // The refresh finds the session dead, and the login that follows reads the file until its time has ended.
         let end = clock.elapsed + .seconds(60)
         while lines("session.login.failed").isEmpty, clock.elapsed < end { try await writer.write() }
         #expect(

@@ -105,7 +105,7 @@ extension SessionCoordinator {
         case .failed(let message):
             logEvent(.lockFailed, .warning, reason: "failed", details: ["error": message])
             return read()
-        // The process is about to end, and the call has not begun. A session at hand goes on waiting: else it would be lost.
+        // The process is about to end, and the call has not begun. A session that has come already keeps waiting: it would be lost.
         case .busy where isDraining && operation.obtained == nil: return finish()
         // The holder of the lock makes a call of its own.
         case .busy where operation.purpose == .closingIntent: return finish()

@@ -42,7 +42,7 @@ package struct FleetVariant {
     let index: UserIndex
     /// A route of the process's configuration asks for it.
     var isConfigured: Bool
-    /// The call that was being prepared or made for it when a reload took it away: it goes on.
+    /// The call that was being prepared or made for it when a reload took it away: it is still made.
     var lastCall: UInt64?
     /// nil: none can be used.
     var latest: AccessToken?
