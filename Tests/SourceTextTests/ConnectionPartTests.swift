@@ -4,12 +4,20 @@ import Testing
 /// A client's connection and its parts: a new wait, state or property is written where a reader finds it.
 @Suite struct ConnectionPartTests {
     private static let storedMax = 12
-    private static let exchange = "Sources/LanyardRequestPath/Exchange"
+    private static let requestPath = "Sources/LanyardRequestPath"
+    private static let exchange = "\(requestPath)/Exchange"
 
-    /// The connection, its parts, and the state machine of its exchange.
+    /// The connection, its parts, and what they hold: the state machines, the readers, both ends' streams and their TLS.
     private static func partTexts() throws -> [String: String] {
-        var texts = try SourceFiles.texts(below: "\(exchange)/Client")
-        for path in ["\(exchange)/Exchange.swift", "\(exchange)/Replay/RequestReplay.swift"] {
+        var texts: [String: String] = [:]
+        let folders = [
+            "Exchange/Client", "Exchange/Replay", "Exchange/Tunnel", "Exchange/Messages", "Reading", "Buffers",
+            "Streams", "TLS",
+        ]
+        for folder in folders {
+            texts.merge(try SourceFiles.texts(below: "\(requestPath)/\(folder)")) { first, _ in first }
+        }
+        for path in ["\(exchange)/Exchange.swift", "\(requestPath)/Forwarding/UpstreamConnection.swift"] {
             texts[path] = try SourceFiles.text(of: path)
         }
         return texts
@@ -34,7 +42,8 @@ import Testing
     func storedProperties() throws {
         var counts: [String: Int] = [:]
         for text in try Self.partTexts().values { counts.merge(StoredProperties.counts(in: text)) { max($0, $1) } }
-        #expect(counts["ClientConnection"] ?? 0 > 8 && counts["ClientWaits"] ?? 0 > 4, "\(counts)")
+        let held = ["ClientConnection", "ByteStream", "TLSSession", "UpstreamConnection", "TunnelRelay"]
+        #expect(held.allSatisfy { counts[$0] ?? 0 > 8 } && counts["ClientWaits"] ?? 0 > 4, "\(counts)")
         #expect(counts.filter { $0.value > Self.storedMax } == [:])
     }
 

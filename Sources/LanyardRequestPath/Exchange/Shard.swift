@@ -357,7 +357,7 @@ package final class Shard: @unchecked Sendable {
         }
         for client in largestPartialHeads {
             // What does not count is given up first of all: nothing else limits it.
-            let isUncounted = client.stream.tlsSession?.partialRecord == .uncounted
+            let isUncounted = client.stream.tlsSession?.buffers.partialRecord == .uncounted
             guard isUncounted || context.buffers.isUnder(.optionalFreed) else { continue }
             client.giveUpPartialHead()
         }

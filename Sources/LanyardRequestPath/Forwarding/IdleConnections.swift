@@ -127,9 +127,9 @@ struct IdleList {
 
     mutating func append(_ connection: UpstreamConnection) {
         let reference = Reference.passUnretained(connection)
-        connection.idleLinks[scope] = Links(older: last, newer: nil)
+        connection.idlePlace.links[scope] = Links(older: last, newer: nil)
         if let last {
-            last._withUnsafeGuaranteedRef { $0.idleLinks[scope].newer = reference }
+            last._withUnsafeGuaranteedRef { $0.idlePlace.links[scope].newer = reference }
         } else {
             first = reference
         }
@@ -139,23 +139,23 @@ struct IdleList {
 
     /// - Parameter connection: one of the list.
     mutating func remove(_ connection: UpstreamConnection) {
-        let links = connection.idleLinks[scope]
+        let links = connection.idlePlace.links[scope]
         if let older = links.older {
-            older._withUnsafeGuaranteedRef { $0.idleLinks[scope].newer = links.newer }
+            older._withUnsafeGuaranteedRef { $0.idlePlace.links[scope].newer = links.newer }
         } else {
             first = links.newer
         }
         if let newer = links.newer {
-            newer._withUnsafeGuaranteedRef { $0.idleLinks[scope].older = links.older }
+            newer._withUnsafeGuaranteedRef { $0.idlePlace.links[scope].older = links.older }
         } else {
             last = links.older
         }
-        connection.idleLinks[scope] = Links()
+        connection.idlePlace.links[scope] = Links()
         count -= 1
     }
 
     /// The connection that became idle after this one.
     func next(after connection: UpstreamConnection) -> UpstreamConnection? {
-        connection.idleLinks[scope].newer?.takeUnretainedValue()
+        connection.idlePlace.links[scope].newer?.takeUnretainedValue()
     }
 }

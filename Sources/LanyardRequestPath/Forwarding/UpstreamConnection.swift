@@ -11,6 +11,39 @@ package protocol UpstreamOwner: AnyObject {
 ///
 /// Belongs to the shard's queue. Its owner reads and writes its stream.
 package final class UpstreamConnection: Watcher, @unchecked Sendable {
+    /// What it counts as while it is open.
+    private struct Holding: ~Copyable {
+        /// May serve another connection afterwards.
+        var slot: UpstreamSlot
+        /// Among the pool's open connections.
+        let presence: Presence
+    }
+
+    /// What the next request on it depends on.
+    struct NextUse {
+        /// It has carried a request before.
+        fileprivate(set) var isReused = false
+        /// Seconds for which the upstream keeps an idle connection, or -1.
+        var keepAliveSeconds = -1
+    }
+
+    /// Its place among the idle connections.
+    struct IdlePlace {
+        /// Links in the lists of idle connections.
+        var links = InlineArray<3, IdleList.Links>(repeating: IdleList.Links())
+        fileprivate(set) var isIdle = false
+        /// `EventLoop.waits` when it became idle.
+        fileprivate var since = 0
+    }
+
+    /// For which state of the target it was last known to lead to the right upstream.
+    struct Epochs {
+        /// The target's `epoch` at which the connection's address belonged to the name.
+        var address = 0
+        /// `ShardTrust.epoch` at which the upstream was verified; 0 without TLS.
+        let trust: Int
+    }
+
     /// What its owner reads and writes.
     package var stream: ByteStream
     private let loop: EventLoop
@@ -20,27 +53,11 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
 
     /// The exchange that uses it; nil while the connection is idle.
     package var owner: (any UpstreamOwner)?
-    /// It has carried a request before: a request that ends without a byte may be retried on another connection
-    /// (http-rules.md 16.5).
-    package fileprivate(set) var isReused = false
-    private(set) var isOpen = true
     /// nil: the connection is closed.
-    private var slot: UpstreamSlot?
-    /// Among the pool's open connections; nil: the connection is closed.
-    private var presence: Presence?
-    /// Seconds for which the upstream keeps an idle connection, or -1.
-    package var keepAliveSeconds = -1
-
-    /// Links in the lists of idle connections.
-    var idleLinks = InlineArray<3, IdleList.Links>(repeating: IdleList.Links())
-    private(set) var isIdle = false
-    /// `EventLoop.waits` when it became idle.
-    private var idleSince = 0
-
-    /// The target's `epoch` at which the connection's address was last known to belong to the name.
-    var epoch = 0
-    /// `ShardTrust.epoch` at which the upstream was verified; 0 without TLS.
-    let trustEpoch: Int
+    private var holding: Holding?
+    var nextUse = NextUse()
+    var idlePlace = IdlePlace()
+    var epochs: Epochs
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
     /// of one user (http-rules.md 16.1, threats.md T18).
@@ -51,19 +68,24 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         taking stream: consuming ByteStream, slot: consuming UpstreamSlot, trustEpoch: Int, for user: UserIndex,
         _ account: AccountNumber, loop: EventLoop, pool: UpstreamPool
     ) throws(SystemError) {
-        self.slot = consume slot
+        holding = Holding(slot: slot, presence: Presence(in: pool.open))
         self.user = user
         self.account = account
         self.stream = stream
-        self.trustEpoch = trustEpoch
+        epochs = Epochs(trust: trustEpoch)
         self.loop = loop
         self.pool = pool
         isUnix = pool.target.isUnix
         super.init()
         deadline.owner = self
         try self.stream.watch(on: loop, by: self)
-        presence = Presence(in: pool.open)
     }
+
+    var isOpen: Bool { holding != nil }
+
+    /// It has carried a request before: a request that ends without a byte may be retried on another connection
+    /// (http-rules.md 16.5).
+    package var isReused: Bool { nextUse.isReused }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         guard isOpen else { return }
@@ -82,18 +104,17 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     func becomeIdle(until instant: Instant) {
         loop.assertIsCurrent()
         owner = nil
-        isReused = true
-        isIdle = true
-        idleSince = loop.waits
+        nextUse.isReused = true
+        (idlePlace.isIdle, idlePlace.since) = (true, loop.waits)
         loop.set(deadline, at: instant)
     }
 
     /// Carries another request of the same exchange. No byte of the one before may be left.
-    package func reuse() { isReused = true }
+    package func reuse() { nextUse.isReused = true }
 
     /// The connection is no longer idle.
     func becomeActive() {
-        isIdle = false
+        idlePlace.isIdle = false
         loop.set(deadline, at: .never)
     }
 
@@ -104,7 +125,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// two requests of one exchange.
     package func isUsable() -> Bool {
         loop.assertIsCurrent()
-        if isIdle, !isUnix, !stream.mayHavePendingInput(on: loop, since: idleSince) { return true }
+        if idlePlace.isIdle, !isUnix, !stream.mayHavePendingInput(on: loop, since: idlePlace.since) { return true }
         return !stream.hasPendingInput() && !stream.hasLargeSession
     }
 
@@ -113,12 +134,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// - Returns: the slot, which may serve another connection; nil: it was closed before.
     func close() -> UpstreamSlot? {
         loop.assertIsCurrent()
-        guard isOpen else { return nil }
-        isOpen = false
+        guard let held = holding.take() else { return nil }
         owner = nil
-        presence = nil
         loop.drop(deadline)
         stream.close(on: loop)
-        return slot.take()
+        return held.slot
     }
 }

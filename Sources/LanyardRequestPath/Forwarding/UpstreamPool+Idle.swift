@@ -30,7 +30,8 @@ extension UpstreamPool {
     /// Keeps a connection for the next request. An older one may be closed for it.
     func keepIdle(_ connection: UpstreamConnection) {
         var time = Self.idleTimeout
-        if connection.keepAliveSeconds >= 0 { time = min(time, .seconds(max(connection.keepAliveSeconds - 1, 0))) }
+        let keepAliveSeconds = connection.nextUse.keepAliveSeconds
+        if keepAliveSeconds >= 0 { time = min(time, .seconds(max(keepAliveSeconds - 1, 0))) }
         connection.becomeIdle(until: loop.now + time)
         let user = connection.user.number
         while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
@@ -66,6 +67,6 @@ extension UpstreamPool {
             place = idle.next(after: connection)
         }
         // Closing one may end another one: its slot serves a request that waits.
-        for connection in moved where connection.isIdle { discard(connection) }
+        for connection in moved where connection.idlePlace.isIdle { discard(connection) }
     }
 }

@@ -169,7 +169,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Closes a connection that must not be used again.
     package func discard(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
-        if connection.isIdle { removeIdle(connection) }
+        if connection.idlePlace.isIdle { removeIdle(connection) }
         end(connection)
     }
 
@@ -177,14 +177,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// (architecture.md 2.6).
     func hasCurrentAddress(_ connection: UpstreamConnection) -> Bool {
         let epoch = target.epoch.load(ordering: .relaxed)
-        if connection.epoch == epoch { return true }
+        if connection.epochs.address == epoch { return true }
         guard let peer = connection.stream.peerAddress, target.hasAddress(peer) else { return false }
-        connection.epoch = epoch
+        connection.epochs.address = epoch
         return true
     }
 
     /// The upstream was verified by the present files.
-    package func isTrusted(_ connection: UpstreamConnection) -> Bool { connection.trustEpoch == trustEpoch }
+    package func isTrusted(_ connection: UpstreamConnection) -> Bool { connection.epochs.trust == trustEpoch }
 
     /// Of the present files.
     private var trustEpoch: Int { trust?.epoch ?? 0 }

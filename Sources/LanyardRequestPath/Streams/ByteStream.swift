@@ -23,6 +23,49 @@ package struct ByteStream: ~Copyable {
         package var isProgress: Bool { self == .emptied || self == .shrunk }
     }
 
+    /// What a read may bring, as epoll, the reads and the peer's TLS have reported it.
+    private struct Input {
+        var canRead = false
+        /// epoll reported an end or an error.
+        var hasEnded = false
+        /// The other side has sent urgent data of TCP: a short read does not mean that the socket is empty.
+        var hasUrgentData = false
+    }
+
+    /// What the last checks found that the other side had not taken or acknowledged.
+    private struct PeerProgress {
+        /// Bytes in the kernel's send buffer at the last `restartProgress` or `checkProgress`.
+        var kernelBytes = 0
+        /// Acknowledged bytes at the last `hasStalled`; nil: all were acknowledged.
+        var acknowledged: UInt64?
+        /// Calls of `hasStalled` since then that found the same.
+        var unchangedChecks = 0
+
+        /// - Parameter bytes: in the kernel's send buffer now.
+        mutating func check(_ bytes: Int) -> Progress {
+            let before = kernelBytes
+            kernelBytes = bytes
+            if bytes == 0 { return before == 0 ? .empty : .emptied }
+            return before == 0 || bytes < before ? .shrunk : .unchanged
+        }
+
+        /// - Parameter acknowledged: bytes so far; not all were.
+        /// - Returns: whether the last three calls found the same.
+        mutating func hasStalled(at acknowledged: UInt64) -> Bool {
+            unchangedChecks = self.acknowledged == acknowledged ? unchangedChecks + 1 : 0
+            self.acknowledged = acknowledged
+            return unchangedChecks >= 2
+        }
+    }
+
+    /// How this side's direction will end.
+    private struct OutputEnd {
+        /// The close must be a reset.
+        var isReset = false
+        /// It ends when nothing is queued any more.
+        var followsFlush = false
+    }
+
     /// -1 after `close`.
     private var descriptor: CInt
     private var watch: EventLoop.Watch?
@@ -30,29 +73,17 @@ package struct ByteStream: ~Copyable {
     private var tls: TLSSession?
     /// Bytes that the socket has not taken yet. They go first.
     private var outbound: ByteQueue
-    /// Bytes in the kernel's send buffer at the last `restartProgress` or `checkProgress`.
-    private var kernelBytes = 0
+    private var canWrite = true
     /// Bytes that the socket has taken since the connection was opened. Only differences have a meaning.
     package private(set) var taken: UInt64 = 0
-    /// Acknowledged bytes at the last `hasStalled`; nil: all were acknowledged.
-    private var acknowledgedAtCheck: UInt64?
-    /// Calls of `hasStalled` since then that found the same.
-    private var unchangedChecks = 0
-    private var knownAsTCP: Bool?
-    /// A read may bring something.
-    package private(set) var canRead = false
-    private var canWrite = true
-    /// epoll reported an end or an error. Reading goes on until it is read.
-    package private(set) var hasEnded = false
-    /// The other side has sent urgent data of TCP: a short read does not mean that the socket is empty.
-    private var hasUrgentData = false
+    private var input = Input()
+    private var peerProgress = PeerProgress()
+    private var outputEnd = OutputEnd()
     /// A write failed, so no further byte is sent. Bytes that the other side has sent can still be read. Their end is
     /// not an orderly one: the write may have consumed the error of a reset (http-rules.md 9.7).
     package private(set) var isBroken = false
-    /// The close must be a reset.
-    private var resetsOnClose = false
-    /// This side's direction ends when nothing is queued any more.
-    private var endsWritingWhenFlushed = false
+    /// nil: the kernel was not asked yet.
+    private var knownAsTCP: Bool?
 
     /// - Parameter budget: counts the memory of bytes that the socket does not take.
     package init(taking socket: consuming OwnedDescriptor, budget: BufferBudget) {
@@ -76,8 +107,8 @@ package struct ByteStream: ~Copyable {
         descriptor = -1
         swap(&outbound, &other.outbound)
         (other.tls, tls) = (tls, nil)
-        (other.canRead, other.canWrite, other.hasEnded) = (canRead, canWrite, hasEnded)
-        (other.isBroken, other.taken, other.hasUrgentData) = (isBroken, taken, hasUrgentData)
+        (other.input, other.canWrite) = (input, canWrite)
+        (other.isBroken, other.taken) = (isBroken, taken)
         return other
     }
 
@@ -101,7 +132,7 @@ package struct ByteStream: ~Copyable {
         let before = tls.sentBytes
         let progress = tls.handshake(queue: &outbound, canWrite: &canWrite)
         taken &+= tls.sentBytes &- before
-        canRead = progress == .done && tls.hasPendingInput
+        input.canRead = progress == .done && tls.hasPendingInput
         return progress
     }
 
@@ -123,13 +154,18 @@ package struct ByteStream: ~Copyable {
     /// an alert, stays queued; what it has read is lost.
     package mutating func giveUpTLS() {
         tls = nil
-        canRead = true
+        input.canRead = true
     }
 
     /// Why TLS has ended the stream; nil: it has not.
     package var tlsFailure: TLSError? { tls?.failure }
 
     // MARK: Events
+
+    /// A read may bring something.
+    package var canRead: Bool { input.canRead }
+    /// epoll reported an end or an error. Reading continues until it is read.
+    package var hasEnded: Bool { input.hasEnded }
 
     /// Has `watcher` informed of readiness until `close`.
     package mutating func watch(on loop: EventLoop, by watcher: Watcher) throws(SystemError) {
@@ -141,16 +177,16 @@ package struct ByteStream: ~Copyable {
 
     /// Stores what epoll has reported.
     package mutating func record(_ readiness: IOReadiness) {
-        if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { hasEnded = true }
-        if readiness.contains(.urgent) { hasUrgentData = true }
-        if hasEnded || !readiness.isDisjoint(with: [.read, .urgent]) { canRead = true }
+        if !readiness.isDisjoint(with: [.readHangUp, .hangUp, .error]) { input.hasEnded = true }
+        if readiness.contains(.urgent) { input.hasUrgentData = true }
+        if hasEnded || !readiness.isDisjoint(with: [.read, .urgent]) { input.canRead = true }
         if !readiness.isDisjoint(with: [.write, .hangUp, .error]) { canWrite = true }
         if canRead, let tls { tls.noteReadable(hasEnded: hasEnded) }
     }
 
     /// Something may have arrived that epoll has not reported yet.
     package mutating func expectInput() {
-        canRead = true
+        input.canRead = true
         tls?.noteReadable(hasEnded: hasEnded)
     }
 
@@ -162,9 +198,9 @@ package struct ByteStream: ~Copyable {
         let received = Socket.receive(descriptor, into: room)
         if case .bytes(let count) = received {
             // Edge-triggered: a short read has emptied the socket, unless an end or urgent data are known to follow.
-            if count < room.count { canRead = hasEnded || isBroken || hasUrgentData }
+            if count < room.count { input.canRead = hasEnded || isBroken || input.hasUrgentData }
         } else {
-            canRead = false
+            input.canRead = false
         }
         return received
     }
@@ -175,15 +211,15 @@ package struct ByteStream: ~Copyable {
         let before = tls.sentBytes
         let received = tls.receive(into: room, queue: &outbound, canWrite: &canWrite)
         taken &+= tls.sentBytes &- before
-        canRead = false
+        input.canRead = false
         switch received {
         case .bytes(let count):
-            canRead = tls.hasPendingInput
+            input.canRead = tls.hasPendingInput
             return .bytes(count)
         case .wouldBlock: return .wouldBlock
         case .end:
             // The peer may leave the connection open behind its `close_notify`.
-            hasEnded = true
+            input.hasEnded = true
             return .end
         case .failed(.reset(let code)): return .failed(code)
         // `tlsFailure` has the cause.
@@ -200,7 +236,7 @@ package struct ByteStream: ~Copyable {
     ///   - loop: the loop of `watch(on:by:)`.
     ///   - wait: its `waits` when the stream became idle.
     package func mayHavePendingInput(on loop: EventLoop, since wait: Int) -> Bool {
-        guard let watch, !canRead, !hasEnded, !isBroken, !hasUrgentData else { return true }
+        guard let watch, !canRead, !hasEnded, !isBroken, !input.hasUrgentData else { return true }
         return loop.mayHavePendingInput(watch, since: wait)
     }
 
@@ -211,7 +247,7 @@ package struct ByteStream: ~Copyable {
         guard !hasEnded, !isBroken else { return true }
         tls.noteReadable(hasEnded: false)
         let before = tls.sentBytes
-        canRead = tls.processIdleInput(queue: &outbound, canWrite: &canWrite)
+        input.canRead = tls.processIdleInput(queue: &outbound, canWrite: &canWrite)
         taken &+= tls.sentBytes &- before
         return canRead
     }
@@ -277,8 +313,8 @@ package struct ByteStream: ~Copyable {
             case .failed(let code): return fail(code)
             }
         }
-        if endsWritingWhenFlushed, outbound.isEmpty {
-            endsWritingWhenFlushed = false
+        if outputEnd.followsFlush, outbound.isEmpty {
+            outputEnd.followsFlush = false
             Socket.endWriting(descriptor)
         }
         return 0
@@ -323,7 +359,7 @@ package struct ByteStream: ~Copyable {
     package mutating func endWriting() {
         sendCloseNotify()
         // A full socket takes the `close_notify` later.
-        if outbound.isEmpty { Socket.endWriting(descriptor) } else { endsWritingWhenFlushed = true }
+        if outbound.isEmpty { Socket.endWriting(descriptor) } else { outputEnd.followsFlush = true }
     }
 
     private mutating func sendCloseNotify() {
@@ -337,15 +373,12 @@ package struct ByteStream: ~Copyable {
     // MARK: Progress of the other side
 
     /// Begins to observe the other side anew. While nothing is queued the next check is a first one.
-    package mutating func restartProgress() { kernelBytes = outbound.isEmpty ? 0 : Socket.unsentBytes(descriptor) }
+    package mutating func restartProgress() {
+        peerProgress.kernelBytes = outbound.isEmpty ? 0 : Socket.unsentBytes(descriptor)
+    }
 
     /// Whether the other side has taken bytes of the kernel's send buffer since the last check (http-rules.md 8.2).
-    package mutating func checkProgress() -> Progress {
-        let before = kernelBytes
-        kernelBytes = Socket.unsentBytes(descriptor)
-        if kernelBytes == 0 { return before == 0 ? .empty : .emptied }
-        return before == 0 || kernelBytes < before ? .shrunk : .unchanged
-    }
+    package mutating func checkProgress() -> Progress { peerProgress.check(Socket.unsentBytes(descriptor)) }
 
     /// Whether the other side's kernel has acknowledged no byte between the last three calls, although some were on
     /// their way: its machine is gone, or it has no room because nothing is read. TCP only, where a kernel acknowledges
@@ -355,17 +388,14 @@ package struct ByteStream: ~Copyable {
     package mutating func hasStalled() -> Bool {
         let unacknowledged = isTCP ? Socket.unsentBytes(descriptor) : 0
         guard unacknowledged > 0 else {
-            acknowledgedAtCheck = nil
+            peerProgress.acknowledged = nil
             return false
         }
-        let acknowledged = taken &- UInt64(unacknowledged)
-        unchangedChecks = acknowledgedAtCheck == acknowledged ? unchangedChecks + 1 : 0
-        acknowledgedAtCheck = acknowledged
-        return unchangedChecks >= 2
+        return peerProgress.hasStalled(at: taken &- UInt64(unacknowledged))
     }
 
     /// Bytes were unacknowledged at the last `hasStalled`.
-    package var awaitsAcknowledgement: Bool { acknowledgedAtCheck != nil }
+    package var awaitsAcknowledgement: Bool { peerProgress.acknowledged != nil }
 
     // MARK: The socket
 
@@ -398,7 +428,7 @@ package struct ByteStream: ~Copyable {
 
     /// The close will be a reset: an orderly one would state that all bytes have come.
     package mutating func resetOnClose() {
-        resetsOnClose = true
+        outputEnd.isReset = true
         Socket.setResetOnClose(descriptor)
     }
 
@@ -408,7 +438,7 @@ package struct ByteStream: ~Copyable {
     /// - Parameter loop: the loop of `watch(on:by:)`.
     package mutating func close(on loop: EventLoop) {
         guard descriptor >= 0 else { return }
-        if outbound.isEmpty, !resetsOnClose { sendCloseNotify() }
+        if outbound.isEmpty, !outputEnd.isReset { sendCloseNotify() }
         tls = nil
         outbound.release()
         if let watch { loop.forget(watch) }

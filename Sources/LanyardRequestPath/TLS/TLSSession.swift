@@ -29,6 +29,30 @@ package final class TLSSession {
         case server(TLSServerContext)
     }
 
+    /// What the peer has asked for.
+    private struct PeerRequests {
+        var certificate = false
+        /// A certificate after the handshake, since a reply was last counted.
+        var lateCertificate = false
+        /// OpenSSL has refused to renegotiate. The peer may continue, or end the connection.
+        var renegotiation = false
+    }
+
+    /// What the peer's messages without data have cost, against `messagesMax` and `repliesMax`.
+    private struct MessageCounts {
+        /// In a row.
+        var withoutData = 0
+        var replies = 0
+    }
+
+    /// Of a client's end: what says how recently the upstream was verified.
+    private struct UpstreamVerification {
+        /// When this handshake began. It verifies the upstream, unless it resumes a session.
+        var beganAt = Instant.never
+        /// Of the session that this handshake offers; nil: it offers none.
+        var offered: TLSVerification?
+    }
+
     /// Messages in a row that bring no data. A connection needs a few: session tickets, and a key update in 2^24 records.
     private static let messagesMax = 32
     /// Replies to such messages: refusals to renegotiate, and key updates. A long stream has key updates, so it may have more: one for each
@@ -43,36 +67,15 @@ package final class TLSSession {
 
     private var isEstablished = false
     private var hasSentClose = false
-    private var messagesWithoutData = 0
-    private var replies = 0
-    private(set) var wasAskedForCertificate = false
+    private var peerRequests = PeerRequests()
+    private var messages = MessageCounts()
+    private var upstreamVerification = UpstreamVerification()
     /// OpenSSL holds a session that is too large to keep, or a large certificate of the peer, as long as this connection lives.
     private(set) var hasLargeSession = false
-    /// OpenSSL has refused to renegotiate. The peer may go on, or end the connection.
-    private(set) var wasAskedToRenegotiate = false
-    /// The peer has asked for a certificate after the handshake since a reply was last counted.
-    private var wasAskedLate = false
-    /// Of a client's end: when this handshake began. It verifies the upstream, unless it resumes a session.
-    private var beganAt = Instant.never
-    /// Of a client's end: of the session that this handshake offers; nil: it offers none.
-    private var offeredVerification: TLSVerification?
     /// The end of the peer's direction, or the error that ended the session.
     private var ending: Received?
-
-    /// Links of the workspace's list.
-    unowned(unsafe) var newer: TLSSession?
-    unowned(unsafe) var older: TLSSession?
-    var hasBuffers = false
-    /// What the workspace knows of a part of a record that this session's buffers hold.
-    var partialRecord = PartialRecord.none
-
-    enum PartialRecord {
-        case none
-        /// The budget has counted the buffers.
-        case counted
-        /// There were too many.
-        case uncounted
-    }
+    /// Only the workspace changes it.
+    var buffers = TLSWorkspace.SessionBuffers()
 
     /// The client's end of a connection to an upstream. A session that the context has kept is resumed.
     ///
@@ -84,9 +87,9 @@ package final class TLSSession {
         try self.init(descriptor, context.raw, .client(context), workspace)
         SSL_set_connect_state(ssl)
         if let name = context.sentName { _ = lanyard_tls_set_server_name(ssl, name) }
-        beganAt = context.sessions.clock()
+        upstreamVerification.beganAt = context.sessions.clock()
         if let session = context.sessions.newestUsable() {
-            offeredVerification = session.verification
+            upstreamVerification.offered = session.verification
             SSL_set_session(ssl, session.raw)
         }
     }
@@ -122,6 +125,11 @@ package final class TLSSession {
     }
 
     // MARK: Facts
+
+    /// The peer has asked for a certificate.
+    var wasAskedForCertificate: Bool { peerRequests.certificate }
+    /// The peer has asked to renegotiate, and was refused.
+    var wasAskedToRenegotiate: Bool { peerRequests.renegotiation }
 
     /// The handshake is complete, and the peer is verified.
     package var canCarryData: Bool { isEstablished }
@@ -179,7 +187,7 @@ package final class TLSSession {
         if broken != 0 { return fail(.reset(broken)) }
         guard outcome == SSL_ERROR_NONE else { return .wouldBlock }
         if let error = objection() { return fail(error) }
-        messagesWithoutData = 0
+        messages.withoutData = 0
         isEstablished = true
         socket.pointee.hello.is_inspected = false
         if lanyard_tls_peer_certificate_bytes(ssl) > TLSSessionCache.sessionBytesMax { hasLargeSession = true }
@@ -191,7 +199,7 @@ package final class TLSSession {
         switch role {
         case .client(let context):
             // OpenSSL does not verify the peer of a resumed session again.
-            if context.verifiesCertificates, isResumed, let verification = offeredVerification,
+            if context.verifiesCertificates, isResumed, let verification = upstreamVerification.offered,
                 let error = verification.objection(at: wallTime)
             {
                 return error
@@ -257,7 +265,7 @@ package final class TLSSession {
             socket.pointee.is_starved = false
             let outcome = call(ssl, room, size, &count)
             if outcome == SSL_ERROR_NONE {
-                messagesWithoutData = 0
+                messages.withoutData = 0
                 return count
             }
             guard outcome == SSL_ERROR_WANT_READ else {
@@ -270,8 +278,8 @@ package final class TLSSession {
 
     /// A message without data has been read; false: it is one too many.
     private func countsMessage() -> Bool {
-        messagesWithoutData += 1
-        if messagesWithoutData > Self.messagesMax { ending = .failed(.tooManyMessages) }
+        messages.withoutData += 1
+        if messages.withoutData > Self.messagesMax { ending = .failed(.tooManyMessages) }
         return ending == nil
     }
 
@@ -289,8 +297,8 @@ package final class TLSSession {
     /// A read has made OpenSSL write: the alert of an error, a refusal to renegotiate, a certificate that was asked for late.
     private func sendReplies(_ queue: inout ByteQueue, _ canWrite: inout Bool) {
         // A certificate is a reply that the configuration allows. `messagesMax` bounds the requests for it.
-        if wasAskedLate { wasAskedLate = false } else { replies += 1 }
-        if replies > Self.repliesMax + Int(socket.pointee.received >> 20), ending == nil {
+        if peerRequests.lateCertificate { peerRequests.lateCertificate = false } else { messages.replies += 1 }
+        if messages.replies > Self.repliesMax + Int(socket.pointee.received >> 20), ending == nil {
             ending = .failed(.tooManyMessages)
         }
         // A connection that cannot be written to says so at the next write.
@@ -422,8 +430,8 @@ package final class TLSSession {
             hasLargeSession = true
             return false
         }
-        let own = TLSVerification(socket.pointee.verification, at: beganAt)
-        let session = TLSResumption(taking: session, isResumed ? offeredVerification ?? own : own)
+        let own = TLSVerification(socket.pointee.verification, at: upstreamVerification.beganAt)
+        let session = TLSResumption(taking: session, isResumed ? upstreamVerification.offered ?? own : own)
         if case .client(let context) = role { context.sessions.add(session) }
         return true
     }
@@ -443,12 +451,12 @@ package final class TLSSession {
 
     /// The peer asks for a certificate.
     func noteCertificateRequest() {
-        wasAskedForCertificate = true
-        wasAskedLate = isEstablished
+        peerRequests.certificate = true
+        peerRequests.lateCertificate = isEstablished
     }
 
     /// The peer asks to renegotiate, and is refused.
-    func noteRenegotiation() { wasAskedToRenegotiate = true }
+    func noteRenegotiation() { peerRequests.renegotiation = true }
 
     /// The keys of the listener's tickets; nil: this is the client's end.
     var ticketKeys: TLSTicketKeys? { if case .server(let context) = role { context.tickets } else { nil } }
@@ -457,5 +465,5 @@ package final class TLSSession {
     func freeBuffers() -> Bool { SSL_has_pending(ssl) == 0 && SSL_free_buffers(ssl) == 1 }
 
     /// Bytes that the session holds for a record whose rest has not come, as the workspace knows it.
-    var partialRecordBytes: Int { partialRecord == .none ? 0 : TLSWorkspace.bufferBytes }
+    var partialRecordBytes: Int { buffers.partialRecord == .none ? 0 : TLSWorkspace.bufferBytes }
 }

@@ -6,6 +6,24 @@ import Glibc
 /// OpenSSL keeps two buffers of 17 KiB for each connection that has read and written. Freeing them after each request costs more than the
 /// request's encryption, because what is freed is wiped. So the sessions that were used last keep theirs, and the others have none.
 package final class TLSWorkspace {
+    /// What the workspace knows of the buffers of one session.
+    struct SessionBuffers {
+        /// Links of the list of sessions with buffers.
+        fileprivate unowned(unsafe) var newer: TLSSession?
+        fileprivate unowned(unsafe) var older: TLSSession?
+        fileprivate var isListed = false
+        fileprivate(set) var partialRecord = PartialRecord.none
+    }
+
+    /// A part of a record that a session's buffers hold although they should be freed.
+    enum PartialRecord {
+        case none
+        /// The budget has counted the buffers.
+        case counted
+        /// There were too many.
+        case uncounted
+    }
+
     /// Bytes of plaintext that one record holds (RFC 8446 5.1).
     static let recordBytesMax = 16 << 10
 
@@ -68,11 +86,11 @@ package final class TLSWorkspace {
     private func moveToFront(_ session: TLSSession) {
         remove(session)
         uncount(session)
-        session.older = newest
-        newest?.newer = session
+        session.buffers.older = newest
+        newest?.buffers.newer = session
         newest = session
         if oldest == nil { oldest = session }
-        session.hasBuffers = true
+        session.buffers.isListed = true
         buffers += 1
         if buffers > buffersMax, let oldest { release(oldest) }
     }
@@ -85,13 +103,13 @@ package final class TLSWorkspace {
     private func release(_ session: TLSSession) {
         remove(session)
         guard !session.freeBuffers(), let budget else { return }
-        session.partialRecord = budget.addPartialRecord(Self.bufferBytes) ? .counted : .uncounted
+        session.buffers.partialRecord = budget.addPartialRecord(Self.bufferBytes) ? .counted : .uncounted
     }
 
     private func uncount(_ session: TLSSession) {
-        let former = session.partialRecord
+        let former = session.buffers.partialRecord
         guard former != .none else { return }
-        session.partialRecord = .none
+        session.buffers.partialRecord = .none
         if former == .counted { budget?.releasePartialRecord(Self.bufferBytes) }
     }
 
@@ -115,11 +133,11 @@ package final class TLSWorkspace {
 
     /// The session is not one of those that keep their buffers any more.
     private func remove(_ session: TLSSession) {
-        guard session.hasBuffers else { return }
-        session.hasBuffers = false
+        let links = session.buffers
+        guard links.isListed else { return }
+        if let newer = links.newer { newer.buffers.older = links.older } else { newest = links.older }
+        if let older = links.older { older.buffers.newer = links.newer } else { oldest = links.newer }
+        (session.buffers.newer, session.buffers.older, session.buffers.isListed) = (nil, nil, false)
         buffers -= 1
-        if let newer = session.newer { newer.older = session.older } else { newest = session.older }
-        if let older = session.older { older.newer = session.newer } else { oldest = session.newer }
-        (session.newer, session.older) = (nil, nil)
     }
 }

@@ -150,7 +150,7 @@ extension ClientConnection {
             switchProtocols(response, view, table, UnsafeRawBufferPointer(after), for: active)
             return .ended
         }
-        upstream.connection?.keepAliveSeconds = response.keepAliveSeconds
+        upstream.connection?.nextUse.keepAliveSeconds = response.keepAliveSeconds
         relay.beginBody(of: response, to: input.head, trailers: served.configuration.responseLimits)
         let used: Int
         let data: UnsafeRawBufferPointer

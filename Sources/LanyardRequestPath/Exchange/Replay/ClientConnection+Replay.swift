@@ -76,7 +76,7 @@ extension ClientConnection {
     private func hold(_ held: HeldResponse, _ outlook: TokenCache.ReplacementOutlook, of active: ActiveExchange) {
         replay.hold(held)
         exchange.hold()
-        upstream.connection?.keepAliveSeconds = held.head.keepAliveSeconds
+        upstream.connection?.nextUse.keepAliveSeconds = held.head.keepAliveSeconds
         // The response's bytes are copied. Its field lines are not: the next head would overwrite them.
         if held.table === shard.responseTable {
             shard.renewResponseTable()
