@@ -318,10 +318,10 @@ extension SessionCoordinator {
     mutating func handleOvertaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }
         let moment: StoredRelation.Moment =
-            switch operation.call.kind {
-            case _ where operation.isFetch: .savingRefresh
-            case .refresh: .savingRefresh
-            case .login: writes.hasUnsavedTermination ? .savingLoginAfterUnsavedEnd : .savingLogin
+            if operation.isFetch || operation.call.kind == .refresh {
+                .savingRefresh
+            } else {
+                writes.hasUnsavedTermination ? .savingLoginAfterUnsavedEnd : .savingLogin
             }
         switch relation(of: user).resolution(at: moment) {
         case .continue:

@@ -103,19 +103,20 @@ extension SessionCoordinator {
     }
 
     private mutating func sendRefreshReplies() {
-        let reply: SessionReply =
-            switch session {
-            case _ where session.call != nil: .stopping
-            case .valid: .refreshed
-            case .loggedOut: .overtaken
-            // An error that allowed another attempt no longer applies: nothing is left to make the attempt with.
-            case .loginRequired(let error) where error?.isRetryable != false: .loginRequired
-            case .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused:
-                .failed(
-                    context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
-            }
         waiting.awaitsRefresh = false
-        emit(.refreshEnded(reply))
+        emit(.refreshEnded(session.call == nil ? refreshReply : .stopping))
+    }
+
+    /// What the last refresh has led to.
+    private var refreshReply: SessionReply {
+        switch session {
+        case .valid: .refreshed
+        case .loggedOut: .overtaken
+        // An error that allowed another attempt no longer applies: nothing is left to make the attempt with.
+        case .loginRequired(let error) where error?.isRetryable != false: .loginRequired
+        case .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused:
+            .failed(context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
+        }
     }
 
     mutating func reply(_ ticket: UInt64?, _ reply: SessionReply) {

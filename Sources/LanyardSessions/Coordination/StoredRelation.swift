@@ -57,11 +57,11 @@ enum StoredRelation: String, CaseIterable, Sendable {
         }
         let order = stored.version.order(to: known.base)
         let issuedAt = stored.session?.issuedAt
+        let isOwn = known.failedWrite.map { $0.version == stored.version && $0.issuedAt == issuedAt } ?? false
         switch (order, stored.status) {
         case (.same, _): self = .same
         case (.older, _): self = .older
-        case _ where known.failedWrite.map { $0.version == stored.version && $0.issuedAt == issuedAt } ?? false:
-            self = .ownFailedWrite
+        case (.newer, _) where isOwn, (.otherSession, _) where isOwn: self = .ownFailedWrite
         case (_, .active(let session)) where session == known.session: self = .sameTokens
         case (_, .loggedOut): self = .loggedOut
         case (_, .none), (_, .refused): self = .ended

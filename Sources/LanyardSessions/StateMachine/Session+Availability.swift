@@ -71,6 +71,36 @@ extension Session {
         }
     }
 
+    /// The same state with changed retries. A state that has none stays as it is.
+    consuming func changingRetries(_ change: (inout RetryState) -> Void) -> Session {
+        switch self {
+        case .loggingIn(var retryState):
+            change(&retryState)
+            return .loggingIn(retryState)
+        case .stale(let tokens, var retryState):
+            change(&retryState)
+            return .stale(tokens, retryState)
+        case .unreachable(let tokens, var retryState):
+            change(&retryState)
+            return .unreachable(tokens, retryState)
+        case .loggedOut, .valid, .refreshing, .loginRequired, .refused: return self
+        }
+    }
+
+    /// The same state with changed tokens. A state that has none stays as it is.
+    consuming func changingTokens(_ change: (inout SessionTokens) -> Void) -> Session {
+        guard var tokens else { return self }
+        change(&tokens)
+        switch self {
+        case .valid(_, let refreshAt): return .valid(tokens, refreshAt: refreshAt)
+        case .refreshing(_, let call): return .refreshing(tokens, call)
+        case .stale(_, let retryState): return .stale(tokens, retryState)
+        case .unreachable(_, let retryState): return .unreachable(tokens, retryState)
+        // They have no tokens.
+        case .loggedOut, .loggingIn, .loginRequired, .refused: return self
+        }
+    }
+
     /// What the shards are told. It never contains an expired token.
     package func availability(at now: Instant, _ context: borrowing SessionContext) -> AccessToken.Availability {
         switch self {

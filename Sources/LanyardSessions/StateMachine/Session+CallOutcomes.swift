@@ -145,16 +145,7 @@ extension Session {
     {
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let settings = transition.context.refreshTokens
-        func renewed(_ tokens: SessionTokens) -> SessionTokens {
-            tokens.renewed(by: grant, startedAtWall: call.startedAtWall, settings)
-        }
-        switch consume self {
-        case .valid(let tokens, let refreshAt): return .valid(renewed(tokens), refreshAt: refreshAt)
-        case .refreshing(let tokens, let call): return .refreshing(renewed(tokens), call)
-        case .stale(let tokens, let retryState): return .stale(renewed(tokens), retryState)
-        case .unreachable(let tokens, let retryState): return .unreachable(renewed(tokens), retryState)
-        case let same: return same
-        }
+        return changingTokens { $0 = $0.renewed(by: grant, startedAtWall: call.startedAtWall, settings) }
     }
 
     /// The fetch of a variant has found that the refresh token cannot be used any more.
@@ -176,14 +167,11 @@ extension Session {
             transition.now + retryAfter, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: transition.now)
         transition.context.recordRetryAfter(RetryState(restingUntil: notBefore, because: error), error)
         let next: Session
-        switch consume self {
+        switch self {
         case .valid(let tokens, let refreshAt):
             next = .valid(tokens, refreshAt: max(refreshAt, min(notBefore, tokens.mandatoryFrom)))
-        case .stale(let tokens, let retryState): next = .stale(tokens, retryState.resting(notBefore: notBefore))
-        case .unreachable(let tokens, let retryState):
-            next = .unreachable(tokens, retryState.resting(notBefore: notBefore))
-        case .loggingIn(let retryState): next = .loggingIn(retryState.resting(notBefore: notBefore))
-        case let same: return same
+        case .loggingIn, .stale, .unreachable: next = changingRetries { $0 = $0.resting(notBefore: notBefore) }
+        case .loggedOut, .refreshing, .loginRequired, .refused: return self
         }
         transition.publish(next)
         return next
@@ -195,24 +183,15 @@ extension Session {
         _ error: IdentityError, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
     ) -> Session {
         transition.context.lastError = error
-        switch consume self {
-        case .valid(var tokens, _):
-            tokens.refresh = nil
-            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
-            return .refreshing(tokens, call)
-        case .refreshing(var tokens, _):
-            tokens.refresh = nil
-            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
-            return .refreshing(tokens, call)
-        case .stale(var tokens, let retryState):
-            tokens.refresh = nil
-            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
-            return .stale(tokens, retryState.calling(call))
-        case .unreachable(var tokens, let retryState):
-            tokens.refresh = nil
-            guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
-            return .unreachable(tokens, retryState.calling(call))
-        case let same: return same
+        guard var tokens else { return self }
+        tokens.refresh = nil
+        guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
+        switch self {
+        case .valid, .refreshing: return .refreshing(tokens, call)
+        case .stale(_, let retryState): return .stale(tokens, retryState.calling(call))
+        case .unreachable(_, let retryState): return .unreachable(tokens, retryState.calling(call))
+        // They have no tokens.
+        case .loggedOut, .loggingIn, .loginRequired, .refused: return self
         }
     }
 

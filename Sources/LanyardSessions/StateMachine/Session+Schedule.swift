@@ -32,26 +32,24 @@ extension Session {
     /// Does what is due now.
     consuming func performDue(_ transition: inout TransitionContext) -> Session {
         let now = transition.now
-        switch consume self {
+        switch self {
         case .valid(let tokens, .never) where !transition.context.canRenew(tokens):
-            return tokens.isUsable(at: now)
-                ? .valid(tokens, refreshAt: .never) : Self.end(transition.context.lastError, &transition)
-        case .valid(let tokens, let refreshAt) where min(refreshAt, tokens.mandatoryFrom) <= now:
-            return Self.renew(tokens, .scheduled, &transition)
-        case .refreshing(let tokens, let call)
-        where Self.lastWaitEnd(tokens, call, transition.context.settings) <= now:
-            return Self.expire(tokens, RetryState(calling: call), &transition)
+            return tokens.isUsable(at: now) ? self : Self.end(transition.context.lastError, &transition)
+        case .valid(let tokens, let refreshAt):
+            return min(refreshAt, tokens.mandatoryFrom) <= now ? Self.renew(tokens, .scheduled, &transition) : self
+        case .refreshing(let tokens, let call):
+            return Self.lastWaitEnd(tokens, call, transition.context.settings) <= now
+                ? Self.expire(tokens, RetryState(calling: call), &transition) : self
         case .stale(let tokens, let retryState):
             let end =
                 retryState.call == nil ? tokens.usableUntil : tokens.usableUntil + transition.context.settings.waitMax
             guard now < end else { return Self.expire(tokens, retryState, &transition).performDue(&transition) }
-            return retryState.isDue(at: now)
-                ? Self.retry(tokens, retryState, .retry, &transition) : .stale(tokens, retryState)
-        case .unreachable(let tokens, let retryState) where retryState.isDue(at: now):
-            return Self.retry(tokens, retryState, .retry, &transition)
-        case .loggingIn(let retryState) where retryState.isDue(at: now):
-            return Self.loginAgain(retryState, .retry, &transition)
-        case let same: return same
+            return retryState.isDue(at: now) ? Self.retry(tokens, retryState, .retry, &transition) : self
+        case .unreachable(let tokens, let retryState):
+            return retryState.isDue(at: now) ? Self.retry(tokens, retryState, .retry, &transition) : self
+        case .loggingIn(let retryState):
+            return retryState.isDue(at: now) ? Self.loginAgain(retryState, .retry, &transition) : self
+        case .loggedOut, .loginRequired, .refused: return self
         }
     }
 
@@ -124,18 +122,15 @@ extension Session {
     /// A shard found no usable token. What is due has been done already. A publication follows only if the next attempt
     /// has moved: a repeated one would wake waiting requests for nothing, and they would ask again.
     consuming func requestToken(_ transition: inout TransitionContext) -> Session {
-        switch consume self {
-        case .loggingIn(var retryState):
-            let moved = retryState.requestToken(by: transition.context.policy, at: transition.eventContext)
-            let next = Session.loggingIn(retryState)
-            if moved { transition.publish(next) }
+        switch self {
+        case .loggingIn, .unreachable:
+            var hasMoved = false
+            let next = changingRetries {
+                hasMoved = $0.requestToken(by: transition.context.policy, at: transition.eventContext)
+            }
+            if hasMoved { transition.publish(next) }
             return next
-        case .unreachable(let tokens, var retryState):
-            let moved = retryState.requestToken(by: transition.context.policy, at: transition.eventContext)
-            let next = Session.unreachable(tokens, retryState)
-            if moved { transition.publish(next) }
-            return next
-        case let same: return same
+        case .loggedOut, .valid, .refreshing, .stale, .loginRequired, .refused: return self
         }
     }
 
@@ -143,16 +138,19 @@ extension Session {
     /// refresh starts, within cooldown and budget, and requests wait for it at any time of the token's life.
     consuming func renew(after generation: UInt64, _ transition: inout TransitionContext) -> Session {
         let next: Session
-        switch consume self {
-        case .valid(let tokens, let refreshAt)
-        where tokens.generation == generation && refreshAt != .never && transition.context.notBefore <= transition.now:
-            let isAllowed = Self.mayForce(refreshAt, &transition)
-            next = isAllowed ? Self.renew(tokens, .forced, &transition) : .valid(tokens, refreshAt: refreshAt)
-        case .stale(let tokens, let retryState)
-        where tokens.generation == generation && retryState.mayRetryEarly(at: transition.now):
-            let isAllowed = Self.mayForce(retryState.nextAttemptAt, &transition)
-            next = isAllowed ? Self.retry(tokens, retryState, .forced, &transition) : .stale(tokens, retryState)
-        case let same: next = same
+        switch self {
+        case .valid(let tokens, let refreshAt):
+            let isPossible =
+                tokens.generation == generation && refreshAt != .never
+                && transition.context.notBefore <= transition.now
+            next =
+                isPossible && Self.mayForce(refreshAt, &transition) ? Self.renew(tokens, .forced, &transition) : self
+        case .stale(let tokens, let retryState):
+            let isPossible = tokens.generation == generation && retryState.mayRetryEarly(at: transition.now)
+            next =
+                isPossible && Self.mayForce(retryState.nextAttemptAt, &transition)
+                ? Self.retry(tokens, retryState, .forced, &transition) : self
+        case .loggedOut, .loggingIn, .refreshing, .unreachable, .loginRequired, .refused: next = self
         }
         if next.tokens != nil { transition.publish(next) }
         return next
@@ -160,13 +158,12 @@ extension Session {
 
     /// An operator wants a new token: at once, regardless of Retry-After, unless a call is under way.
     consuming func renewNow(_ transition: inout TransitionContext) -> Session {
-        switch consume self {
-        case .valid(let tokens, let refreshAt) where refreshAt != .never: Self.renew(tokens, .asked, &transition)
-        case .stale(let tokens, let retryState) where retryState.call == nil:
-            Self.retry(tokens, retryState, .asked, &transition)
-        case .unreachable(let tokens, let retryState) where retryState.call == nil:
-            Self.retry(tokens, retryState, .asked, &transition)
-        case let same: same
+        switch self {
+        case .valid(let tokens, let refreshAt):
+            refreshAt == .never ? self : Self.renew(tokens, .asked, &transition)
+        case .stale(let tokens, let retryState), .unreachable(let tokens, let retryState):
+            retryState.call == nil ? Self.retry(tokens, retryState, .asked, &transition) : self
+        case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: self
         }
     }
 
@@ -187,7 +184,7 @@ extension Session {
         let policy = transition.context.policy
         let soon = transition.now + policy.clockJumpSpread * transition.eventContext.chance
         let next: Session
-        switch consume self {
+        switch self {
         case .valid(var tokens, let refreshAt):
             let early = tokens.bound(by: transition.eventContext)
             let isUsable = tokens.isUsable(at: transition.now)
@@ -208,7 +205,7 @@ extension Session {
         case .loggingIn(var retryState):
             retryState.retryEarly(to: soon, holding: nil, by: policy, at: transition.now)
             next = .loggingIn(retryState)
-        case let same: next = same
+        case .loggedOut, .loginRequired, .refused: next = self
         }
         let done = next.isLeftToCoordinator(transition.context) ? next : next.performDue(&transition)
         if done.tokens != nil { transition.publish(done) }

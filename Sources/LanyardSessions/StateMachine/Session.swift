@@ -151,13 +151,11 @@ package enum Session {
 
     /// Begins a login if no session is at hand and no login is under way.
     private consuming func begin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
-        switch consume self {
-        case .loggedOut: Self.beginLogin(cause, &transition)
-        case .loginRequired: Self.beginLogin(cause, &transition)
-        case .refused: Self.beginLogin(cause, &transition)
-        case .loggingIn(let retryState) where retryState.call == nil:
-            Self.loginAgain(retryState, cause, &transition)
-        case let same: same
+        switch self {
+        case .loggedOut, .loginRequired, .refused: Self.beginLogin(cause, &transition)
+        case .loggingIn(let retryState):
+            retryState.call == nil ? Self.loginAgain(retryState, cause, &transition) : self
+        case .valid, .refreshing, .stale, .unreachable: self
         }
     }
 
@@ -193,23 +191,17 @@ package enum Session {
     private consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
         transition.context.credentialChanged()
         let next: Session
-        switch consume self {
+        switch self {
         case .loginRequired, .refused: return Self.beginLogin(.credentialChanged, &transition)
         // A reload has brought a credential to a session that nothing could renew.
         case .valid(let tokens, .never) where tokens.expiry != nil && transition.context.canRenew(tokens):
             transition.context.lastError = nil
             next = .valid(
                 tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
-        case .loggingIn(var retryState) where retryState.waitsForCredential:
-            retryState.retryWithReadableCredential(at: transition.now)
-            next = .loggingIn(retryState)
-        case .stale(let tokens, var retryState) where retryState.waitsForCredential:
-            retryState.retryWithReadableCredential(at: transition.now)
-            next = .stale(tokens, retryState)
-        case .unreachable(let tokens, var retryState) where retryState.waitsForCredential:
-            retryState.retryWithReadableCredential(at: transition.now)
-            next = .unreachable(tokens, retryState)
-        case let same: return same
+        case .loggingIn(let retryState), .stale(_, let retryState), .unreachable(_, let retryState):
+            guard retryState.waitsForCredential else { return self }
+            next = changingRetries { $0.retryWithReadableCredential(at: transition.now) }
+        case .loggedOut, .valid, .refreshing: return self
         }
         let done = next.performDue(&transition)
         transition.publish(done)
