@@ -183,7 +183,8 @@ package struct SessionVersion: Hashable, Sendable {
 }
 
 /// Counts what has changed a user in the store: each access token, across logins, each logout, each refusal that ended a
-/// session, and each cancelled deletion.
+/// session, and each cancelled deletion. The session path counts its access tokens in step with it, so that a shard gets
+/// a higher one with each new token. A shard knows only the number.
 package struct Generation: Hashable, Comparable, Sendable, ExpressibleByIntegerLiteral, CustomStringConvertible {
     package let number: UInt64
 
@@ -196,6 +197,12 @@ package struct Generation: Hashable, Comparable, Sendable, ExpressibleByIntegerL
 
     /// The generation of the next change.
     package var next: Generation { Generation(number + 1) }
+
+    /// The generation of the next change, if it is to be no lower than `other`.
+    package func next(atLeast other: Generation) -> Generation { max(next, other) }
+
+    /// The generation that `next` leads from to this one. `zero` has none and stays.
+    package var previous: Generation { number == 0 ? .zero : Generation(number - 1) }
 
     package var description: String { "\(number)" }
 

@@ -224,7 +224,7 @@ final class PlayedUsers: UserOperations {
     }
 
     static func status(
-        _ name: String, _ number: Int, _ state: SessionState, account: String? = nil, generation: UInt64 = 0,
+        _ name: String, _ number: Int, _ state: SessionState, account: String? = nil, generation: Generation = .zero,
         expiry: WallTime? = nil, error: String? = nil
     ) -> SessionStatus {
         SessionStatus(

@@ -27,10 +27,10 @@ struct SessionRetryAfterTests {
         one.handle(.storeSnapshot(one.stored))
         let token = try #require(one.token)
         #expect(token.renewal == .failing(until: one.now + .seconds(15)))
-        one.handle(.session(.tokenRefused(token.generation)))
+        one.handle(.session(.tokenRefused(Generation(token.generation))))
         #expect(one.state == .valid && one.call == nil && one.sent.isEmpty)
         one.pass(15)
-        one.handle(.session(.tokenRefused(token.generation)))
+        one.handle(.session(.tokenRefused(Generation(token.generation))))
         #expect(one.call?.cause == .forced && one.sent == ["theirs"])
     }
 
@@ -163,7 +163,7 @@ struct SessionRetryAfterTests {
         try two.grant(refresh: "theirs")
         for _ in 0..<20 where one.state != .valid { one.toDue() }
         let token = try #require(one.token)
-        one.handle(.session(.tokenRefused(token.generation)))
+        one.handle(.session(.tokenRefused(Generation(token.generation))))
         #expect(one.now < until && one.call == nil && token.renewal == .failing(until: until))
     }
 

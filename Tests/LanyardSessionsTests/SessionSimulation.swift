@@ -149,7 +149,7 @@ final class SessionSimulation: @unchecked Sendable {
         } else {
             // The service grants at some moment between request and response; the token's true life begins there.
             grants += 1
-            trueExpiries[driver.context.generation + 1] =
+            trueExpiries[driver.context.generation.next.number] =
                 driver.now + .seconds(fate.latency * numbers.chance() + lifetime)
             let refresh = call.kind == .login ? "refresh" : nil
             response = (

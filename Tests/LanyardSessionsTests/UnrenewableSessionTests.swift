@@ -62,7 +62,7 @@ struct UnrenewableSessionTests {
     func events() throws {
         let driver = SessionDriver(hasCredential: false)
         driver.adopt(refresh: nil)
-        let generation = try #require(driver.token?.generation)
+        let generation = Generation(try #require(driver.token?.generation))
         for event in [.tokenRefused(generation), .refreshNow, .clockJumped, .tokenNeeded] as [Session.Event] {
             driver.handle(event)
             #expect(driver.state == .valid && driver.token?.renewal == .impossible, "\(event)")

@@ -121,7 +121,7 @@ struct VariantTests {
     func demandEnds() throws {
         let driver = try Self.fetched()
         driver.uses = [UserIndex(1): 0, UserIndex(2): 0]
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         try driver.grant(refresh: "again", token: "orders 2")
         var fetches = 0
         let end = driver.now + .seconds(20_000)
@@ -147,13 +147,13 @@ struct VariantTests {
     func refusedByUpstream() throws {
         let driver = try Self.fetched()
         let generation = try #require(driver.variant(1)?.generation)
-        driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(generation))))
         #expect(driver.call?.variant == Self.orders && driver.call?.cause == .forced)
         try driver.grant(refresh: "four", token: "for orders again")
         let renewed = try #require(driver.variant(1))
         #expect(renewed.generation > generation && Tokens.text(driver.variant(2)?.token) == "for stock")
         // The former token's refusal, told late, is answered by the present token.
-        driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(generation))))
         #expect(driver.call == nil && driver.variant(1)?.generation == renewed.generation)
         #expect(Tokens.text(driver.token?.token) == "plain" && driver.state == .valid)
     }
@@ -184,9 +184,9 @@ struct VariantTests {
     func afterSleep() throws {
         let driver = try Self.fetched()
         driver.uses = [UserIndex(1): 0, UserIndex(2): 0]
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         try driver.grant(.seconds(90_000), refresh: "r", token: "orders 2")
-        driver.handle(.variant(UserIndex(2), .tokenRefused(try #require(driver.variant(2)?.generation))))
+        driver.handle(.variant(UserIndex(2), .tokenRefused(Generation(try #require(driver.variant(2)?.generation)))))
         try driver.grant(.seconds(90_000), refresh: "s", token: "stock 2")
         // The demand has brought one more token each.
         for _ in 0..<2 {
@@ -228,9 +228,9 @@ struct VariantTests {
         // The second fetch and a plain refresh wait in the lane.
         for place in [1, 2] {
             let generation = try #require(driver.variant(place)?.generation)
-            driver.handle(.variant(UserIndex(place), .tokenRefused(generation)))
+            driver.handle(.variant(UserIndex(place), .tokenRefused(Generation(generation))))
         }
-        driver.handle(.session(.tokenRefused(try #require(driver.token?.generation))))
+        driver.handle(.session(.tokenRefused(Generation(try #require(driver.token?.generation)))))
         #expect(driver.sent.count == 3 && driver.state == .refreshing)
         let asked = driver.now
         try driver.fail(.transient(retryAfter: .seconds(300)))
@@ -271,7 +271,7 @@ struct VariantTests {
             let next = driver.restart(
                 hasCredential: hasCredential, rotation: .oneUse, variants: [Self.orders, Self.stock])
             next.begin()
-            next.handle(.variant(UserIndex(1), .tokenRefused(try #require(next.variant(1)?.generation))))
+            next.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(next.variant(1)?.generation)))))
             try next.fail(.sessionDead)
             if hasCredential {
                 #expect(
@@ -289,7 +289,7 @@ struct VariantTests {
     @Test("a fetch without a response: its refresh token is not sent again where it works once")
     func lostResponse() throws {
         let driver = try Self.fetched()
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         try driver.fail(.unknownOutcome)
         #expect(driver.noted(.outcomeUnknown) && driver.call?.kind == .login && driver.call?.variant == .plain)
         // Without rotation it is sent once more, after two seconds, by the plain token's call or the variant's.
@@ -325,11 +325,11 @@ struct VariantTests {
         #expect(driver.refresh == "three" && driver.token?.generation == generation && driver.call == nil)
         #expect(Tokens.text(driver.variant(1)?.token) == "for orders")
         // A refusal of its token: this process reads under the lock what the other has renewed in between.
-        third.handle(.variant(UserIndex(1), .tokenRefused(try #require(third.variant(1)?.generation))))
+        third.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(third.variant(1)?.generation)))))
         try third.grant(refresh: "four", token: "renewed")
         driver.forget()
         let sent = driver.sent.count
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         #expect(driver.sent.count == sent && Tokens.text(driver.variant(1)?.token) == "renewed")
         #expect(driver.refresh == "four")
     }
@@ -340,10 +340,10 @@ struct VariantTests {
         let driver = try Self.fetched()
         driver.disk.holder = nil
         let other = driver.another(rotation: .oneUse, variants: [Self.orders, Self.stock])
-        other.handle(.session(.tokenRefused(try #require(other.token?.generation))))
+        other.handle(.session(.tokenRefused(Generation(try #require(other.token?.generation)))))
         try other.grant(refresh: "four", token: "plain 2")
         other.disk.holder = nil
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         #expect(Tokens.text(driver.token?.token) == "plain 2" && driver.call?.variant == Self.orders)
         #expect(driver.sent.last == "four" && !driver.noted(.variantFailed))
         try driver.grant(refresh: "five", token: "for orders again")
@@ -353,11 +353,11 @@ struct VariantTests {
     @Test("a session that has lost its refresh token logs in first: no variant is fetched by a login of its own")
     func lostRefreshToken() throws {
         let driver = try Self.fetched()
-        driver.handle(.session(.tokenRefused(try #require(driver.token?.generation))))
+        driver.handle(.session(.tokenRefused(Generation(try #require(driver.token?.generation)))))
         try driver.fail(.sessionDead)
         #expect(driver.call?.kind == .login && driver.call?.variant == .plain)
         try driver.fail(.transient(retryAfter: nil))
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         #expect(driver.call == nil)
         driver.toCall()
         #expect(driver.call?.kind == .login && driver.call?.variant == .plain)
@@ -380,7 +380,7 @@ struct VariantTests {
         #expect(Self.others(driver) == [Self.orders: "for orders"] && driver.variant(1)?.generation == generation)
         #expect(driver.call == nil)
         // A refusal of the credential for the variant says nothing of the session.
-        driver.handle(.variant(UserIndex(1), .tokenRefused(generation)))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(generation))))
         try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
         #expect(driver.state == .valid && driver.stored?.refused == nil && driver.noted(.variantRefused))
         // The next renewal of the session tries it again.
@@ -392,7 +392,7 @@ struct VariantTests {
     @Test("a logout erases all tokens, and what a fetch in progress brings is revoked")
     func logout() throws {
         let driver = try Self.fetched()
-        driver.handle(.variant(UserIndex(1), .tokenRefused(try #require(driver.variant(1)?.generation))))
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         let call = try #require(driver.call)
         driver.handle(.terminate(.logOut, ticket: 7))
         #expect(driver.variant(1) == nil && driver.variant(2) == nil && driver.token == nil)

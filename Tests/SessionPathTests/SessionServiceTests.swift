@@ -43,7 +43,7 @@ struct SessionServiceTests {
         try await bench.becomes(.valid)
         for generation: UInt64 in 2...5 {
             try await bench.passToRefresh()
-            try await eventually("token \(generation)") { bench.alice.tokens.generation == generation }
+            try await eventually("token \(generation)") { bench.alice.tokens.generation.number == generation }
             #expect(bench.alice.isReady(at: bench.now))
             #expect(try await bench.useToken() == 200)
         }

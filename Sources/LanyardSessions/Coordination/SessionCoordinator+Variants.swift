@@ -10,7 +10,7 @@ extension SessionCoordinator {
         /// A shard has no usable token of it.
         case tokenNeeded
         /// An upstream refused its token of this generation.
-        case tokenRefused(UInt64)
+        case tokenRefused(Generation)
         /// The reply to `countUses`; nil: unknown.
         case usesCounted(UInt64?)
     }
@@ -307,7 +307,7 @@ extension SessionCoordinator {
                 continue
             }
             guard !how.isAdopted || variants[place].session.tokens?.isSame(as: token) != true else { continue }
-            let generation = max(variants[place].context.generation + 1, view.current.number)
+            let generation = variants[place].context.generation.next(atLeast: view.current)
             variants[place].context.generation = generation
             let tokens = SessionTokens(
                 token, (nil, nil), generation: generation, accountID: context.accountID, account: account,

@@ -121,7 +121,7 @@ package struct SessionCoordinator: Sendable {
         /// The names of all configured users.
         package var configured: Set<String>
         /// The generation of the latest token that this process has published for the index; the next one is higher.
-        package var generation: UInt64 = 0
+        package var generation = Generation.zero
         /// The variants of the user's access token that routes name, each with its index.
         package var variants: [(named: NamedVariant, index: UserIndex)] = []
 
@@ -241,7 +241,7 @@ package struct SessionCoordinator: Sendable {
     package var base: SessionVersion { view.base }
 
     /// The highest generation of any token of the user that was published.
-    package var latestGeneration: UInt64 { variants.map(\.context.generation).reduce(context.generation, max) }
+    package var latestGeneration: Generation { variants.map(\.context.generation).reduce(context.generation, max) }
 
     /// The kind of the latest login; nil: unknown.
     package var provider: String? { view.provider }

@@ -156,12 +156,12 @@ package struct SessionLogEvent: Equatable, Sendable {
 /// Writes session log events: one line each, with event, reason, state and the next time (architecture.md 7.3).
 enum SessionLog {
     static func write(
-        _ logEvent: SessionLogEvent, state: SessionState, generation: UInt64, canLogIn: Bool,
+        _ logEvent: SessionLogEvent, state: SessionState, generation: Generation, canLogIn: Bool,
         at eventContext: EventContext, to logger: Logger
     ) {
         var metadata: Logger.Metadata = [
             "event": .string(logEvent.name), "reason": .string(logEvent.reason), "state": .string(state.rawValue),
-            "generation": .stringConvertible(generation),
+            "generation": .stringConvertible(generation.number),
         ]
         if let next = logEvent.nextAt, let wall = wall(of: next, eventContext) {
             metadata["next_at"] = .string(Timestamp.text(wall))

@@ -42,7 +42,7 @@ struct VariantSession: Sendable {
     var refusal: SessionReason?
 
     /// - Parameter generation: of the latest token that this process has published for the index.
-    init(_ named: NamedVariant, _ index: UserIndex, _ settings: RefreshSettings, generation: UInt64) {
+    init(_ named: NamedVariant, _ index: UserIndex, _ settings: RefreshSettings, generation: Generation) {
         self.named = named
         self.index = index
         context = SessionContext(user: index, settings: settings, hasCredential: true)

@@ -164,7 +164,7 @@ package struct SessionStatus: Sendable {
     /// The tokens of a user, without their text.
     package struct Tokens: Sendable {
         /// Grows with each new access token; 0 before the first.
-        package var generation: UInt64
+        package var generation: Generation
         /// nil: no access token, or one without an expiry.
         package var accessExpiry: WallTime?
         /// nil: no refresh token, or one whose expiry is not known.
@@ -175,7 +175,7 @@ package struct SessionStatus: Sendable {
         package var variants: [Variant]
 
         package init(
-            generation: UInt64, accessExpiry: WallTime? = nil, refreshExpiry: WallTime? = nil,
+            generation: Generation, accessExpiry: WallTime? = nil, refreshExpiry: WallTime? = nil,
             usableUntil: Instant = .past, variants: [Variant] = []
         ) {
             self.variants = variants
@@ -195,7 +195,7 @@ package struct SessionStatus: Sendable {
         /// Why it is ready or not, at the time of the report.
         package var reason: SessionReason
         /// Grows with each new token; 0 before the first.
-        package var generation: UInt64
+        package var generation: Generation
         /// nil: there is no token, or it does not end.
         package var expiry: WallTime?
         /// `.past` without a token.

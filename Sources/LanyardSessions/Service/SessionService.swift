@@ -205,6 +205,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// From anywhere.
     package func tokenRefused(by user: UserIndex, generation: UInt64) {
+        let generation = Generation(generation)
         if names.isVariant(user) { return send(.tokenRefused(generation), ofVariant: user) }
         send(.session(.tokenRefused(generation)), to: user)
     }
@@ -244,7 +245,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// - Parameter generation: of the latest token that was published for the index.
-    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: UInt64 = 0) -> SessionRunner {
+    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: Generation = .zero)
+        -> SessionRunner
+    {
         var setup = configuration.setup(of: managedUser, index, names)
         setup.generation = generation
         return SessionRunner(managedUser, setup: setup, publisher: publisher, environment: self)

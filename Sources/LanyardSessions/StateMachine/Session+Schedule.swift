@@ -136,7 +136,7 @@ extension Session {
 
     /// An upstream refused the token of `generation` (refresh.md 11). A newer token is published at once. Otherwise one
     /// refresh starts, within cooldown and budget, and requests wait for it at any time of the token's life.
-    consuming func renew(after generation: UInt64, _ transition: inout TransitionContext) -> Session {
+    consuming func renew(after generation: Generation, _ transition: inout TransitionContext) -> Session {
         let next: Session
         switch self {
         case .valid(let tokens, let refreshAt):

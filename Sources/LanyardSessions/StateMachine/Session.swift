@@ -66,7 +66,7 @@ package enum Session {
         /// A shard has no usable token.
         case tokenNeeded
         /// An upstream refused the token of this generation.
-        case tokenRefused(UInt64)
+        case tokenRefused(Generation)
         case logOut
         /// An operator wants a new token now: neither cooldown nor budget applies.
         case refreshNow

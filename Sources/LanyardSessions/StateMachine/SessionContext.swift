@@ -12,8 +12,8 @@ package struct SessionContext: Sendable {
     package internal(set) var refreshTokens: RefreshTokenSettings
     /// Whether the user can log in without an operator.
     package internal(set) var hasCredential: Bool
-    /// The generation of the latest access token; 0 before the first.
-    package internal(set) var generation: UInt64 = 0
+    /// The generation of the latest access token; `zero` before the first.
+    package internal(set) var generation = Generation.zero
     /// The service's id of the account, as the latest login said.
     package internal(set) var accountID: String?
     /// The account of the latest token, with its number. An id of nil: the service has not named the account.
@@ -135,12 +135,12 @@ package struct SessionContext: Sendable {
 
     /// Makes the next generation at least `stored`: the store counts generations for all processes.
     mutating func expect(generation stored: Generation) {
-        generation = max(generation, stored == .zero ? 0 : stored.number - 1)
+        generation = max(generation, stored.previous)
     }
 
     /// The generation of a token from the store. It is higher than all generations published here before.
-    mutating func resume(generation stored: Generation) -> UInt64 {
-        generation = max(generation + 1, stored.number)
+    mutating func resume(generation stored: Generation) -> Generation {
+        generation = generation.next(atLeast: stored)
         hasEverBeenLoggedIn = true
         return generation
     }
@@ -169,7 +169,7 @@ package struct SessionContext: Sendable {
     mutating func accept(
         _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
     ) -> SessionTokens {
-        generation += 1
+        generation = generation.next
         hasEverBeenLoggedIn = true
         lastError = nil
         limit = ServiceLimit()

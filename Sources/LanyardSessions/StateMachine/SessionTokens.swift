@@ -8,7 +8,7 @@ package struct SessionTokens: Sendable {
     /// The access token.
     package let access: Secret
     /// Of the access token.
-    package let generation: UInt64
+    package let generation: Generation
     /// The service's id of the account, if it is known.
     package let accountID: String?
     /// The account for the request path: `SessionContext.accountNumber(of:)`.
@@ -40,7 +40,7 @@ package struct SessionTokens: Sendable {
     ///   - skew: the difference between the service's clock and ours, in either direction.
     ///   - refreshTokens: what is configured of them.
     package init(
-        _ grant: Grant, generation: UInt64, accountID: String?, account: AccountNumber, startedAt: Instant,
+        _ grant: Grant, generation: Generation, accountID: String?, account: AccountNumber, startedAt: Instant,
         startedAtWall: WallTime, keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration,
         settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
@@ -73,7 +73,7 @@ package struct SessionTokens: Sendable {
     /// Their age is that of the boot clock if this is still the same boot, otherwise that of the wall clock. An
     /// impossible age leaves an access token that must not be used. The earlier of the two ends applies (refresh.md 1).
     package init(
-        _ stored: StoredSession, generation: UInt64, accountID: String?, account: AccountNumber, boot: String,
+        _ stored: StoredSession, generation: Generation, accountID: String?, account: AccountNumber, boot: String,
         at eventContext: EventContext, skew: Duration, settings: RefreshSettings,
         refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
@@ -87,7 +87,7 @@ package struct SessionTokens: Sendable {
     ///
     /// - Parameter refresh: the session's refresh token with its expiry; nil for the token of a variant.
     init(
-        _ stored: StoredAccessToken, _ refresh: (token: Secret?, expiry: WallTime?), generation: UInt64,
+        _ stored: StoredAccessToken, _ refresh: (token: Secret?, expiry: WallTime?), generation: Generation,
         accountID: String?, account: AccountNumber, boot: String, at eventContext: EventContext, skew: Duration,
         settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
@@ -200,7 +200,7 @@ package struct SessionTokens: Sendable {
 
     func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
         AccessToken(
-            user: user, generation: generation, account: account, token: access, waitsFrom: waitsFrom,
+            user: user, generation: generation.number, account: account, token: access, waitsFrom: waitsFrom,
             usableUntil: usableUntil, renewal: renewal)
     }
 }

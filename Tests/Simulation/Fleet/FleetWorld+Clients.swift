@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardRequestPath
+import LanyardSessionInterface
 import LanyardSessions
 import LanyardSettings
 
@@ -63,9 +64,9 @@ extension FleetWorld {
         }
         for (user, generation) in refused where processes[process.number] === process {
             if let (owner, _) = variant(user) {
-                tell(process, owner, .variant(user, .tokenRefused(generation)))
+                tell(process, owner, .variant(user, .tokenRefused(Generation(generation))))
             } else {
-                tell(process, user.number, .session(.tokenRefused(generation)))
+                tell(process, user.number, .session(.tokenRefused(Generation(generation))))
             }
         }
     }

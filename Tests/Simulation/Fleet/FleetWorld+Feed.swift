@@ -19,7 +19,7 @@ extension FleetWorld {
         guard dice.hits(0.5) else {
             for process in running {
                 let served = process.feed?.served?.generation ?? 0
-                tellFeed(process, dice.pick([.tokenNeeded, .tokenRefused(served), .due]))
+                tellFeed(process, dice.pick([.tokenNeeded, .tokenRefused(Generation(served)), .due]))
             }
             return
         }

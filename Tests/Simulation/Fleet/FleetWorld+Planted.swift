@@ -136,7 +136,7 @@ extension FleetWorld {
         case (.publishBeforePersist, .success(let grant)):
             let until = clocks.instant + grant.lifetime * 0.5
             let token = AccessToken(
-                user: UserIndex(call.user), generation: session.coordinator.context.generation + 1,
+                user: UserIndex(call.user), generation: session.coordinator.context.generation.next.number,
                 token: grant.accessToken,
                 waitsFrom: until, usableUntil: until)
             publish(process, call.user, .token(token))
