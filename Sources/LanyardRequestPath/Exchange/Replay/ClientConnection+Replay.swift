@@ -87,7 +87,7 @@ extension ClientConnection {
         switch outlook {
         case .renewed(let token): held.token = token
         case .underWay: held.sawRenewal = true
-        default: break
+        case .awaited, .coolingDown, .replaced, .none: break
         }
         guard held.decision.action == .wait else { return sendAgain(held, for: active) }
         if held.decision.token == .awaited, !awaitToken(for: active) { return }
@@ -133,11 +133,11 @@ extension ClientConnection {
         -> RefusedResponse.Part
     {
         switch outlook {
-        case .coolingDown where held.sawRenewal, .none where held.sawRenewal: return .lost(.refreshFailed)
-        default:
-            let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
-            return .init(outlook, otherwise: isBroken ? .breaker : .refreshFailed)
+        case .coolingDown, .none: if held.sawRenewal { return .lost(.refreshFailed) }
+        case .renewed, .awaited, .underWay, .replaced: break
         }
+        let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
+        return .init(outlook, otherwise: isBroken ? .breaker : .refreshFailed)
     }
 
     /// The whole request body has arrived while the response is held.

@@ -86,7 +86,7 @@ package struct RefusedResponse: Equatable, Sendable {
         case (.lost(let replayObstacle), _): .relay(replayObstacle)
         case (_, .lost(let replayObstacle)): .relay(replayObstacle)
         case (.ready, .ready): .replay
-        default: .wait
+        case (.awaited, .awaited), (.awaited, .ready), (.ready, .awaited): .wait
         }
     }
 }
