@@ -168,7 +168,7 @@ final class SessionSimulation: @unchecked Sendable {
 
         func tokenNeeded(by user: UserIndex) { simulation.tokenNeeded() }
         func tokenRefused(by user: UserIndex, generation: UInt64) { Issue.record("no upstream refuses here") }
-        func tokenCacheChanged() { simulation.isWoken = true }
+        func handleTokenCacheChange() { simulation.isWoken = true }
     }
 
     private func tokenNeeded() {

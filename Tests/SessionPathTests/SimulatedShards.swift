@@ -57,7 +57,7 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
             (self.number, self.route, self.user, self.shard, self.shards) = (number, route, user, shard, shards)
         }
 
-        func tokenCacheChanged() { shards.decide(self) }
+        func handleTokenCacheChange() { shards.decide(self) }
     }
 
     /// Of the configured users. Set before the first message is taken.

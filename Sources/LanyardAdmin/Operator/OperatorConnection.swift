@@ -391,7 +391,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     private func readAndDiscard() {
         switch Socket.receive(raw, into: UnsafeMutableRawBufferPointer(input)) {
         case .bytes(let count):
-            if lingeringClose?.discarded(count, at: listener.loop.now) == nil { close() }
+            if lingeringClose?.recordDiscarded(count, at: listener.loop.now) == nil { close() }
         case .wouldBlock: break
         case .end, .failed: close()
         }

@@ -21,7 +21,7 @@ package struct LingeringClose: Sendable {
     package func deadline(at now: Instant) -> Instant { min(now + idleTimeout, endsAt) }
 
     /// Counts discarded bytes. Returns the next deadline; nil: they are too many, and the connection closes now.
-    package mutating func discarded(_ count: Int, at now: Instant) -> Instant? {
+    package mutating func recordDiscarded(_ count: Int, at now: Instant) -> Instant? {
         bytesLeft -= count
         return bytesLeft < 0 ? nil : deadline(at: now)
     }

@@ -87,12 +87,12 @@ package struct Exchange: Equatable, Sendable {
     /// The head was written.
     ///
     /// - Parameter hasBody: body bytes follow.
-    package mutating func sentHead(reused: Bool, hasBody: Bool) {
+    package mutating func handleSentHead(reused: Bool, hasBody: Bool) {
         sending.isReused = reused
         request = hasBody ? .sending : .sent
     }
 
-    package mutating func requestEnded() { request = .sent }
+    package mutating func handleRequestEnd() { request = .sent }
 
     /// Whether the request may be sent on another connection if this one took no byte of its head.
     ///
@@ -115,13 +115,13 @@ package struct Exchange: Equatable, Sendable {
     /// - Parameters:
     ///   - bytes: the length of its head.
     ///   - continues: it is a 100.
-    package mutating func interim(bytes: Int, at now: Instant, continues: Bool = false) -> Action {
+    package mutating func handleInterim(bytes: Int, at now: Instant, continues: Bool = false) -> Action {
         if continues { sending.sawContinue = true }
         sending.sawInterim = true
         let count = max(1, (bytes + Self.interimBytesMax - 1) / Self.interimBytesMax)
         interimsUntil = max(interimsUntil, now) + Self.interimInterval * count
         guard interimsUntil <= now + Self.interimInterval * Self.interimsMax else {
-            return upstreamFailed(HeadError(.fieldsTooLarge, "too many interim responses"))
+            return handleUpstreamFailure(HeadError(.fieldsTooLarge, "too many interim responses"))
         }
         return .wait
     }
@@ -154,7 +154,7 @@ package struct Exchange: Equatable, Sendable {
     /// The final head came and is relayed.
     ///
     /// - Parameter delimitedByClose: for the client the body is delimited by the close of the connection.
-    package mutating func finalHead(_ head: ResponseHead, delimitedByClose: Bool) {
+    package mutating func handleFinalHead(_ head: ResponseHead, delimitedByClose: Bool) {
         response = .relaying
         framing = head.framing
         upstreamKeepsAlive = keepsUpstream(after: head)
@@ -168,7 +168,7 @@ package struct Exchange: Equatable, Sendable {
     /// The response body is complete: by its length, its last chunk, or the upstream's orderly close.
     ///
     /// - Parameter leftover: bytes came behind it, which belong to no response (http-rules.md 13.4).
-    package mutating func responseEnded(leftover: Bool) -> Action {
+    package mutating func handleResponseEnd(leftover: Bool) -> Action {
         response = .ended
         return .finish(
             keepsUpstream: upstreamKeepsAlive && request == .sent && !leftover,
@@ -181,7 +181,7 @@ package struct Exchange: Equatable, Sendable {
     ///   - clean: an orderly close, which completes a body that is delimited by the close.
     ///   - sawBytes: some bytes of a response head came before.
     ///   - holdsRequest: there is no body, or all of it has arrived and is kept.
-    package mutating func upstreamEnded(clean: Bool, sawBytes: Bool, holdsRequest: Bool) -> Action {
+    package mutating func handleUpstreamEnd(clean: Bool, sawBytes: Bool, holdsRequest: Bool) -> Action {
         switch response {
         case .awaited
         where !sending.sawInterim && !sawBytes && sending.isReused && isIdempotent && holdsRequest && retries == 0:
@@ -189,7 +189,7 @@ package struct Exchange: Equatable, Sendable {
             (request, sending.isReused) = (.unsent, false)
             return .retry
         case .awaited: return .refuse(sawBytes || sending.sawInterim ? .upstreamIncomplete : .upstreamTerminated)
-        case .relaying where clean && framing == .untilClose: return responseEnded(leftover: false)
+        case .relaying where clean && framing == .untilClose: return handleResponseEnd(leftover: false)
         case .relaying: return .abort
         // A held response is decided about without the connection.
         case .held, .ended: return .wait
@@ -200,15 +200,15 @@ package struct Exchange: Equatable, Sendable {
     private var isResponseUnsent: Bool { response == .awaited || response == .held }
 
     /// The upstream's bytes are malformed.
-    package mutating func upstreamFailed(_ error: HeadError) -> Action {
+    package mutating func handleUpstreamFailure(_ error: HeadError) -> Action {
         isResponseUnsent ? .refuse(.upstreamInvalid(error)) : .abort
     }
 
     /// No memory is left to buffer an incomplete head or trailer section.
-    package mutating func outOfMemory() -> Action { isResponseUnsent ? .refuse(.buffersFull) : .abort }
+    package mutating func handleMemoryShortage() -> Action { isResponseUnsent ? .refuse(.buffersFull) : .abort }
 
     /// The client's body was cut off or is malformed: it must not look complete upstream.
-    package mutating func requestFailed(_ problem: Problem) -> Action {
+    package mutating func handleRequestFailure(_ problem: Problem) -> Action {
         isResponseUnsent ? .refuse(problem) : .abort
     }
 
@@ -217,12 +217,12 @@ package struct Exchange: Equatable, Sendable {
     /// Before the response has begun this is the client's error. Afterwards it is the client's reaction to an early
     /// response (RFC 9112 §9.5), which is relayed to its end. The upstream never sees a complete body, because its
     /// connection ends with the response (http-rules.md 5.8, 9.6).
-    package mutating func requestCut(_ problem: Problem) -> Action {
+    package mutating func handleRequestCut(_ problem: Problem) -> Action {
         isResponseUnsent ? .refuse(problem) : .wait
     }
 
     /// The response did not come or made no progress for too long, or a side took no byte.
-    package mutating func timedOut(_ problem: Problem) -> Action {
+    package mutating func handleTimeout(_ problem: Problem) -> Action {
         isResponseUnsent ? .refuse(problem) : .abort
     }
 }

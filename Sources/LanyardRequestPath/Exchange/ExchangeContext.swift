@@ -28,7 +28,7 @@ package final class ExchangeContext: Sendable {
     let handshakeLog = RefusalLog.throttles(of: HandshakeResult.allCases.map(\.rawValue))
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
-    /// Probes of quiet connections.
+    /// Probes of connections without traffic.
     let keepAlive: KeepAlivePolicy
 
     package init(limits: LimitSettings, names: UserNames, instance: UInt32, shardCount: Int) {

@@ -41,8 +41,8 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
         if let place = inProgress.firstIndex(where: { ObjectIdentifier($0) == client }) { inProgress.remove(at: place) }
     }
 
-    /// Handshakes that go on and handshakes that begin have their turns alternately. In one queue, each of thousands of clients would begin
-    /// before the first one is complete.
+    /// Handshakes that continue and handshakes that begin have their turns alternately. In one queue, each of thousands of clients would
+    /// begin before the first one is complete.
     override func resume() {
         isDeferred = false
         var steps = 0
@@ -58,16 +58,18 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     }
 
     /// Another handshake may begin. At the limit this needs a client that Lanyard waits for. A client that waits for Lanyard is not closed.
-    private var hasRoom: Bool { inProgress.count < sessionsMax || oldestSilent != nil }
+    private var hasRoom: Bool { inProgress.count < sessionsMax || oldestWithoutPendingInput != nil }
 
-    /// The client whose handshake has begun first, of those from which nothing more has come.
-    private var oldestSilent: ClientConnection? { inProgress.first { !$0.membership.isQueuedForHandshake } }
+    /// The client whose handshake has begun first, of those without pending input.
+    private var oldestWithoutPendingInput: ClientConnection? {
+        inProgress.first { !$0.membership.isQueuedForHandshake }
+    }
 
     /// The next client that begins. At the limit another one is closed for it.
     private func nextBeginning() -> ClientConnection? {
         guard let client = beginning.next() else { return nil }
         guard client.state.isHandshake else { return client }
-        if inProgress.count >= sessionsMax { oldestSilent?.handshakeFailed(.tooManyHandshakes) }
+        if inProgress.count >= sessionsMax { oldestWithoutPendingInput?.handleHandshakeFailure(.tooManyHandshakes) }
         inProgress.append(client)
         client.membership.handshakePermit = HandshakePermit(of: client, in: self)
         return client

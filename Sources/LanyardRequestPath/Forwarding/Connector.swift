@@ -79,8 +79,8 @@ package final class Connector: Watcher, @unchecked Sendable {
         super.init()
     }
 
-    /// The two families in turn, each in its given order. The first address stays the first one. Otherwise several silent addresses of one
-    /// family would delay the other family by 250 ms each.
+    /// The two families in turn, each in its given order. The first address stays the first one. Otherwise several addresses of one
+    /// family that do not respond would delay the other family by 250 ms each.
     static func alternating(_ addresses: [SocketAddress]) -> [SocketAddress] {
         guard addresses.count > 2, let family = addresses.first?.family else { return addresses }
         var others = addresses.filter { $0.family != family }[...]

@@ -32,7 +32,7 @@ package struct DNSCache: Equatable, Sendable {
     package var refreshAt: Instant { max(lookedUpAt + refresh * 3 / 4, retryAt) }
 
     /// Addresses are needed for a new connection.
-    package mutating func addressesNeeded(at now: Instant) -> Action {
+    package mutating func requireAddresses(at now: Instant) -> Action {
         guard !addresses.isEmpty else { return .wait(startsLookup: startLookup(at: now)) }
         let isFresh = lookedUpAt + refresh > now
         if isFresh || retryAt > now { return .use(addresses, startsLookup: now >= refreshAt && startLookup(at: now)) }
@@ -43,7 +43,7 @@ package struct DNSCache: Equatable, Sendable {
     package mutating func beginRefreshIfDue(at now: Instant) -> Bool { now >= refreshAt && startLookup(at: now) }
 
     /// The lookup is late. Returns the old addresses, which are used for a while without waiting.
-    package mutating func lookupTimedOut(at now: Instant) -> [SocketAddress] {
+    package mutating func handleLookupTimeout(at now: Instant) -> [SocketAddress] {
         if !addresses.isEmpty { retryAt = now + retryDelay }
         return addresses
     }
@@ -51,7 +51,7 @@ package struct DNSCache: Equatable, Sendable {
     /// The lookup that was started at `startedAt` has succeeded.
     ///
     /// - Returns: whether the set of addresses has changed; their order does not matter.
-    package mutating func lookupSucceeded(_ found: [SocketAddress], startedAt: Instant) -> Bool {
+    package mutating func handleLookup(_ found: [SocketAddress], startedAt: Instant) -> Bool {
         isLookingUp = false
         (lookedUpAt, retryAt) = (startedAt, .past)
         let isSame = found.count == addresses.count && found.allSatisfy(addresses.contains)
@@ -60,7 +60,7 @@ package struct DNSCache: Equatable, Sendable {
     }
 
     /// The lookup has failed. A name without addresses is looked up again at the next need.
-    package mutating func lookupFailed(at now: Instant) {
+    package mutating func handleLookupFailure(at now: Instant) {
         isLookingUp = false
         if !addresses.isEmpty { retryAt = now + retryDelay }
     }

@@ -6,7 +6,7 @@ import Synchronization
 /// Resolves names by `getaddrinfo` on threads of its own, never on a shard, with one lookup per name at a time.
 ///
 /// The call cannot be cancelled, so the caller bounds its own waiting (`upstream_dns.timeout`). Each waiting name has a
-/// thread of its own, up to 8: a name server that is silent for some names delays no others.
+/// thread of its own, up to 8: a name server that does not respond for some names delays no others.
 package final class Resolver: Sendable {
     package typealias Reply = @Sendable (Result<[SocketAddress], UpstreamError>) -> Void
     typealias Lookup = @Sendable (String) -> Result<[SocketAddress], UpstreamError>

@@ -85,7 +85,7 @@ struct SlotScheduler: Hashable {
     /// Reports the outcome of an action, before anything else happens on the shard.
     ///
     /// - Parameter hasIdle: connections are idle on this shard.
-    mutating func finished(_ action: Action, _ outcome: Bool = true, hasIdle: Bool) {
+    mutating func handleCompletion(_ action: Action, _ outcome: Bool = true, hasIdle: Bool) {
         switch action {
         case .takeSlot where outcome: decided = .serveFirst
         case .takeSlot where hasIdle: decided = .closeIdle

@@ -4,7 +4,7 @@ import Synchronization
 /// The exchange that uses a connection. Called on the shard's queue.
 package protocol UpstreamOwner: AnyObject {
     /// Bytes or an end can be read, or bytes can be written.
-    func upstreamReady(_ connection: UpstreamConnection)
+    func handleUpstreamReadiness(_ connection: UpstreamConnection)
 }
 
 /// One connection to an upstream. It carries one request at a time, then it is idle in its shard's pool.
@@ -91,7 +91,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         guard isOpen else { return }
         stream.record(readiness)
         if let owner {
-            owner.upstreamReady(self)
+            owner.handleUpstreamReadiness(self)
         } else if stream.canRead, stream.hasPendingInput() || stream.hasLargeSession {
             // Data that can be read on an idle connection are an end, a reset or a late byte (http-rules.md 16.2).
             pool.discard(self)

@@ -100,7 +100,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     ///   - tls: memory of all TLS sessions of the shard.
     ///   - idle: the idle connections of all pools of the shard.
     ///   - counters: of the route and the shard.
-    ///   - keepAlive: probes of quiet connections.
+    ///   - keepAlive: probes of connections without traffic.
     package init(
         target: UpstreamTarget, loop: EventLoop, parked: SharedLimit, buffers: BufferBudget,
         tls: TLSWorkspace = TLSWorkspace(), idle: IdleConnections = IdleConnections(),
@@ -266,7 +266,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
                 return
             }
             let outcome = perform(action)
-            scheduler.finished(action, outcome, hasIdle: !idle.isEmpty)
+            scheduler.handleCompletion(action, outcome, hasIdle: !idle.isEmpty)
             if action == .serveFirst || action == .handOver { share -= 1 }
         }
         isDeferred = true

@@ -68,7 +68,7 @@ package final class UpstreamTarget: Sendable {
     func addresses(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
         if let fixed { return .known(fixed) }
         guard case .tcp(_, let port, _) = settings.endpoint else { return .known([]) }
-        let (action, hasOld) = state.withLock { ($0.cache.addressesNeeded(at: now), !$0.cache.addresses.isEmpty) }
+        let (action, hasOld) = state.withLock { ($0.cache.requireAddresses(at: now), !$0.cache.addresses.isEmpty) }
         switch action {
         case .use(let addresses, let startsLookup):
             if startsLookup { startLookup(at: now) }
@@ -86,7 +86,7 @@ package final class UpstreamTarget: Sendable {
     }
 
     /// The lookup is late: returns the old addresses, if there are any.
-    func staleAddresses(at now: Instant) -> [SocketAddress] { state.withLock { $0.cache.lookupTimedOut(at: now) } }
+    func staleAddresses(at now: Instant) -> [SocketAddress] { state.withLock { $0.cache.handleLookupTimeout(at: now) } }
 
     /// Connections to the name are open: starts a lookup if it is due. Returns when to call again.
     func refreshIfDue(at now: Instant) -> Instant {
@@ -106,7 +106,7 @@ package final class UpstreamTarget: Sendable {
         resolver.resolve(settings.lookupName) { [self] result in
             switch result {
             case .success(let addresses): updateAddresses(addresses.map { $0.with(port: port) }, startedAt: now)
-            case .failure: state.withLock { $0.cache.lookupFailed(at: .now) }
+            case .failure: state.withLock { $0.cache.handleLookupFailure(at: .now) }
             }
         }
     }
@@ -115,7 +115,7 @@ package final class UpstreamTarget: Sendable {
     /// exchange has ended.
     private func updateAddresses(_ addresses: [SocketAddress], startedAt: Instant) {
         let pools = state.withLock { state -> [UpstreamPool] in
-            guard state.cache.lookupSucceeded(addresses, startedAt: startedAt) else { return [] }
+            guard state.cache.handleLookup(addresses, startedAt: startedAt) else { return [] }
             epoch.add(1, ordering: .relaxed)
             return state.pools
         }

@@ -3,7 +3,7 @@ import LanyardSettings
 import Synchronization
 
 /// How the kernel probes the connections of all shards (`limits.keepalive_…`). A peer whose machine or network has gone
-/// sends no end: without probes a quiet stream to it is never over.
+/// sends no end: without probes a stream to it that carries no bytes never ends.
 ///
 /// From any thread, without a lock. A reload applies to connections that begin then.
 package final class KeepAlivePolicy: Sendable {

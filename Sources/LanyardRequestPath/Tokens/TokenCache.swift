@@ -5,7 +5,7 @@ package final class TokenCache {
     /// A parked request.
     package protocol Waiter: AnyObject {
         /// Something was published for its user. The waiter was removed and decides again.
-        func tokenCacheChanged()
+        func handleTokenCacheChange()
     }
 
     package enum Decision {
@@ -93,7 +93,7 @@ package final class TokenCache {
     ///   - accountEpoch: the token's. A token of a session that has ended is not replaced by one of the next session,
     ///     which may belong to another account.
     ///   - forces: a refresh may be forced; false only returns the outlook.
-    package func refused(
+    package func handleRefusal(
         _ generation: UInt64, of user: UserIndex, accountEpoch: UInt32 = 0, at now: Instant, forces: Bool
     ) -> ReplacementOutlook {
         loop?.assertIsCurrent()
@@ -178,7 +178,7 @@ package final class TokenCache {
         if !Self.isRefusalPending(availability, entries[user.number].refused) { entries[user.number].refused = nil }
         let waiters = entries[user.number].waiters
         entries[user.number].waiters = []
-        for waiter in waiters { waiter.tokenCacheChanged() }
+        for waiter in waiters { waiter.handleTokenCacheChange() }
     }
 
     /// Whether the reply to a reported refusal is still to come. It is if the same token, with a refresh that may be forced
@@ -203,7 +203,7 @@ package final class TokenCache {
         guard user.epoch > entries[user.number].epoch else { return }
         let waiters = entries[user.number].waiters
         entries[user.number] = Entry(epoch: user.epoch)
-        for waiter in waiters { waiter.tokenCacheChanged() }
+        for waiter in waiters { waiter.handleTokenCacheChange() }
     }
 
     /// False for a user that a reload has replaced.

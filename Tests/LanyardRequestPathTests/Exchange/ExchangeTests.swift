@@ -25,17 +25,17 @@ import Testing
     /// Sent whole, on a fresh or a reused connection.
     private static func sent(_ head: RequestHead = request(), reused: Bool = false) -> Exchange {
         var exchange = Exchange(head)
-        exchange.sentHead(reused: reused, hasBody: head.framing != .none)
-        if head.framing != .none { exchange.requestEnded() }
+        exchange.handleSentHead(reused: reused, hasBody: head.framing != .none)
+        if head.framing != .none { exchange.handleRequestEnd() }
         return exchange
     }
 
     @Test("an ordinary exchange keeps both connections")
     func ordinary() {
         var exchange = Self.sent()
-        exchange.finalHead(Self.response(), delimitedByClose: false)
+        exchange.handleFinalHead(Self.response(), delimitedByClose: false)
         #expect(exchange.response == .relaying)
-        #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
+        #expect(exchange.handleResponseEnd(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
         #expect(exchange.response == .ended)
     }
 
@@ -47,25 +47,25 @@ import Testing
         ]
         for (head, keeps) in cases {
             var exchange = Self.sent()
-            exchange.finalHead(head, delimitedByClose: false)
-            #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: keeps, keepsClient: true))
+            exchange.handleFinalHead(head, delimitedByClose: false)
+            #expect(exchange.handleResponseEnd(leftover: false) == .finish(keepsUpstream: keeps, keepsClient: true))
         }
         var exchange = Self.sent()
-        exchange.finalHead(Self.response(), delimitedByClose: false)
-        #expect(exchange.responseEnded(leftover: true) == .finish(keepsUpstream: false, keepsClient: true))
+        exchange.handleFinalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.handleResponseEnd(leftover: true) == .finish(keepsUpstream: false, keepsClient: true))
     }
 
     @Test("the client's connection ends if it said so, if the body ends by close, or if we were told to close it")
     func clientKept() {
         var said = Self.sent(Self.request(close: true))
-        said.finalHead(Self.response(), delimitedByClose: false)
+        said.handleFinalHead(Self.response(), delimitedByClose: false)
         #expect(said.closesClient)
-        #expect(said.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: false))
+        #expect(said.handleResponseEnd(leftover: false) == .finish(keepsUpstream: true, keepsClient: false))
         var old = Self.sent(Self.request(minor: 0))
-        old.finalHead(Self.response(), delimitedByClose: false)
+        old.handleFinalHead(Self.response(), delimitedByClose: false)
         #expect(old.closesClient)
         var delimited = Self.sent()
-        delimited.finalHead(Self.response(), delimitedByClose: true)
+        delimited.handleFinalHead(Self.response(), delimitedByClose: true)
         #expect(delimited.closesClient)
         var told = Self.sent()
         told.closeClient()
@@ -75,15 +75,15 @@ import Testing
     @Test("an early response closes both, even if the upload ends before the response does")
     func early() {
         var cut = Exchange(Self.request(.post, .length(9)))
-        cut.sentHead(reused: false, hasBody: true)
-        cut.finalHead(Self.response(), delimitedByClose: false)
+        cut.handleSentHead(reused: false, hasBody: true)
+        cut.handleFinalHead(Self.response(), delimitedByClose: false)
         #expect(cut.closesClient)
-        #expect(cut.responseEnded(leftover: false) == .finish(keepsUpstream: false, keepsClient: false))
+        #expect(cut.handleResponseEnd(leftover: false) == .finish(keepsUpstream: false, keepsClient: false))
         var late = Exchange(Self.request(.post, .length(9)))
-        late.sentHead(reused: false, hasBody: true)
-        late.finalHead(Self.response(), delimitedByClose: false)
-        late.requestEnded()
-        #expect(late.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: false))
+        late.handleSentHead(reused: false, hasBody: true)
+        late.handleFinalHead(Self.response(), delimitedByClose: false)
+        late.handleRequestEnd()
+        #expect(late.handleResponseEnd(leftover: false) == .finish(keepsUpstream: true, keepsClient: false))
     }
 
     @Test(
@@ -98,15 +98,15 @@ import Testing
         for clean in [true, false] {
             let request = Self.request(method, framing)
             var exchange = Self.sent(request, reused: true)
-            let step = exchange.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: true)
+            let step = exchange.handleUpstreamEnd(clean: clean, sawBytes: false, holdsRequest: true)
             #expect(step == (retries ? .retry : .refuse(.upstreamTerminated)))
             var partial = Self.sent(request, reused: true)
-            let other = partial.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: false)
+            let other = partial.handleUpstreamEnd(clean: clean, sawBytes: false, holdsRequest: false)
             #expect(other == .refuse(.upstreamTerminated))
             guard retries else { continue }
             #expect(exchange.request == .unsent && exchange.retries == 1)
-            exchange.sentHead(reused: true, hasBody: false)
-            let again = exchange.upstreamEnded(clean: clean, sawBytes: false, holdsRequest: true)
+            exchange.handleSentHead(reused: true, hasBody: false)
+            let again = exchange.handleUpstreamEnd(clean: clean, sawBytes: false, holdsRequest: true)
             #expect(again == .refuse(.upstreamTerminated))
         }
     }
@@ -116,11 +116,11 @@ import Testing
         var exchange = Self.sent()
         exchange.hold()
         #expect(exchange.response == .held)
-        #expect(exchange.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
-        #expect(exchange.requestFailed(.requestTimeout) == .refuse(.requestTimeout))
-        exchange.finalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.handleUpstreamEnd(clean: false, sawBytes: true, holdsRequest: true) == .wait)
+        #expect(exchange.handleRequestFailure(.requestTimeout) == .refuse(.requestTimeout))
+        exchange.handleFinalHead(Self.response(), delimitedByClose: false)
         #expect(exchange.response == .relaying)
-        #expect(exchange.responseEnded(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
+        #expect(exchange.handleResponseEnd(leftover: false) == .finish(keepsUpstream: true, keepsClient: true))
     }
 
     @Test(
@@ -139,7 +139,7 @@ import Testing
             #expect(exchange.request == .unsent && exchange.response == .awaited && exchange.replays == 1)
         }
         var early = Exchange(Self.request(.post, .length(9)))
-        early.sentHead(reused: false, hasBody: true)
+        early.handleSentHead(reused: false, hasBody: true)
         early.hold()
         let isInStep = early.replay(insteadOf: Self.response())
         #expect(!isInStep)
@@ -164,30 +164,30 @@ import Testing
     func elsewhere() {
         var exchange = Exchange(Self.request(.post, .length(3)))
         for isReused in [true, true, false] {
-            exchange.sentHead(reused: isReused, hasBody: true)
+            exchange.handleSentHead(reused: isReused, hasBody: true)
             #expect(exchange.canRetryUnsent)
             let step = exchange.retryUnsent()
             #expect(step == .retry && exchange.request == .unsent && exchange.retries == 0)
         }
-        exchange.sentHead(reused: false, hasBody: true)
+        exchange.handleSentHead(reused: false, hasBody: true)
         #expect(!exchange.canRetryUnsent)
-        exchange.sentHead(reused: true, hasBody: true)
+        exchange.handleSentHead(reused: true, hasBody: true)
         #expect(exchange.canRetryUnsent)
-        _ = exchange.interim(bytes: 10, at: .past)
+        _ = exchange.handleInterim(bytes: 10, at: .past)
         #expect(!exchange.canRetryUnsent)
     }
 
     @Test("first, one retry, one replay: a request is sent three times at most")
     func threeSends() {
         var exchange = Self.sent(reused: true)
-        #expect(exchange.interim(bytes: 10, at: .past) == .wait)
+        #expect(exchange.handleInterim(bytes: 10, at: .past) == .wait)
         exchange.hold()
         _ = exchange.replay(insteadOf: Self.response())
-        exchange.sentHead(reused: true, hasBody: false)
+        exchange.handleSentHead(reused: true, hasBody: false)
         // The interim response was the first sending's.
-        #expect(exchange.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .retry)
-        exchange.sentHead(reused: true, hasBody: false)
-        let end = exchange.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true)
+        #expect(exchange.handleUpstreamEnd(clean: true, sawBytes: false, holdsRequest: true) == .retry)
+        exchange.handleSentHead(reused: true, hasBody: false)
+        let end = exchange.handleUpstreamEnd(clean: true, sawBytes: false, holdsRequest: true)
         #expect(end == .refuse(.upstreamTerminated))
         #expect(exchange.replays == 1 && exchange.retries == 1)
     }
@@ -195,12 +195,15 @@ import Testing
     @Test("nothing is retried on a fresh connection, or after a byte or an interim response")
     func noRetry() {
         var fresh = Self.sent()
-        #expect(fresh.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamTerminated))
+        #expect(
+            fresh.handleUpstreamEnd(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamTerminated))
         var bytes = Self.sent(reused: true)
-        #expect(bytes.upstreamEnded(clean: true, sawBytes: true, holdsRequest: true) == .refuse(.upstreamIncomplete))
+        #expect(
+            bytes.handleUpstreamEnd(clean: true, sawBytes: true, holdsRequest: true) == .refuse(.upstreamIncomplete))
         var interim = Self.sent(reused: true)
-        #expect(interim.interim(bytes: 100, at: .past) == .wait)
-        #expect(interim.upstreamEnded(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamIncomplete))
+        #expect(interim.handleInterim(bytes: 100, at: .past) == .wait)
+        #expect(
+            interim.handleUpstreamEnd(clean: true, sawBytes: false, holdsRequest: true) == .refuse(.upstreamIncomplete))
     }
 
     @Test("an end completes only a body that lasts until the end, and only an orderly one")
@@ -210,30 +213,30 @@ import Testing
             (.chunked, true, false),
         ] {
             var exchange = Self.sent()
-            exchange.finalHead(Self.response(framing), delimitedByClose: false)
-            let step = exchange.upstreamEnded(clean: clean, sawBytes: true, holdsRequest: true)
+            exchange.handleFinalHead(Self.response(framing), delimitedByClose: false)
+            let step = exchange.handleUpstreamEnd(clean: clean, sawBytes: true, holdsRequest: true)
             #expect(step == (complete ? .finish(keepsUpstream: false, keepsClient: true) : .abort))
         }
         var ended = Self.sent()
-        ended.finalHead(Self.response(), delimitedByClose: false)
-        _ = ended.responseEnded(leftover: false)
-        #expect(ended.upstreamEnded(clean: false, sawBytes: true, holdsRequest: true) == .wait)
+        ended.handleFinalHead(Self.response(), delimitedByClose: false)
+        _ = ended.handleResponseEnd(leftover: false)
+        #expect(ended.handleUpstreamEnd(clean: false, sawBytes: true, holdsRequest: true) == .wait)
     }
 
     @Test("a fault is a problem before the final head, an abort behind it")
     func faults() {
         let error = HeadError.malformed("x")
         let steps: [(inout Exchange) -> (Exchange.Action, Problem)] = [
-            { ($0.upstreamFailed(error), .upstreamInvalid(error)) },
-            { ($0.requestFailed(.requestTimeout), .requestTimeout) },
-            { ($0.timedOut(.upstreamResponseTimeout), .upstreamResponseTimeout) },
+            { ($0.handleUpstreamFailure(error), .upstreamInvalid(error)) },
+            { ($0.handleRequestFailure(.requestTimeout), .requestTimeout) },
+            { ($0.handleTimeout(.upstreamResponseTimeout), .upstreamResponseTimeout) },
         ]
         for step in steps {
             var awaited = Self.sent()
             let (first, problem) = step(&awaited)
             #expect(first == .refuse(problem))
             var relaying = Self.sent()
-            relaying.finalHead(Self.response(), delimitedByClose: false)
+            relaying.handleFinalHead(Self.response(), delimitedByClose: false)
             #expect(step(&relaying).0 == .abort)
         }
     }
@@ -242,12 +245,12 @@ import Testing
     func interims() {
         var exchange = Self.sent()
         var now = Instant(nanoseconds: 1_000_000_000)
-        for _ in 0..<64 { #expect(exchange.interim(bytes: 100, at: now) == .wait) }
+        for _ in 0..<64 { #expect(exchange.handleInterim(bytes: 100, at: now) == .wait) }
         for _ in 0..<10_000 {
             now = now + .milliseconds(100)
-            #expect(exchange.interim(bytes: 100, at: now) == .wait)
+            #expect(exchange.handleInterim(bytes: 100, at: now) == .wait)
         }
-        guard case .refuse(let problem) = exchange.interim(bytes: 100, at: now + .milliseconds(99)) else {
+        guard case .refuse(let problem) = exchange.handleInterim(bytes: 100, at: now + .milliseconds(99)) else {
             Issue.record("one too many passed")
             return
         }
@@ -258,10 +261,10 @@ import Testing
     func interimBytes() {
         let now = Instant(nanoseconds: 1_000_000_000)
         var exchange = Self.sent()
-        #expect(exchange.interim(bytes: 512 << 10, at: now) == .wait)
-        #expect(exchange.interim(bytes: 1, at: now) != .wait)
+        #expect(exchange.handleInterim(bytes: 512 << 10, at: now) == .wait)
+        #expect(exchange.handleInterim(bytes: 1, at: now) != .wait)
         var other = Self.sent()
-        for _ in 0..<32 { #expect(other.interim(bytes: (8 << 10) + 1, at: now) == .wait) }
-        #expect(other.interim(bytes: 1, at: now) != .wait)
+        for _ in 0..<32 { #expect(other.handleInterim(bytes: (8 << 10) + 1, at: now) == .wait) }
+        #expect(other.handleInterim(bytes: 1, at: now) != .wait)
     }
 }

@@ -12,10 +12,10 @@ import Testing
     private func at(_ seconds: Int) -> Instant { Self.start + .seconds(seconds) }
 
     /// A book with an answer that was asked for at `start`.
-    private func lookupSucceeded() -> DNSCache {
+    private func cacheWithAddress() -> DNSCache {
         var cache = cache
-        #expect(cache.addressesNeeded(at: at(0)) == .wait(startsLookup: true))
-        let changed = cache.lookupSucceeded([one], startedAt: at(0))
+        #expect(cache.requireAddresses(at: at(0)) == .wait(startsLookup: true))
+        let changed = cache.handleLookup([one], startedAt: at(0))
         #expect(changed)
         return cache
     }
@@ -23,30 +23,30 @@ import Testing
     @Test("the first who want a name wait for one question; a failure lets the next ask again")
     func first() {
         var cache = cache
-        #expect(cache.addressesNeeded(at: at(0)) == .wait(startsLookup: true))
-        #expect(cache.addressesNeeded(at: at(1)) == .wait(startsLookup: false))
-        cache.lookupFailed(at: at(2))
-        #expect(cache.addressesNeeded(at: at(2)) == .wait(startsLookup: true))
+        #expect(cache.requireAddresses(at: at(0)) == .wait(startsLookup: true))
+        #expect(cache.requireAddresses(at: at(1)) == .wait(startsLookup: false))
+        cache.handleLookupFailure(at: at(2))
+        #expect(cache.requireAddresses(at: at(2)) == .wait(startsLookup: true))
     }
 
     @Test("an answer in use is asked anew after three quarters of its time, once, and serves meanwhile")
     func askedBefore() {
-        var cache = lookupSucceeded()
-        #expect(cache.addressesNeeded(at: at(29)) == .use([one], startsLookup: false))
+        var cache = cacheWithAddress()
+        #expect(cache.requireAddresses(at: at(29)) == .use([one], startsLookup: false))
         #expect(cache.refreshAt == at(30))
-        #expect(cache.addressesNeeded(at: at(30)) == .use([one], startsLookup: true))
-        #expect(cache.addressesNeeded(at: at(31)) == .use([one], startsLookup: false))
+        #expect(cache.requireAddresses(at: at(30)) == .use([one], startsLookup: true))
+        #expect(cache.requireAddresses(at: at(31)) == .use([one], startsLookup: false))
         let beginRefreshIfDue = cache.beginRefreshIfDue(at: at(31))
         #expect(!beginRefreshIfDue)
-        let changed = cache.lookupSucceeded([two], startedAt: at(30))
+        let changed = cache.handleLookup([two], startedAt: at(30))
         #expect(changed)
-        #expect(cache.addressesNeeded(at: at(59)) == .use([two], startsLookup: false))
+        #expect(cache.requireAddresses(at: at(59)) == .use([two], startsLookup: false))
         #expect(cache.refreshAt == at(60))
     }
 
     @Test("open connections have the name asked anew, too")
     func open() {
-        var cache = lookupSucceeded()
+        var cache = cacheWithAddress()
         let startsLookup = [
             cache.beginRefreshIfDue(at: at(29)), cache.beginRefreshIfDue(at: at(30)),
             cache.beginRefreshIfDue(at: at(30)),
@@ -56,51 +56,51 @@ import Testing
 
     @Test("an answer that no request used for its time is waited for")
     func stale() {
-        var cache = lookupSucceeded()
-        #expect(cache.addressesNeeded(at: at(40)) == .wait(startsLookup: true))
-        #expect(cache.addressesNeeded(at: at(40)) == .wait(startsLookup: false))
+        var cache = cacheWithAddress()
+        #expect(cache.requireAddresses(at: at(40)) == .wait(startsLookup: true))
+        #expect(cache.requireAddresses(at: at(40)) == .wait(startsLookup: false))
     }
 
     @Test("while questions fail the old answer serves, and no request waits for each of them")
     func failing() {
-        var cache = lookupSucceeded()
-        #expect(cache.addressesNeeded(at: at(50)) == .wait(startsLookup: true))
-        cache.lookupFailed(at: at(52))
-        #expect(cache.addressesNeeded(at: at(52)) == .use([one], startsLookup: false))
+        var cache = cacheWithAddress()
+        #expect(cache.requireAddresses(at: at(50)) == .wait(startsLookup: true))
+        cache.handleLookupFailure(at: at(52))
+        #expect(cache.requireAddresses(at: at(52)) == .use([one], startsLookup: false))
         #expect(cache.refreshAt == at(57))
         // After the pause one asks, and the others join it.
-        #expect(cache.addressesNeeded(at: at(57)) == .wait(startsLookup: true))
-        #expect(cache.addressesNeeded(at: at(57)) == .wait(startsLookup: false))
+        #expect(cache.requireAddresses(at: at(57)) == .wait(startsLookup: true))
+        #expect(cache.requireAddresses(at: at(57)) == .wait(startsLookup: false))
     }
 
     @Test("a late answer is not waited for by the next: the old one serves")
     func lookupTimedOut() {
-        var cache = lookupSucceeded()
-        #expect(cache.addressesNeeded(at: at(50)) == .wait(startsLookup: true))
-        let old = cache.lookupTimedOut(at: at(51))
+        var cache = cacheWithAddress()
+        #expect(cache.requireAddresses(at: at(50)) == .wait(startsLookup: true))
+        let old = cache.handleLookupTimeout(at: at(51))
         #expect(old == [one])
-        #expect(cache.addressesNeeded(at: at(51)) == .use([one], startsLookup: false))
-        let changed = cache.lookupSucceeded([one, two], startedAt: at(50))
+        #expect(cache.requireAddresses(at: at(51)) == .use([one], startsLookup: false))
+        let changed = cache.handleLookup([one, two], startedAt: at(50))
         #expect(changed)
-        #expect(cache.addressesNeeded(at: at(52)) == .use([one, two], startsLookup: false))
+        #expect(cache.requireAddresses(at: at(52)) == .use([one, two], startsLookup: false))
     }
 
     @Test("without an old answer a late one leaves nothing, and pauses nothing")
     func lateFirst() {
         var cache = cache
-        #expect(cache.addressesNeeded(at: at(0)) == .wait(startsLookup: true))
-        let old = cache.lookupTimedOut(at: at(5))
+        #expect(cache.requireAddresses(at: at(0)) == .wait(startsLookup: true))
+        let old = cache.handleLookupTimeout(at: at(5))
         #expect(old.isEmpty)
-        cache.lookupFailed(at: at(6))
-        #expect(cache.addressesNeeded(at: at(6)) == .wait(startsLookup: true))
+        cache.handleLookupFailure(at: at(6))
+        #expect(cache.requireAddresses(at: at(6)) == .wait(startsLookup: true))
     }
 
     @Test("another order of the same addresses is no change")
     func order() {
-        var cache = lookupSucceeded()
+        var cache = cacheWithAddress()
         let changes = [
-            cache.lookupSucceeded([one, two], startedAt: at(1)), cache.lookupSucceeded([two, one], startedAt: at(2)),
-            cache.lookupSucceeded([two], startedAt: at(3)),
+            cache.handleLookup([one, two], startedAt: at(1)), cache.handleLookup([two, one], startedAt: at(2)),
+            cache.handleLookup([two], startedAt: at(3)),
         ]
         #expect(changes == [true, false, true])
     }

@@ -203,7 +203,11 @@ struct SlotModel: Hashable {
             [
                 changed {
                     $0.taken -= 1
-                    if let user { $0.shards[index].job = .count(user) } else { $0.finished(.takeSlot, false, index) }
+                    if let user {
+                        $0.shards[index].job = .count(user)
+                    } else {
+                        $0.handleCompletion(.takeSlot, false, index)
+                    }
                 }
             ]
         case .leaveLine:
@@ -212,7 +216,7 @@ struct SlotModel: Hashable {
                     let user = $0.shards[index].waiters.removeFirst()
                     $0.waiting -= 1
                     $0.use(user, index)
-                    $0.finished(.handOver, true, index)
+                    $0.handleCompletion(.handOver, true, index)
                 }
             ]
         case .publish:
@@ -253,7 +257,7 @@ struct SlotModel: Hashable {
     private mutating func serveFirst(_ index: Int, fails: Bool) {
         let user = shards[index].waiters.removeFirst()
         waiting -= 1
-        finished(.serveFirst, true, index)
+        handleCompletion(.serveFirst, true, index)
         if fails { shards[index].job = .free(sawWaiters: nil) } else { use(user, index) }
     }
 
@@ -283,7 +287,7 @@ struct SlotModel: Hashable {
             if mistake == .asksForIdleOnce, !shards[index].servesNewRequest { break }
             return shards[index].job = .tell(.shed, from: 0)
         }
-        finished(action, outcome, index)
+        handleCompletion(action, outcome, index)
     }
 
     /// Tells one other shard.
@@ -293,8 +297,8 @@ struct SlotModel: Hashable {
         proceed(index)
     }
 
-    private mutating func finished(_ action: SlotScheduler.Action, _ outcome: Bool, _ index: Int) {
-        shards[index].scheduler.finished(action, outcome, hasIdle: !shards[index].idle.isEmpty)
+    private mutating func handleCompletion(_ action: SlotScheduler.Action, _ outcome: Bool, _ index: Int) {
+        shards[index].scheduler.handleCompletion(action, outcome, hasIdle: !shards[index].idle.isEmpty)
         proceed(index)
     }
 

@@ -149,16 +149,16 @@ import Testing
     func refused() {
         let cache = cache()
         cache.receive(.token(token(4)), for: user)
-        for _ in 0..<3 { #expect(word(cache.refused(4, of: user, at: at(1), forces: true)) == "awaited") }
+        for _ in 0..<3 { #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "awaited") }
         #expect(source.refused == [4])
         cache.receive(.token(token(4, renewal: .underWay)), for: user)
-        #expect(word(cache.refused(4, of: user, at: at(1), forces: true)) == "under way")
+        #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "under way")
         cache.receive(.token(token(5)), for: user)
-        #expect(word(cache.refused(4, of: user, at: at(1), forces: true)) == "renewed 5")
-        #expect(word(cache.refused(4, of: user, at: at(1), forces: false)) == "renewed 5")
+        #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "renewed 5")
+        #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: false)) == "renewed 5")
         #expect(source.refused == [4])
-        #expect(word(cache.refused(5, of: user, at: at(1), forces: true)) == "awaited")
-        #expect(word(cache.refused(4, of: user, at: at(100), forces: true)) == "awaited")
+        #expect(word(cache.handleRefusal(5, of: user, at: at(1), forces: true)) == "awaited")
+        #expect(word(cache.handleRefusal(4, of: user, at: at(100), forces: true)) == "awaited")
         #expect(source.refused == [4, 5] && source.asked == [])
     }
 
@@ -168,7 +168,9 @@ import Testing
     func unrelatedPublication() {
         let cache = cache()
         cache.receive(.token(token(4)), for: user)
-        func refuse(_ instant: Int64 = 1) -> String { word(cache.refused(4, of: user, at: at(instant), forces: true)) }
+        func refuse(_ instant: Int64 = 1) -> String {
+            word(cache.handleRefusal(4, of: user, at: at(instant), forces: true))
+        }
         #expect(refuse() == "awaited")
         for _ in 0..<3 {
             cache.receive(.token(token(4, waitsFrom: 60)), for: user)
@@ -202,13 +204,13 @@ import Testing
             (.underWay, "under way"),
         ] as [(AccessToken.Renewal, String)] {
             cache.receive(.token(token(renewal: renewal)), for: user)
-            #expect(self.word(cache.refused(1, of: user, at: at(8), forces: true)) == word)
+            #expect(self.word(cache.handleRefusal(1, of: user, at: at(8), forces: true)) == word)
         }
         cache.receive(.token(token()), for: user)
-        #expect(word(cache.refused(1, of: user, at: at(8), forces: false)) == "none")
-        #expect(word(cache.refused(1, of: UserIndex(7), at: at(8), forces: true)) == "under way")
+        #expect(word(cache.handleRefusal(1, of: user, at: at(8), forces: false)) == "none")
+        #expect(word(cache.handleRefusal(1, of: UserIndex(7), at: at(8), forces: true)) == "under way")
         cache.receive(.none(.loginRequired), for: user)
-        #expect(word(cache.refused(1, of: user, at: at(8), forces: true)) == "none")
+        #expect(word(cache.handleRefusal(1, of: user, at: at(8), forces: true)) == "none")
         #expect(source.refused == [])
     }
 
@@ -216,9 +218,9 @@ import Testing
     func possibleAgain() {
         let cache = cache()
         cache.receive(.token(token(renewal: .possible(from: at(9)))), for: user)
-        #expect(word(cache.refused(1, of: user, at: at(9), forces: true)) == "awaited")
+        #expect(word(cache.handleRefusal(1, of: user, at: at(9), forces: true)) == "awaited")
         cache.receive(.token(token(renewal: .failing(until: at(9)))), for: user)
-        #expect(word(cache.refused(1, of: user, at: at(9), forces: true)) == "awaited")
+        #expect(word(cache.handleRefusal(1, of: user, at: at(9), forces: true)) == "awaited")
     }
 
     @Test("what a session sent that a logout has ended is not sent again with the next session's token")
@@ -227,7 +229,7 @@ import Testing
         cache.receive(.token(token(1)), for: user)
         guard case .use(let old) = cache.decide(user, at: at(1)) else { return }
         func outlook() -> String {
-            word(cache.refused(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
+            word(cache.handleRefusal(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
         }
         cache.receive(.none(.loginRequired), for: user)
         #expect(outlook() == "none")
@@ -236,12 +238,15 @@ import Testing
         cache.receive(.token(token(2)), for: user)
         #expect(outlook() == "replaced" && source.refused == [])
         guard case .use(let new) = cache.decide(user, at: at(1)) else { return }
-        #expect(word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "awaited")
+        #expect(
+            word(cache.handleRefusal(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "awaited"
+        )
         // An outage is no end of a session.
         cache.receive(.none(.identityUnreachable(nextAttemptAt: at(5))), for: user)
         cache.receive(.token(token(3)), for: user)
         #expect(
-            word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "renewed 3")
+            word(cache.handleRefusal(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true))
+                == "renewed 3")
     }
 
     @Test("what was sent as one account is not sent again as another, although no logout came in between")
@@ -254,7 +259,7 @@ import Testing
             cache.receive(.token(token(1, account: 7)), for: user)
             let old = try used(cache)
             func outlook() -> String {
-                word(cache.refused(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
+                word(cache.handleRefusal(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
             }
             cache.receive(.token(token(2, account: 7)), for: user)
             #expect(outlook() == "renewed 2" && cache.account(of: user) == AccountNumber(7))
@@ -264,7 +269,8 @@ import Testing
             #expect(outlook() == "replaced" && cache.account(of: user) == AccountNumber(8))
             let new = try used(cache)
             #expect(
-                word(cache.refused(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true)) == "renewed 3"
+                word(cache.handleRefusal(2, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true))
+                    == "renewed 3"
             )
             // Its own account again: what came in between may have seen to it that nothing of it is true any more.
             cache.receive(.token(token(4, account: 7)), for: user)
@@ -293,7 +299,7 @@ import Testing
         #expect(word(cache.decide(moved(1), at: at(1))) == "use 1")
         #expect(word(cache.decide(user, at: at(1))) == "replaced")
         #expect(cache.unexpiredToken(user, at: at(1)) == nil)
-        #expect(word(cache.refused(5, of: user, at: at(1), forces: true)) == "replaced" && source.refused == [])
+        #expect(word(cache.handleRefusal(5, of: user, at: at(1), forces: true)) == "replaced" && source.refused == [])
         #expect(cache.isSessionOver(user) && cache.account(of: user) == nil)
         // What the former runner still says counts no more.
         cache.receive(.token(token(6)), for: user)
@@ -347,7 +353,7 @@ import Testing
 
         init(_ number: Int, _ log: WaiterLog) { (self.number, self.log) = (number, log) }
 
-        func tokenCacheChanged() {
+        func handleTokenCacheChange() {
             log.told.append(number)
             let again = again
             self.again = {}

@@ -47,7 +47,7 @@ extension FleetWorld {
             return askSessions(process)
         }
         count(.upstreamRefused)
-        _ = process.tokenCache.refused(token.generation, of: user, at: clocks.instant, forces: true)
+        _ = process.tokenCache.handleRefusal(token.generation, of: user, at: clocks.instant, forces: true)
         askSessions(process)
     }
 

@@ -160,7 +160,7 @@ extension FleetWorld {
             return askSessions(process)
         }
         report.count(.variantRefreshForced)
-        _ = process.tokenCache.refused(token.generation, of: index, at: clocks.instant, forces: true)
+        _ = process.tokenCache.handleRefusal(token.generation, of: index, at: clocks.instant, forces: true)
         askSessions(process)
     }
 

@@ -215,7 +215,7 @@ extension ClientConnection {
     func discardInput() -> Int {
         switch stream.receive(into: shard.scratch) {
         case .bytes(let count):
-            if let deadline = waits.closing.discarded(count, at: shard.loop.now) {
+            if let deadline = waits.closing.recordDiscarded(count, at: shard.loop.now) {
                 begin(.linger, until: deadline)
             } else {
                 close()

@@ -22,18 +22,18 @@ extension ClientConnection {
             do throws(TLSError) {
                 try stream.secure(as: context, workspace: shard.tls)
             } catch {
-                return handshakeFailed(error)
+                return handleHandshakeFailure(error)
             }
             stream.expectInput()
         }
         switch stream.continueHandshake() {
-        case .done: handshakeCompleted()
+        case .done: handleHandshakeCompletion()
         case .wouldBlock: break
-        case .failed(let error): handshakeFailed(error)
+        case .failed(let error): handleHandshakeFailure(error)
         }
     }
 
-    private func handshakeCompleted() {
+    private func handleHandshakeCompletion() {
         shard.counters.handshake(stream.isResumed ? .resumed : .completed)
         membership.isNamedClient = stream.isClientAllowed
         membership.handshakePermit = nil
@@ -42,7 +42,7 @@ extension ClientConnection {
         pump()
     }
 
-    func handshakeFailed(_ error: TLSError) {
+    func handleHandshakeFailure(_ error: TLSError) {
         membership.handshakePermit = nil
         shard.counters.handshake(.init(error))
         // The response to plain HTTP leaves a line of its own.

@@ -7,7 +7,7 @@ extension ClientConnection {
     func readHead() -> Int {
         switch stream.receive(into: input.room(in: shard)) {
         case .bytes(let count):
-            input.bytesArrived(count)
+            input.recordArrival(count)
             parse()
             return count
         case .wouldBlock: input.releaseEmptyBuffer(to: shard)
@@ -117,7 +117,7 @@ extension ClientConnection {
             forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), of: active)
             return count
         case .wouldBlock: break
-        case .end: perform(exchange.requestCut(.malformed("its body ends early")))
+        case .end: perform(exchange.handleRequestCut(.malformed("its body ends early")))
         case .failed: abandon()
         }
         return 0
@@ -142,15 +142,15 @@ extension ClientConnection {
             replay.keep(data, at: place, in: input.buffer)
             input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
             if let bodyBytesMax = active.route.settings.bodyBytesMax, input.body.total > bodyBytesMax {
-                return perform(exchange.requestFailed(.contentTooLarge))
+                return perform(exchange.handleRequestFailure(.contentTooLarge))
             }
             if replay.held == nil {
                 sendBody(data, of: active)
             } else if input.body.isEnded {
-                heldBodyArrived(for: active)
+                handleHeldBody(for: active)
             }
         } catch {
-            perform(exchange.requestFailed(.malformed(error)))
+            perform(exchange.handleRequestFailure(.malformed(error)))
         }
     }
 
@@ -158,10 +158,10 @@ extension ClientConnection {
     ///
     /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
-    func uploadTimedOut(_ wait: UploadWait, of active: ActiveExchange) {
+    func handleUploadTimeout(_ wait: UploadWait, of active: ActiveExchange) {
         guard exchange.response == .awaited else { return }
         let route = active.route
-        // Neither side is read: the silence is not theirs.
+        // Neither side is read: the pause does not count against them.
         if membership.isPaused { return begin(wait, on: route) }
         switch wait {
         case .continue100:
@@ -170,10 +170,10 @@ extension ClientConnection {
             begin(.body, on: route)
         case .upstreamWrite:
             guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
-                return perform(exchange.timedOut(.upstreamWriteTimeout))
+                return perform(exchange.handleTimeout(.upstreamWriteTimeout))
             }
             begin(.upstreamWrite, on: route)
-        case .body: perform(exchange.requestFailed(.requestTimeout))
+        case .body: perform(exchange.handleRequestFailure(.requestTimeout))
         }
     }
 

@@ -15,18 +15,19 @@ extension ClientConnection {
                 progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), for: active)
                 share -= count
                 relay.adaptReadSize(afterReading: count, isTaken: stream.isFlushed)
-            case .wouldBlock: progress = connection.stream.isBroken ? upstreamEnded(clean: false, active) : .continues
-            case .end: progress = upstreamEnded(clean: !connection.stream.isBroken, active)
-            case .failed: progress = upstreamEnded(clean: false, active)
+            case .wouldBlock:
+                progress = connection.stream.isBroken ? handleUpstreamEnd(clean: false, active) : .continues
+            case .end: progress = handleUpstreamEnd(clean: !connection.stream.isBroken, active)
+            case .failed: progress = handleUpstreamEnd(clean: false, active)
             }
             guard progress == .continues else { return }
             if share <= 0 { return shard.loop.resumeLater(self) }
         }
     }
 
-    private func upstreamEnded(clean: Bool, _ active: ActiveExchange) -> ExchangeProgress {
+    private func handleUpstreamEnd(clean: Bool, _ active: ActiveExchange) -> ExchangeProgress {
         if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose(active) }
-        let action = exchange.upstreamEnded(
+        let action = exchange.handleUpstreamEnd(
             clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: input.body.isEnded && replay.holdsBody)
         let isRefused = if case .refuse = action { true } else { false }
         let session = upstream.connection?.stream.tlsSession
@@ -49,7 +50,7 @@ extension ClientConnection {
             }
             guard start < arrived.count else { return .continues }
             // A partial head would have to be buffered, and no memory is left.
-            if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.outOfMemory()) }
+            if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.handleMemoryShortage()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
             relay.keepHead(UnsafeRawBufferPointer(rebasing: arrived[start...]), shard.responseTable)
             shard.renewResponseTable()
@@ -63,7 +64,7 @@ extension ClientConnection {
         case .incomplete(let start): bytes.consume(start)
         }
         guard !bytes.isEmpty else { return .continues }
-        if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.outOfMemory()) }
+        if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.handleMemoryShortage()) }
         relay.keepHead(&bytes, table)
         return .continues
     }
@@ -101,7 +102,7 @@ extension ClientConnection {
                 guard relayInterim(response, view, table, for: active) == .continues else { return .relayed(.ended) }
                 start += response.length
             } catch {
-                return .relayed(carryOut(exchange.upstreamFailed(error)))
+                return .relayed(carryOut(exchange.handleUpstreamFailure(error)))
             }
         }
     }
@@ -119,7 +120,7 @@ extension ClientConnection {
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ExchangeProgress {
         relay.endInterim()
-        let action = exchange.interim(
+        let action = exchange.handleInterim(
             bytes: response.length, at: shard.loop.now, continues: response.status == 100)
         guard action == .wait else {
             perform(action)
@@ -158,16 +159,16 @@ extension ClientConnection {
             (used, data) = try relay.consume(after)
         } catch {
             // No byte of this response was sent to the client yet, so a problem can be sent instead.
-            perform(exchange.upstreamFailed(error))
+            perform(exchange.handleUpstreamFailure(error))
             return .ended
         }
         if cannotKeepTrailers {
-            perform(exchange.outOfMemory())
+            perform(exchange.handleMemoryShortage())
             return .ended
         }
         if shard.isDraining { exchange.closeClient() }
         replay.discardBody()
-        exchange.finalHead(response, delimitedByClose: relay.isDelimitedByClose)
+        exchange.handleFinalHead(response, delimitedByClose: relay.isDelimitedByClose)
         relay.beginRelay(response.status)
         upstream.expectContinue(false)
         shard.out.clear()
@@ -186,13 +187,13 @@ extension ClientConnection {
     private func relayBody(_ arrived: UnsafeMutableRawBufferPointer, of active: ActiveExchange) -> ExchangeProgress {
         do throws(HeadError) {
             let (used, data) = try relay.consume(arrived)
-            if cannotKeepTrailers { return carryOut(exchange.outOfMemory()) }
+            if cannotKeepTrailers { return carryOut(exchange.handleMemoryShortage()) }
             shard.out.clear()
             relay.keepTrailers(in: UnsafeRawBufferPointer(arrived))
             return deliver(data, leftover: used < arrived.count, for: active)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
-            return carryOut(exchange.upstreamFailed(error))
+            return carryOut(exchange.handleUpstreamFailure(error))
         }
     }
 
@@ -210,7 +211,7 @@ extension ClientConnection {
             return .ended
         }
         if hasEnded {
-            perform(exchange.responseEnded(leftover: leftover))
+            perform(exchange.handleResponseEnd(leftover: leftover))
             return .ended
         }
         updateRelayTimeout(of: active)
@@ -241,7 +242,7 @@ extension ClientConnection {
             abandon()
             return .ended
         }
-        return carryOut(exchange.upstreamEnded(clean: true, sawBytes: true, holdsRequest: false))
+        return carryOut(exchange.handleUpstreamEnd(clean: true, sawBytes: true, holdsRequest: false))
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
@@ -308,7 +309,7 @@ extension ClientConnection {
         // Nothing of the request can be read yet.
         case .waiting: close()
         case .head: refuse(.buffersFull)
-        case .exchange: perform(exchange.outOfMemory())
+        case .exchange: perform(exchange.handleMemoryShortage())
         case .handshake, .admission, .tunnel, .flushing, .lingering, .closed: break
         }
     }

@@ -50,9 +50,9 @@ extension ClientConnection {
         unpark()
     }
 
-    package func tokenCacheChanged() {
+    package func handleTokenCacheChange() {
         guard upstream.isParked, case .exchange(let active) = state else { return }
-        if replay.held != nil { return heldTokenChanged(for: active) }
+        if replay.held != nil { return handleHeldTokenChange(for: active) }
         let user = active.user
         switch shard.tokens.decide(user, at: shard.loop.now) {
         case .park: shard.tokens.park(self, for: user)
@@ -69,7 +69,7 @@ extension ClientConnection {
     }
 
     /// `refresh.wait_max` has passed: the present token is used while it is unexpired (refresh.md 4).
-    func tokenWaitTimedOut(of active: ActiveExchange) {
+    func handleTokenWaitTimeout(of active: ActiveExchange) {
         let user = active.user
         stopWaitingForToken()
         if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token, for: active) }
@@ -138,7 +138,7 @@ extension ClientConnection {
         // The body was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded
         let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing == .chunked
-        exchange.sentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
+        exchange.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
             isRepeated
             ? pushKept(from: 0, ends: hasEnded, of: active, withHead: true)
@@ -163,7 +163,7 @@ extension ClientConnection {
         let isUntouched = upstream.isHeadUntouched
         upstream.giveUpHead()
         if isUntouched, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
-        perform(exchange.timedOut(.upstreamWriteTimeout))
+        perform(exchange.handleTimeout(.upstreamWriteTimeout))
     }
 
     /// Sends body bytes in the request's framing.
@@ -203,7 +203,7 @@ extension ClientConnection {
         guard connection.stream.send(shard.out.bytes, data, tail) == 0 else {
             return withHead && connection.stream.taken == start && exchange.canRetryUnsent ? .untouched : .failed
         }
-        if withHead { upstream.headSent(from: start, isQueued: !connection.stream.isFlushed) }
+        if withHead { upstream.recordSentHead(from: start, isQueued: !connection.stream.isFlushed) }
         updateSendTimeout(of: active, on: connection)
         return .sent
     }
@@ -237,7 +237,7 @@ extension ClientConnection {
         }
         if !input.body.isEnded { return begin(.body, on: route) }
         endInboundWait()
-        if exchange.request == .sending { exchange.requestEnded() }
+        if exchange.request == .sending { exchange.handleRequestEnd() }
         guard exchange.response == .awaited else { return }
         upstream.recordEnd(at: shard.loop.now)
         begin(.responseHead, for: timeouts(route).responseHeader)

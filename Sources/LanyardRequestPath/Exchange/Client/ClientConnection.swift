@@ -90,17 +90,17 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     package override func due(_ deadline: Deadline) {
         if waits.isInbound(deadline) {
-            inboundDue()
+            handleInboundDeadline()
         } else if waits.isOutbound(deadline) {
-            outboundDue()
+            handleOutboundDeadline()
         } else if waits.isToken(deadline) {
-            tokenDue()
+            handleTokenDeadline()
         } else {
-            endDue()
+            handleEndDeadline()
         }
     }
 
-    package func upstreamReady(_ connection: UpstreamConnection) {
+    package func handleUpstreamReadiness(_ connection: UpstreamConnection) {
         guard connection === upstream.connection else { return }
         if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         if connection.stream.canFlush { flushUpstream() }
@@ -140,47 +140,48 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         waits.begin(wait, until: shard.loop.now + duration, owner: self, on: shard.loop)
     }
 
-    private func inboundDue() {
+    private func handleInboundDeadline() {
         switch waits.takeInbound() {
         case .none: break
-        case .handshake: handshakeFailed(.timedOut)
+        case .handshake: handleHandshakeFailure(.timedOut)
         case .head: refuse(.requestTimeout)
-        case .idle, .kernelFlush: idleTimeoutExpired()
-        case .upload(let wait): if case .exchange(let active) = state { uploadTimedOut(wait, of: active) }
+        case .idle, .kernelFlush: handleIdleTimeout()
+        case .upload(let wait): if case .exchange(let active) = state { handleUploadTimeout(wait, of: active) }
         case .heldBody: if case .exchange(let active) = state { relayHeld(.bodyLate, of: active) }
         case .tunnel: if case .tunnel(_, let tunnel) = state { tunnel.due() }
         case .linger: close()
         }
     }
 
-    private func outboundDue() {
+    private func handleOutboundDeadline() {
         switch waits.takeOutbound() {
         case .none: break
-        case .responseHead: if case .exchange(let active) = state { responseHeadTimedOut(of: active) }
-        case .responseBody(let idleAt): if case .exchange(let active) = state { responseBodyDue(idleAt, of: active) }
-        case .clientWrite: clientWriteTimedOut()
+        case .responseHead: if case .exchange(let active) = state { handleResponseHeadTimeout(of: active) }
+        case .responseBody(let idleAt):
+            if case .exchange(let active) = state { handleResponseBodyDeadline(idleAt, of: active) }
+        case .clientWrite: handleClientWriteTimeout()
         }
     }
 
-    private func tokenDue() {
+    private func handleTokenDeadline() {
         switch waits.takeToken(on: shard.loop) {
         case nil: break
-        case .first: if case .exchange(let active) = state { tokenWaitTimedOut(of: active) }
-        case .other: if case .exchange(let active) = state { heldResponseTimedOut(of: active) }
+        case .first: if case .exchange(let active) = state { handleTokenWaitTimeout(of: active) }
+        case .other: if case .exchange(let active) = state { handleHeldResponseTimeout(of: active) }
         }
     }
 
-    private func responseHeadTimedOut(of active: ActiveExchange) {
+    private func handleResponseHeadTimeout(of active: ActiveExchange) {
         // The upstream is not read while interim responses are queued for the client.
-        if !stream.isFlushed { return clientWriteTimedOut() }
+        if !stream.isFlushed { return handleClientWriteTimeout() }
         if membership.isPaused { return awaitUpstreamAnew(for: active) }
-        perform(exchange.timedOut(.upstreamResponseTimeout))
+        perform(exchange.handleTimeout(.upstreamResponseTimeout))
     }
 
-    private func responseBodyDue(_ idleAt: Instant, of active: ActiveExchange) {
+    private func handleResponseBodyDeadline(_ idleAt: Instant, of active: ActiveExchange) {
         if membership.isPaused { return awaitUpstreamAnew(for: active) }
         if shard.loop.now < idleAt { return checkAcknowledgements(idleAt) }
-        perform(exchange.timedOut(.upstreamResponseTimeout))
+        perform(exchange.handleTimeout(.upstreamResponseTimeout))
     }
 
     /// The upstream's bytes may be unread, because memory is short or the client slow: its timeout begins again.
@@ -216,7 +217,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         waits.noteEnd(examining: self, at: shard.loop.now + interval.first, on: shard.loop)
     }
 
-    private func endDue() {
+    private func handleEndDeadline() {
         guard let interval = shard.context.keepAlive.examinationInterval else { return }
         if state.isExchange, stream.isPeerOrphaned { return abandon() }
         waits.examineAgain(at: shard.loop.now + interval.next, on: shard.loop)
@@ -229,7 +230,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
-    private func clientWriteTimedOut() {
+    private func handleClientWriteTimeout() {
         if stream.checkProgress().isProgress { begin(.clientWrite, for: writeTimeout) } else { abandon() }
     }
 
@@ -291,7 +292,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         if state.isWaiting, stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
     }
 
-    private func idleTimeoutExpired() {
+    private func handleIdleTimeout() {
         // During a drain: a request that has arrived meanwhile is processed.
         if shard.isDraining, stream.hasPendingInput(), !stream.hasEnded {
             stream.expectInput()

@@ -28,5 +28,7 @@ struct ClosingLimits {
     }
 
     /// Counts discarded bytes. Returns the next deadline; nil: the connection closes now.
-    mutating func discarded(_ count: Int, at now: Instant) -> Instant? { lingeringClose?.discarded(count, at: now) }
+    mutating func recordDiscarded(_ count: Int, at now: Instant) -> Instant? {
+        lingeringClose?.recordDiscarded(count, at: now)
+    }
 }

@@ -46,7 +46,7 @@ struct RequestInput: ~Copyable {
     }
 
     /// A read has put bytes into `room`.
-    func bytesArrived(_ count: Int) { buffer?.arrived(count) }
+    func recordArrival(_ count: Int) { buffer?.recordArrival(count) }
 
     /// Bytes are buffered, used ones included.
     var hasBytes: Bool { buffer.map { $0.count > 0 } ?? false }

@@ -101,7 +101,7 @@ struct UpstreamAttempt: ~Copyable {
     /// - Parameters:
     ///   - start: `ByteStream.taken` before it.
     ///   - isQueued: the upstream has not taken all of it.
-    mutating func headSent(from start: UInt64, isQueued: Bool) { queuedHeadStart = isQueued ? start : nil }
+    mutating func recordSentHead(from start: UInt64, isQueued: Bool) { queuedHeadStart = isQueued ? start : nil }
 
     /// Part of the head is queued.
     var isHeadQueued: Bool { queuedHeadStart != nil }

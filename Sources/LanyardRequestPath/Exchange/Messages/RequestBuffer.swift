@@ -39,7 +39,7 @@ final class RequestBuffer {
         return UnsafeMutableRawBufferPointer(start: base + count, count: capacity - count)
     }
 
-    func arrived(_ amount: Int) { count += amount }
+    func recordArrival(_ amount: Int) { count += amount }
 
     func append(_ bytes: UnsafeRawBufferPointer) {
         guard let source = bytes.baseAddress, bytes.count > 0 else { return }

@@ -35,7 +35,7 @@ extension ClientConnection {
         if route.settings.clientAuthorization == .pass, !upstream.hasSentToken {
             return recordObstacle(.clientAuthorization)
         }
-        let outlook = shard.tokens.refused(
+        let outlook = shard.tokens.handleRefusal(
             token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
         let decision = RefusedResponse(
@@ -108,12 +108,12 @@ extension ClientConnection {
     }
 
     /// The token cache received a publication for the user. It has removed all waiters of that user.
-    func heldTokenChanged(for active: ActiveExchange) {
+    func handleHeldTokenChange(for active: ActiveExchange) {
         guard let held = replay.held, let token = upstream.token else { return }
         let breaker = breaker(of: active.route)
         // If a refresh has already failed to bring a token, none is forced again.
         let mayForce = !held.sawRenewal && !breaker.isOpen(at: shard.loop.now)
-        let outlook = shard.tokens.refused(
+        let outlook = shard.tokens.handleRefusal(
             token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
         switch outlook {
         case .awaited: return shard.tokens.park(self, for: active.user)
@@ -141,7 +141,7 @@ extension ClientConnection {
     }
 
     /// The whole request body has arrived while the response is held.
-    func heldBodyArrived(for active: ActiveExchange) {
+    func handleHeldBody(for active: ActiveExchange) {
         guard let held = replay.held else { return }
         endInboundWait()
         held.decision.body = .ready
@@ -149,7 +149,7 @@ extension ClientConnection {
     }
 
     /// `refresh.wait_max` has passed.
-    func heldResponseTimedOut(of active: ActiveExchange) { relayHeld(.refreshFailed, of: active) }
+    func handleHeldResponseTimeout(of active: ActiveExchange) { relayHeld(.refreshFailed, of: active) }
 
     private func decide(_ held: HeldResponse, for active: ActiveExchange) {
         switch held.decision.action {

@@ -32,7 +32,7 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
 
     package override func resume() { read() }
     package override func due(_ deadline: Deadline) { end(keeps: false) }
-    package func upstreamReady(_ connection: UpstreamConnection) { read() }
+    package func handleUpstreamReadiness(_ connection: UpstreamConnection) { read() }
 
     private func read() {
         while !isOver, connection.stream.canRead {

@@ -32,13 +32,13 @@ extension ClientConnection {
     ) {
         // The client cannot change the protocol within a message (RFC 9110 §7.8).
         guard exchange.request == .sent else {
-            return perform(exchange.upstreamFailed(.malformed("a 101 before the end of the request's body")))
+            return perform(exchange.handleUpstreamFailure(.malformed("a 101 before the end of the request's body")))
         }
         guard let upgrade = input.upgrade, let connection = upstream.connection, let token = upstream.token,
             response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
-        else { return perform(exchange.upstreamFailed(.malformed("a 101 that was not requested"))) }
+        else { return perform(exchange.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
         shard.out.clear()
         writer(response, view, table, for: active).writeSwitching(into: &shard.out, to: upgrade)
         beginTunnel(connection, account: token.account, after, of: active)

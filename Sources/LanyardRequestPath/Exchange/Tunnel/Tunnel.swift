@@ -101,7 +101,7 @@ package struct Tunnel: Equatable, Sendable {
     /// Whether no more bytes can be sent to this side. Its own bytes are still read.
     package func isBroken(_ side: Side) -> Bool { self[to: side].isBroken }
 
-    /// When `due` must be called at the latest.
+    /// When `handleDeadline` must be called at the latest.
     package var deadline: Instant { min(min(toClient.stuckAt, toUpstream.stuckAt), min(idleAt, agedAt)) }
 
     private var idleAt: Instant {
@@ -112,7 +112,7 @@ package struct Tunnel: Equatable, Sendable {
     /// Bytes were sent to this side or queued for it.
     ///
     /// - Parameter waiting: bytes that are queued now.
-    package mutating func wrote(to side: Side, waiting: Int, at now: Instant) -> Action {
+    package mutating func handleWrite(to side: Side, waiting: Int, at now: Instant) -> Action {
         lastByteAt = now
         self[to: side].waiting = waiting
         self[to: side].stuckAt = waiting == 0 ? .never : now + limits.writeTimeout
@@ -120,24 +120,24 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// This side has shut down writing.
-    package mutating func ended(_ side: Side) -> Action {
+    package mutating func handleEnd(of side: Side) -> Action {
         // After a failed write an end cannot be told from a reset, because the write has consumed the error.
-        if isBroken(side) { return failed(side) }
+        if isBroken(side) { return handleFailure(of: side) }
         self[to: side.other].sourceHasEnded = true
         return advance(side.other)
     }
 
     /// Writing to this side failed. The tunnel goes on: the bytes that the side has sent are read first
     /// (http-rules.md 9.7).
-    package mutating func writeFailed(to side: Side) -> Action {
+    package mutating func handleWriteFailure(to side: Side) -> Action {
         self[to: side].isBroken = true
         self[to: side].waiting = 0
         self[to: side].stuckAt = .never
-        return self[to: side.other].sourceHasEnded ? failed(side) : .wait
+        return self[to: side.other].sourceHasEnded ? handleFailure(of: side) : .wait
     }
 
     /// This side was reset, or all its bytes were read after a failed write.
-    package mutating func failed(_ side: Side) -> Action {
+    package mutating func handleFailure(of side: Side) -> Action {
         hasFailed = true
         self[to: side].waiting = 0
         self[to: side].stuckAt = .never
@@ -146,16 +146,16 @@ package struct Tunnel: Equatable, Sendable {
 
     /// This side took some bytes of its kernel buffer, but none of those queued here: it is slow and has not stopped
     /// (http-rules.md 8.2).
-    package mutating func madeProgress(_ side: Side, at now: Instant) {
+    package mutating func handleProgress(of side: Side, at now: Instant) {
         lastByteAt = now
         if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.writeTimeout }
     }
 
-    /// Until now neither side was read, because memory was short: the silence is not theirs.
-    package mutating func paused(until now: Instant) { lastByteAt = now }
+    /// Until now neither side was read, because memory was short: the pause does not count against them.
+    package mutating func handlePause(until now: Instant) { lastByteAt = now }
 
     /// The deadline has passed.
-    package func due(at now: Instant) -> Action {
+    package func handleDeadline(at now: Instant) -> Action {
         if now >= agedAt { return .close(.aged) }
         if now >= min(toClient.stuckAt, toUpstream.stuckAt) { return .close(.stuck) }
         return now >= idleAt ? .close(.idle) : .wait

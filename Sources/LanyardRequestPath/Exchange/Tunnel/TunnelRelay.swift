@@ -66,7 +66,7 @@ final class TunnelRelay {
     /// The deadline has passed.
     func due() {
         if shard.loop.now >= stallCheckAt { checkAcknowledgements() }
-        if !isOver, shard.loop.now >= machine.deadline { machineDue() }
+        if !isOver, shard.loop.now >= machine.deadline { handleMachineDeadline() }
         if !isOver { armDeadline() }
     }
 
@@ -83,12 +83,12 @@ final class TunnelRelay {
         }
     }
 
-    private func machineDue() {
-        if client.membership.isPaused { machine.paused(until: shard.loop.now) }
+    private func handleMachineDeadline() {
+        if client.membership.isPaused { machine.handlePause(until: shard.loop.now) }
         for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
-            machine.madeProgress(side, at: shard.loop.now)
+            machine.handleProgress(of: side, at: shard.loop.now)
         }
-        perform(machine.due(at: shard.loop.now))
+        perform(machine.handleDeadline(at: shard.loop.now))
     }
 
     // MARK: Sending
@@ -116,13 +116,13 @@ final class TunnelRelay {
     /// - Parameter code: 0, or `errno` of a failed write.
     @discardableResult
     private func recordWrite(to side: Tunnel.Side, _ code: CInt) -> TunnelProgress {
-        guard code == 0 else { return perform(machine.writeFailed(to: side)) }
+        guard code == 0 else { return perform(machine.handleWriteFailure(to: side)) }
         let waiting = withStream(of: side) { stream in
             stream.restartProgress()
             return stream.queuedBytes
         }
         if stallCheckAt == .never { stallCheckAt = shard.loop.now + writeTimeout / 2 }
-        return perform(machine.wrote(to: side, waiting: waiting, at: shard.loop.now))
+        return perform(machine.handleWrite(to: side, waiting: waiting, at: shard.loop.now))
     }
 
     // MARK: Reading
@@ -131,7 +131,7 @@ final class TunnelRelay {
     /// (http-rules.md 9.5).
     private func detectReset(of side: Tunnel.Side) {
         guard !isOver, !machine.wantsBytes(of: side) else { return }
-        if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.failed(side)) }
+        if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.handleFailure(of: side)) }
     }
 
     /// Reads from a side once and sends the bytes to the other one. Returns their number.
@@ -143,9 +143,9 @@ final class TunnelRelay {
         case .bytes(let count):
             send(UnsafeRawBufferPointer(rebasing: room[0..<count]), to: side.other)
             return count
-        case .wouldBlock: if machine.isBroken(side) { perform(machine.failed(side)) }
-        case .end: perform(machine.ended(side))
-        case .failed: perform(machine.failed(side))
+        case .wouldBlock: if machine.isBroken(side) { perform(machine.handleFailure(of: side)) }
+        case .end: perform(machine.handleEnd(of: side))
+        case .failed: perform(machine.handleFailure(of: side))
         }
         return 0
     }
