@@ -72,8 +72,12 @@ package final class TestClock: Sendable {
         try await pass(delay)
     }
 
-    /// From now on time passes only by `pass`.
-    package func stop() { clock_page_set(page, clock_page_now(page), 0) }
+    /// From now on time passes only by `pass`. If the clock ran, it stands 50 ms later than it is: Lanyard shows a health page again for
+    /// three times what it cost to make, and one made just before would be shown as long as the clock stands.
+    package func stop() {
+        let shown = isRunning ? Duration.milliseconds(50) : .zero
+        clock_page_set(page, clock_page_now(page) + shown.nanoseconds, 0)
+    }
 
     /// From now on time passes as it does outside: to start a program, or to wait for one that is not under the clock.
     package func run() { clock_page_set(page, clock_page_now(page), 1) }
@@ -95,7 +99,7 @@ package final class TestClock: Sendable {
         _ duration: Duration, grain: Duration = .zero, atEachStep body: (() async throws -> Void)? = nil
     ) async throws {
         let wasRunning = isRunning
-        stop()
+        clock_page_set(page, clock_page_now(page), 0)
         defer { if wasRunning { run() } }
         let end = clock_page_now(page) + duration.nanoseconds
         try settleBlocking()
