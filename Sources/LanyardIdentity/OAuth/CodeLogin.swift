@@ -55,7 +55,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     // MARK: The request
 
     private func begin() {
-        identity.endpoints(nil, by: identity.transport.newDeadline) { [self] found in
+        identity.discovery.find(.known, nil, by: identity.transport.newDeadline) { [self] found in
             guard !isEnded else { return }
             switch found {
             case .failure(let error): end(.failure(error))
@@ -65,7 +65,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
                 }
                 let isPushed =
                     identity.settings.endpoints.pushedAuthorization != nil
-                    || identity.metadata?.read.requiresPushedAuthorization == true
+                    || found.metadata?.requiresPushedAuthorization == true
                 if isPushed { return push(to: url) }
                 var form = FormBody()
                 write(into: &form)
@@ -192,7 +192,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             return stated == issuer
                 ? nil : "the response to the browser names another issuer than \(issuer); run lanyard login again"
         }
-        return identity.metadata?.read.sendsIssuer == true
+        return identity.discovery.present?.metadata?.sendsIssuer == true
             ? "the response to the browser names no issuer, although the server says that each does" : nil
     }
 

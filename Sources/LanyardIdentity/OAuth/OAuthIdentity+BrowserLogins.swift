@@ -67,7 +67,7 @@ extension OAuthIdentity: BrowserLoginService {
     ) {
         let deadline = transport.newDeadline
         read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
-            endpoints(nil, by: deadline) { [self] found in
+            discovery.find(.known, nil, by: deadline) { [self] found in
                 let made = found.flatMap { found in
                     found.endpoints[keyPath: place].map { .success($0) }
                         ?? .failure(IdentityError(.clientRefused, message: missing))

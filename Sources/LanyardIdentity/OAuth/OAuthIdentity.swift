@@ -8,20 +8,7 @@ import Logging
 /// Where the endpoints are is asked for by the first call that needs one. All state belongs to the queue of `loop`. Before the first call
 /// neither libcurl nor the network is used.
 package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
-    /// Metadata that is older is asked for again by the next call. The former one serves if that fails.
-    private static let metadataLifetime = Duration.seconds(86_400)
     private static let fields = [FormBody.contentType, "Accept: application/json"]
-
-    private struct PendingCall {
-        let progress: CallProgress?
-        let reply: (Result<OAuthEndpoints, IdentityError>) -> Void
-    }
-
-    /// Endpoints, and whether they are known from metadata of an earlier call.
-    struct FoundEndpoints {
-        let endpoints: OAuthEndpoints
-        let areRemembered: Bool
-    }
 
     let name: String
     let settings: IdentitySettings.OAuth
@@ -31,14 +18,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     let transport: IdentityTransport
     private let warning: SecretFileWarning
     let logger: Logger
-    private let usesCertificate: Bool
-
-    /// As it was read last; nil: not yet.
-    nonisolated(unsafe) var metadata: (read: OAuthMetadata, at: Instant)?
-    /// What the store has, until the first call takes it; then what is to be told of later metadata.
-    private let kept = Guarded(KeptMetadata())
-    /// Calls that wait for the metadata, whose request is then in flight.
-    private nonisolated(unsafe) var waiting: [PendingCall] = []
+    let discovery: OAuthDiscovery
+    /// Of what refused refresh tokens are remembered by.
+    private let refusalKey = KeyedHash.newKey()
     /// What logins in a browser have obtained, until the session of each takes it.
     let obtainedGrants = Guarded<[UInt64: Grant]>([:])
     /// The service's clock, by which assertions begin and end.
@@ -56,11 +38,14 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         self.files = files
         self.warning = warning
         self.logger = logger
-        usesCertificate = identity.certificateFile != nil
         fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID] + Self.servers(settings))
         transport = IdentityTransport(
             of: identity, at: Self.calledURLs(settings), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
             logger: logger)
+        discovery = OAuthDiscovery(
+            of: identity.name, settings, usesCertificate: identity.certificateFile != nil, over: transport,
+            logger: logger)
+        discovery.onResponse = { [weak self] in self?.clock.learn(from: $0) }
     }
 
     /// The configured URLs that Lanyard itself calls. The authorization endpoint is the browser's.
@@ -105,7 +90,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     /// Asks for the endpoints, as the first call of a session does.
     package func locate(reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        loop.post { [self] in endpoints(nil, by: transport.newDeadline) { reply($0.map { _ in }) } }
+        loop.post { [self] in discovery.find(.known, nil, by: transport.newDeadline) { reply($0.map { _ in }) } }
     }
 
     // MARK: The three calls
@@ -153,7 +138,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     warn(login)
                     let scopes = variant.scopes.isEmpty ? settings.scopes : variant.scopes
                     let call = TokenCall(
-                        kind: .login, variant: variant, secrets: login.secrets, contents: contents,
+                        kind: .login, variant: variant, secrets: login.secrets,
+                        credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
                         scopes: login.hasScopeField ? scopes : [], progress: progress, deadline: deadline,
                         write: { [self] form, url throws(IdentityError) in
@@ -182,9 +168,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         loop.post { [self] in
             let deadline = transport.newDeadline
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+                let credential = refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
                 send(
                     TokenCall(
-                        kind: .refresh, variant: variant, secrets: [refreshToken], contents: contents,
+                        kind: .refresh, variant: variant, secrets: [refreshToken], credential: credential,
+                        contents: contents,
                         keepsRefreshToken: true, scopes: variant.scopes, progress: progress, deadline: deadline,
                         write: { form, _ in
                             form.append("grant_type", "refresh_token")
@@ -204,7 +192,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 reply($0)
             }
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
-                endpoints(progress, by: deadline) { [self] found in
+                discovery.find(.known, progress, by: deadline) { [self] found in
                     switch found {
                     case .failure(let error): done(.failure(error))
                     case .success(let found):
@@ -242,6 +230,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         let kind: OAuthVerdict.Call
         let variant: TokenVariant
         let secrets: [Secret]
+        /// What tells the credential from others; nil: unknown.
+        let credential: [UInt8]?
         let contents: [String: FileSnapshot.Outcome]
         let keepsRefreshToken: Bool
         var isClientNamed = true
@@ -255,9 +245,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     private func send(_ call: TokenCall) {
-        endpoints(call.progress, by: call.deadline) { [self] found in
+        let refusal = discovery.unconfirmedRefusal(of: call.credential)
+        discovery.find(refusal == nil ? .known : .confirmed, call.progress, by: call.deadline) { [self] found in
             switch found {
-            case .failure(let error): call.reply(.failure(error))
+            case .failure(let error): call.reply(.failure(refusal.map { error.leavingUnconfirmed($0) } ?? error))
             case .success(let found): send(call, to: found)
             }
         }
@@ -278,14 +269,14 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             call.progress.wait(for: url)
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                noteEndpoint(outcome)
+                discovery.noteResponse(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
                 let result = classified(call.kind, outcome, secrets, proof, isFetch: call.variant != .plain)
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
                 }
                 // Told again in minutes, or when a file changes: then perhaps by the server at its present place.
-                if case .failure(let error) = result, error.verdict == .clientRefused { metadata = nil }
+                if case .failure(let error) = result, error.verdict == .clientRefused { discovery.doubt() }
                 call.reply(
                     result.flatMap {
                         OAuthGrant.make(
@@ -304,20 +295,27 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     /// Asks for the metadata once more before a session counts as dead, or a credential or client as refused, by what an endpoint said
-    /// that was only remembered. A server that has moved may have left another one there, without its sessions.
+    /// that was only remembered. A server that has moved may have left another one there, without its sessions. Without the metadata
+    /// nothing is final for this credential, and nothing changes for others.
     private func confirm(_ error: IdentityError, of call: TokenCall, from url: String) {
-        if let metadata, merged(metadata.read).token == url { self.metadata = nil }
-        endpoints(call.progress, by: call.deadline) { [self] found in
+        if let present = discovery.present, present.endpoints.token != url { return resend(call, to: present) }
+        discovery.find(.confirmed, call.progress, by: call.deadline) { [self] found in
             switch found {
             case .failure(let metadataError):
-                var unconfirmed = metadataError
-                unconfirmed.message += "; so this is not taken for final: \(error.message)"
-                call.reply(.failure(unconfirmed))
+                discovery.noteUnconfirmed(call.credential, error)
+                call.reply(.failure(metadataError.leavingUnconfirmed(error.message)))
             case .success(let found):
                 guard found.endpoints.token != url else { return call.reply(.failure(error)) }
-                send(call, to: FoundEndpoints(endpoints: found.endpoints, areRemembered: false))
+                resend(call, to: found)
             }
         }
+    }
+
+    /// What the endpoint says then is final.
+    private func resend(_ call: TokenCall, to found: FoundEndpoints) {
+        send(
+            call,
+            to: FoundEndpoints(endpoints: found.endpoints, metadata: found.metadata, areRemembered: false))
     }
 
     /// A POST of a form with the client's proof.
@@ -424,119 +422,16 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     // MARK: Metadata
 
-    /// What the store has of the server, and where later metadata goes.
-    private struct KeptMetadata {
-        var stored: StoredMetadata?
-        var save: (@Sendable (StoredMetadata) -> Void)?
-    }
-
-    /// From any thread, before the first call.
     package func keepMetadata(_ stored: [StoredMetadata], save: @escaping @Sendable (StoredMetadata) -> Void) {
-        guard settings.endpoints.token == nil, let issuer = settings.issuer else { return }
-        let url = settings.issuerURL ?? issuer
-        kept.withLock { kept in
-            kept.stored = stored.first { $0.issuer == issuer && $0.url == url }
-            kept.save = save
-        }
+        discovery.keep(stored, save: save)
     }
+}
 
-    /// Takes what the store has, once: later the server's own words count. By a clock that went back, stored metadata is old.
-    private func restoreMetadata() {
-        guard let stored = kept.withLock({ $0.stored.take() }), metadata == nil else { return }
-        let age = WallTime.now - stored.readAt
-        metadata = (OAuthMetadata(stored), loop.now - (age < .zero ? Self.metadataLifetime : age))
-    }
-
-    private func save(_ metadata: OAuthMetadata) {
-        guard let issuer = settings.issuer, let save = kept.withLock({ $0.save }) else { return }
-        let stored = metadata.stored(issuer: issuer, url: settings.issuerURL ?? issuer, at: .now)
-        if stored.isStorable { save(stored) }
-    }
-
-    /// The endpoints: as configured, else those of the metadata.
-    func endpoints(
-        _ progress: CallProgress?, by deadline: Instant,
-        _ reply: @escaping (Result<FoundEndpoints, IdentityError>) -> Void
-    ) {
-        if settings.endpoints.token != nil {
-            return reply(.success(FoundEndpoints(endpoints: settings.endpoints, areRemembered: false)))
-        }
-        restoreMetadata()
-        if let metadata, loop.now - metadata.at < Self.metadataLifetime {
-            return reply(.success(FoundEndpoints(endpoints: merged(metadata.read), areRemembered: true)))
-        }
-        guard let issuer = settings.issuer else {
-            return reply(
-                .failure(IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")))
-        }
-        let (begunAt, url) = (loop.now, settings.issuerURL ?? issuer)
-        waiting.append(
-            PendingCall(progress: progress) { [self] result in
-                // Metadata of before serves further if the server does not respond now.
-                let isOld = metadata.map { $0.at < begunAt } ?? true
-                reply(result.map { FoundEndpoints(endpoints: $0, areRemembered: isOld) })
-            })
-        if waiting.count == 1 { askMetadata(OAuthMetadata.urls(of: url)[...], issuer, deadline) }
-    }
-
-    private func merged(_ metadata: OAuthMetadata) -> OAuthEndpoints {
-        let named = usesCertificate ? metadata.aliases.filled(from: metadata.endpoints) : metadata.endpoints
-        return settings.endpoints.filled(from: named)
-    }
-
-    private func askMetadata(_ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant) {
-        let url = urls.first ?? issuer
-        for call in waiting { call.progress?.wait(for: url) }
-        let request = CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline)
-        http.send(request) { [self] outcome in
-            clock.learn(from: outcome)
-            if case .success(let response) = outcome, response.status == 404, urls.count > 1 {
-                return askMetadata(urls.dropFirst(), issuer, deadline)
-            }
-            received(Self.metadata(in: outcome, url, issuer))
-        }
-    }
-
-    private static func metadata(
-        in outcome: Result<CurlResponse, CurlError>, _ url: String, _ issuer: String
-    ) -> Result<OAuthMetadata, IdentityError> {
-        switch outcome {
-        case .failure(let failure): return .failure(OAuthVerdict.error(.metadata, failure))
-        case .success(let response):
-            let subject = OAuthVerdict.Subject(call: .metadata, profile: .generic)
-            if let error = OAuthVerdict.error(subject, response, now: .now) { return .failure(error) }
-            let read = response.body.withBytes { bytes in
-                Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: issuer) }
-            }
-            return read.mapError {
-                OAuthVerdict.malformed(.metadata, response.status, "\($0.message) (\(url))", nil)
-            }
-        }
-    }
-
-    private func received(_ outcome: Result<OAuthMetadata, IdentityError>) {
-        let calls = waiting
-        waiting = []
-        if case .success(let read) = outcome {
-            metadata = (read, loop.now)
-            save(read)
-            logger.info(
-                "The identity service has named its endpoints.",
-                metadata: [
-                    "event": "identity.located", "identity": "\(name)", "origin": "\(read.endpoints.token ?? "")",
-                ])
-        }
-        // What was known serves further: a call tells by its own response whether it still holds.
-        let result: Result<OAuthEndpoints, IdentityError> =
-            if let metadata { .success(merged(metadata.read)) } else { outcome.map(merged) }
-        for call in calls { call.reply(result) }
-    }
-
-    /// Forgets the endpoints if the server may have moved: it redirects, or does not know the token endpoint.
-    func noteEndpoint(_ outcome: Result<CurlResponse, CurlError>) {
-        guard case .success(let response) = outcome,
-            300..<400 ~= response.status || [404, 410, 421].contains(response.status)
-        else { return }
-        metadata = nil
+extension IdentityError {
+    /// This error of a request for metadata, which leaves a refusal open.
+    fileprivate func leavingUnconfirmed(_ refusal: String) -> IdentityError {
+        var error = self
+        error.message += "; so this is not taken for final: \(refusal)"
+        return error
     }
 }

@@ -1,0 +1,284 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+import Logging
+
+/// Where a server's endpoints are: as they are configured, else as its metadata says (RFC 8414, OpenID Connect Discovery).
+///
+/// Metadata that was read serves until other metadata comes, however old it is. All state belongs to the queue of `loop`.
+final class OAuthDiscovery: Watcher, @unchecked Sendable {
+    /// What a call wants of the metadata.
+    enum Need {
+        /// Former metadata serves if the server does not respond now.
+        case known
+        /// Only what the server says from now on.
+        case confirmed
+    }
+
+    /// Metadata that is older is asked for again by the next call.
+    static let lifetime = Duration.seconds(86_400)
+    /// How long a call waits for the metadata if former metadata can serve it.
+    static let waitMax = Duration.seconds(5)
+    /// After a failure former metadata serves for so long before it is asked for again.
+    static let retryInterval = Duration.seconds(300)
+
+    private struct PendingCall {
+        let need: Need
+        let progress: CallProgress?
+        let reply: (Result<FoundEndpoints, IdentityError>) -> Void
+    }
+
+    private let name: String
+    private let settings: IdentitySettings.OAuth
+    private let usesCertificate: Bool
+    private let http: CurlMulti
+    private let loop: EventLoop
+    private let logger: Logger
+    /// Gets each response. Set once, before the first call.
+    var onResponse: (Result<CurlResponse, CurlError>) -> Void = { _ in }
+
+    /// What is known, and when to ask for more.
+    private var state = KnownMetadata()
+    /// Calls that wait for the metadata, whose request is then in flight.
+    private var waiting: [PendingCall] = []
+    private let patience = Deadline()
+    /// What the store has, until the first call takes it; then what is to be told of later metadata.
+    private let kept = Guarded(KeptMetadata())
+
+    /// What the store has of the server, and where later metadata goes.
+    private struct KeptMetadata {
+        var stored: StoredMetadata?
+        var save: (@Sendable (StoredMetadata) -> Void)?
+    }
+
+    init(
+        of name: String, _ settings: IdentitySettings.OAuth, usesCertificate: Bool, over transport: IdentityTransport,
+        logger: Logger
+    ) {
+        self.name = name
+        self.settings = settings
+        self.usesCertificate = usesCertificate
+        (http, loop) = (transport.http, transport.loop)
+        self.logger = logger
+        super.init()
+        patience.owner = self
+    }
+
+    // MARK: The store
+
+    /// From any thread, before the first call.
+    func keep(_ stored: [StoredMetadata], save: @escaping @Sendable (StoredMetadata) -> Void) {
+        guard settings.endpoints.token == nil, let issuer = settings.issuer else { return }
+        let url = settings.issuerURL ?? issuer
+        kept.withLock { kept in
+            kept.stored = stored.first { $0.issuer == issuer && $0.url == url }
+            kept.save = save
+        }
+    }
+
+    /// Takes what the store has, once: later the server's own words count. By a clock that went back, stored metadata is old.
+    private func restore() {
+        guard let stored = kept.withLock({ $0.stored.take() }), state.read == nil else { return }
+        let age = WallTime.now - stored.readAt
+        state.record(OAuthMetadata(stored), at: loop.now - (age < .zero ? Self.lifetime : age))
+    }
+
+    private func save(_ metadata: OAuthMetadata) {
+        guard let issuer = settings.issuer, let save = kept.withLock({ $0.save }) else { return }
+        let stored = metadata.stored(issuer: issuer, url: settings.issuerURL ?? issuer, at: .now)
+        if stored.isStorable { save(stored) }
+    }
+
+    // MARK: Calls
+
+    /// The endpoints: as configured, else those of the metadata.
+    ///
+    /// - Parameters:
+    ///   - progress: of the call; is told which URL is waited for.
+    ///   - deadline: of the call.
+    func find(
+        _ need: Need, _ progress: CallProgress?, by deadline: Instant,
+        _ reply: @escaping (Result<FoundEndpoints, IdentityError>) -> Void
+    ) {
+        if settings.endpoints.token != nil {
+            return reply(.success(FoundEndpoints(endpoints: settings.endpoints, metadata: nil, areRemembered: false)))
+        }
+        restore()
+        if need == .known, let read = state.read, state.serves(at: loop.now) { return reply(.success(known(read))) }
+        guard let issuer = settings.issuer else {
+            return reply(
+                .failure(IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")))
+        }
+        waiting.append(PendingCall(need: need, progress: progress, reply: reply))
+        if state.askedAt == nil {
+            state.beginAsking(at: loop.now)
+            ask(OAuthMetadata.urls(of: settings.issuerURL ?? issuer)[...], issuer, deadline)
+        }
+        if need == .known, state.read != nil, let askedAt = state.askedAt {
+            loop.set(patience, at: askedAt + Self.waitMax)
+        }
+    }
+
+    /// The endpoints that a call gets now without a request; nil: none are known.
+    var present: FoundEndpoints? { state.read.map(known) }
+
+    var isAsking: Bool { state.askedAt != nil }
+
+    private func known(_ read: OAuthMetadata) -> FoundEndpoints {
+        FoundEndpoints(endpoints: merged(read), metadata: read, areRemembered: true)
+    }
+
+    private func merged(_ metadata: OAuthMetadata) -> OAuthEndpoints {
+        let named = usesCertificate ? metadata.aliases.filled(from: metadata.endpoints) : metadata.endpoints
+        return settings.endpoints.filled(from: named)
+    }
+
+    /// A response to a call at a remembered endpoint says that the server has moved: the next call asks where it is.
+    func noteResponse(_ outcome: Result<CurlResponse, CurlError>) {
+        if outcome.isOfAnEndpointThatHasMoved { state.doubt(asksAtOnce: true) }
+    }
+
+    /// A response may be that of another server at the former place.
+    func doubt() { state.doubt(asksAtOnce: false) }
+
+    // MARK: Refusals that wait for the metadata
+
+    /// A remembered endpoint has refused a credential, and the metadata that would confirm it did not come.
+    func noteUnconfirmed(_ credential: [UInt8]?, _ error: IdentityError) {
+        if let credential { state.noteUnconfirmed(credential, error.message) }
+    }
+
+    /// The refusal of such a credential, which is not sent again before the metadata has come; nil: there is none.
+    func unconfirmedRefusal(of credential: [UInt8]?) -> String? { credential.flatMap { state.unconfirmed[$0] } }
+
+    // MARK: The request
+
+    private func ask(_ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant) {
+        let url = urls.first ?? issuer
+        for call in waiting { call.progress?.wait(for: url) }
+        let request = CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline)
+        http.send(request) { [self] outcome in
+            onResponse(outcome)
+            if case .success(let response) = outcome, response.status == 404, urls.count > 1 {
+                return ask(urls.dropFirst(), issuer, deadline)
+            }
+            handle(Self.metadata(in: outcome, url, issuer))
+        }
+    }
+
+    private static func metadata(
+        in outcome: Result<CurlResponse, CurlError>, _ url: String, _ issuer: String
+    ) -> Result<OAuthMetadata, IdentityError> {
+        switch outcome {
+        case .failure(let failure): return .failure(OAuthVerdict.error(.metadata, failure))
+        case .success(let response):
+            let subject = OAuthVerdict.Subject(call: .metadata, profile: .generic)
+            if let error = OAuthVerdict.error(subject, response, now: .now) { return .failure(error) }
+            let read = response.body.withBytes { bytes in
+                Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: issuer) }
+            }
+            return read.mapError {
+                OAuthVerdict.malformed(.metadata, response.status, "\($0.message) (\(url))", nil)
+            }
+        }
+    }
+
+    private func handle(_ outcome: Result<OAuthMetadata, IdentityError>) {
+        loop.drop(patience)
+        let calls = waiting
+        waiting = []
+        switch outcome {
+        case .success(let read):
+            state.record(read, at: loop.now)
+            save(read)
+            logger.info(
+                "The identity service has named its endpoints.",
+                metadata: [
+                    "event": "identity.located", "identity": "\(name)", "origin": "\(read.endpoints.token ?? "")",
+                ])
+            let found = FoundEndpoints(endpoints: merged(read), metadata: read, areRemembered: false)
+            for call in calls { call.reply(.success(found)) }
+        case .failure(let error):
+            state.recordFailure(at: loop.now)
+            for call in calls {
+                if call.need == .known, let read = state.read {
+                    call.reply(.success(known(read)))
+                } else {
+                    call.reply(.failure(error))
+                }
+            }
+        }
+    }
+
+    /// Calls that former metadata can serve wait no longer. The request stays in flight, for the calls after them.
+    override func due(_ deadline: Deadline) {
+        guard let read = state.read else { return }
+        let served = waiting.filter { $0.need == .known }
+        waiting.removeAll { $0.need == .known }
+        for call in served { call.reply(.success(known(read))) }
+    }
+}
+
+/// Endpoints, and how they are known.
+struct FoundEndpoints {
+    let endpoints: OAuthEndpoints
+    /// nil: the endpoints are configured.
+    let metadata: OAuthMetadata?
+    /// From metadata that was not asked for by this call: the server may have moved since.
+    let areRemembered: Bool
+}
+
+/// What is known of a server's metadata, and when it is asked for. It decides; `OAuthDiscovery` asks.
+struct KnownMetadata {
+    /// Refusals that are remembered at once. Each is of another credential.
+    static let unconfirmedMax = 1024
+
+    /// As it was read last; nil: not yet.
+    private(set) var read: OAuthMetadata?
+    private var readAt = Instant.past
+    /// The server may have moved since.
+    private var isDoubted = false
+    /// A request is in flight since then.
+    private(set) var askedAt: Instant?
+    /// Before, known metadata serves without a request, because the last one has failed.
+    private var retryAt = Instant.past
+    /// Credentials that a remembered endpoint has refused, with what it said.
+    private(set) var unconfirmed: [[UInt8]: String] = [:]
+
+    /// What is known serves now, without a request.
+    func serves(at now: Instant) -> Bool {
+        if !isDoubted, now - readAt < OAuthDiscovery.lifetime { return true }
+        return now < retryAt || askedAt.map { now >= $0 + OAuthDiscovery.waitMax } ?? false
+    }
+
+    mutating func beginAsking(at now: Instant) { askedAt = now }
+
+    mutating func record(_ metadata: OAuthMetadata, at now: Instant) {
+        self = KnownMetadata()
+        (read, readAt) = (metadata, now)
+    }
+
+    mutating func recordFailure(at now: Instant) {
+        (askedAt, retryAt) = (nil, now + OAuthDiscovery.retryInterval)
+    }
+
+    /// - Parameter asksAtOnce: what is known does not work, so the next call asks although the last request has failed.
+    mutating func doubt(asksAtOnce: Bool) {
+        isDoubted = true
+        if asksAtOnce { retryAt = .past }
+    }
+
+    mutating func noteUnconfirmed(_ credential: [UInt8], _ message: String) {
+        // A credential file that changes all the time must not use up the memory.
+        if unconfirmed.count >= Self.unconfirmedMax, let some = unconfirmed.keys.first { unconfirmed[some] = nil }
+        unconfirmed[credential] = message
+    }
+}
+
+extension Result where Success == CurlResponse, Failure == CurlError {
+    /// A redirect, or a status that says that nothing is there: the call was not performed.
+    var isOfAnEndpointThatHasMoved: Bool {
+        guard case .success(let response) = self else { return false }
+        return 300..<400 ~= response.status || [404, 410, 421].contains(response.status)
+    }
+}
