@@ -14,12 +14,12 @@ struct ClientProof: Sendable {
 
     /// - Parameters:
     ///   - content: of the file of the authentication; nil if it has none.
-    ///   - endpoint: the token endpoint.
+    ///   - tokenEndpoint: also for a call that goes to another one.
     ///   - now: by the service's clock.
     ///   - isClientNamed: false: `client_id` alone is not sent.
     /// - Throws: `credentialUnavailable` with the path and the remedy, or `credentialDelayed`.
     init(
-        of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, endpoint: String, at now: WallTime,
+        of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, tokenEndpoint: String, at now: WallTime,
         isClientNamed: Bool = true
     ) throws(IdentityError) {
         clientID = settings.clientID
@@ -41,7 +41,7 @@ struct ClientProof: Sendable {
                 [("client_assertion_type", Self.text(type))] + (secret.map { [("client_assertion", $0)] } ?? [])
         case .privateKeyJWT(let key):
             sendsClientID = true
-            let assertion = try Self.assertion(settings, key, secret, endpoint, now)
+            let assertion = try Self.assertion(settings, key, secret, tokenEndpoint, now)
             formFields = [
                 ("client_assertion_type", Self.text(ClientAuthentication.jwtAssertionType)),
                 ("client_assertion", assertion),
@@ -106,12 +106,12 @@ struct ClientProof: Sendable {
     }
 
     private static func assertion(
-        _ settings: IdentitySettings.OAuth, _ key: ClientKey, _ pem: Secret?, _ endpoint: String, _ now: WallTime
+        _ settings: IdentitySettings.OAuth, _ key: ClientKey, _ pem: Secret?, _ tokenEndpoint: String, _ now: WallTime
     ) throws(IdentityError) -> Secret {
         let audience: String =
             switch key.audience {
-            case .issuer: settings.issuer ?? endpoint
-            case .tokenEndpoint: endpoint
+            case .issuer: settings.issuer ?? tokenEndpoint
+            case .tokenEndpoint: tokenEndpoint
             case .value(let text): text
             }
         let token = JSONWebToken(issuer: settings.clientID, subject: settings.clientID, audience: audience)

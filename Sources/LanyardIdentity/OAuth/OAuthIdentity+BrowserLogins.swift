@@ -69,10 +69,10 @@ extension OAuthIdentity: BrowserLoginService {
         read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
             discovery.find(.known, nil, by: deadline) { [self] found in
                 let made = found.flatMap { found in
-                    found.endpoints[keyPath: place].map { .success($0) }
+                    found.endpoints[keyPath: place].map { .success((found, $0)) }
                         ?? .failure(IdentityError(.clientRefused, message: missing))
-                }.flatMap { url in
-                    request(to: url, contents, deadline) { form throws(IdentityError) in
+                }.flatMap { found, url in
+                    request(to: url, of: found, contents, deadline) { form throws(IdentityError) in
                         try write(&form)
                         for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
                         // RFC 8628 §3.1, RFC 9126 §2: the client is named in the form, too, where Basic shows who it is.

@@ -198,7 +198,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     case .success(let found):
                         guard let url = found.endpoints.revocation else { return done(.success(())) }
                         progress.wait(for: url)
-                        revoke(refreshToken, at: url, contents, deadline, done)
+                        revoke(refreshToken, at: url, found, contents, deadline, done)
                     }
                 }
             }
@@ -206,10 +206,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     private func revoke(
-        _ refreshToken: Secret, at url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
-        _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
+        _ refreshToken: Secret, at url: String, _ found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
+        _ deadline: Instant, _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
     ) {
-        let made = request(to: url, contents, deadline) { form in
+        let made = request(to: url, of: found, contents, deadline) { form in
             form.append("token", refreshToken)
             form.append("token_type_hint", "refresh_token")
         }
@@ -256,7 +256,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     private func send(_ call: TokenCall, to found: FoundEndpoints) {
         let url = found.endpoints.token ?? ""
-        let made = request(to: url, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
+        let made = request(to: url, of: found, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
             form throws(IdentityError) in
             try call.write(&form, url)
             if !call.scopes.isEmpty { form.append("scope", call.scopes.joined(separator: " ")) }
@@ -318,15 +318,16 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             to: FoundEndpoints(endpoints: found.endpoints, metadata: found.metadata, areRemembered: false))
     }
 
-    /// A POST of a form with the client's proof.
+    /// A POST of a form with the client's proof. An assertion in it is for the token endpoint, or the issuer, wherever it goes
+    /// (RFC 7523 §3, RFC 9126 §2).
     func request(
-        to url: String, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant, isClientNamed: Bool = true,
-        _ write: (inout FormBody) throws(IdentityError) -> Void
+        to url: String, of found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
+        isClientNamed: Bool = true, _ write: (inout FormBody) throws(IdentityError) -> Void
     ) -> Result<(CurlRequest, ClientProof), IdentityError> {
         Result { () throws(IdentityError) in
             let content = settings.authentication.file.flatMap { contents[$0] }
             let proof = try ClientProof(
-                of: settings, content, endpoint: url, at: clock.time(), isClientNamed: isClientNamed)
+                of: settings, content, tokenEndpoint: found.endpoints.token ?? url, at: clock.time(), isClientNamed: isClientNamed)
             var form = FormBody()
             try write(&form)
             proof.write(into: &form)

@@ -88,6 +88,39 @@ import Testing
         #expect(end - start == 600)
     }
 
+    @Test(
+        "an assertion of the client names the token endpoint, also where it goes to another one",
+        arguments: [ClientKey.Audience.tokenEndpoint, .issuer])
+    func clientAudience(_ audience: ClientKey.Audience) async throws {
+        let file = try Self.keys.folder.file("ec")
+        let bench = try OAuthBench(settings: { client, _ in
+            let issuer = client.issuer ?? ""
+            client.endpoints = OAuthEndpoints(token: issuer + "/token", revocation: issuer + "/revoke")
+            client.endpoints.deviceAuthorization = issuer + "/device"
+            client.endpoints.authorization = issuer + "/a"
+            client.endpoints.pushedAuthorization = issuer + "/par"
+            // Without an issuer the token endpoint is the audience of both.
+            client.issuer = nil
+            var key = ClientKey(file: file)
+            key.audience = audience
+            client.authentication = .privateKeyJWT(key)
+        })
+        _ = await bench.refresh()
+        _ = await bench.revoke()
+        for request in [BrowserLoginRequest.device, .authorizationCode(redirectURI: "http://127.0.0.1:9/callback")] {
+            let isEnded = Guarded(false)
+            _ = bench.identity.begin(request, onPrompt: { _ in }, onEnd: { _ in isEnded.withLock { $0 = true } })
+            for _ in 0..<4 { bench.loop.pass(FileSettling.settlingDelay) }
+            try await eventually("the login has ended") { isEnded.withLock { $0 } }
+        }
+        let requests = bench.server.requests
+        #expect(requests.map(\.target) == ["/token", "/revoke", "/device", "/par"])
+        for request in requests {
+            let claims = try Self.part(1, of: Self.fields(request.bodyText)["client_assertion"])
+            #expect(claims["aud"] as? String == bench.issuer + "/token", "\(request.target)")
+        }
+    }
+
     @Test("issuer, audience and the place of the scopes follow the settings")
     func places() async throws {
         var method = UserSettings.Login.signedAssertion(key: try Self.keys.folder.file("rsa"))
