@@ -15,6 +15,8 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private static let missingPushEndpoint =
         "the server requires pushed authorization requests and names no endpoint for them; add endpoints.pushed_authorization"
 
+    private static let noCall = IdentityError(.transient(retryAfter: nil), message: "no call")
+
     private let identity: OAuthIdentity
     private let redirectURI: String
     private let reports: BrowserLoginReports
@@ -203,12 +205,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             form.append("redirect_uri", redirectURI)
             form.append("code_verifier", key.verifier)
         } reply: { [self] outcome, proof in
-            let result = classified(outcome, proof, [code, key.verifier]).flatMap { response in
-                OAuthGrant.make(
-                    .login, response, keepsRefreshToken: true, lifetime: identity.settings.tokenLifetime
-                ).flatMap { checked($0, response) }
-            }
-            switch result {
+            switch granted(outcome, proof, [code, key.verifier]) {
             case .failure(let error): end(.failure(error))
             case .success(let grant) where isEnded: identity.discard(grant.refreshToken)
             case .success(let grant): end(.success(identity.hold(grant, of: .authorizationCode)))
@@ -216,9 +213,20 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         }
     }
 
+    private func granted(
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>, _ secrets: [Secret]
+    ) -> Result<Grant, IdentityError> {
+        proof.flatMap { proof in
+            guard let outcome else { return .failure(Self.noCall) }
+            return identity.grant(from: outcome, secrets + (proof.secret.map { [$0] } ?? []), proof).flatMap {
+                checked($0, outcome)
+            }
+        }
+    }
+
     /// The grant if the ID token belongs to this login. Else its refresh token is revoked.
-    private func checked(_ grant: Grant, _ response: CurlResponse) -> Result<Grant, IdentityError> {
-        guard isOpenID else { return .success(grant) }
+    private func checked(_ grant: Grant, _ outcome: Result<CurlResponse, CurlError>) -> Result<Grant, IdentityError> {
+        guard isOpenID, case .success(let response) = outcome else { return .success(grant) }
         let token = response.body.withBytes { OAuthResponse($0) }.idToken
         let defect: String? =
             if let token {
@@ -242,7 +250,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>, _ secrets: [Secret]
     ) -> Result<CurlResponse, IdentityError> {
         proof.flatMap { proof in
-            guard let outcome else { return .failure(IdentityError(.transient(retryAfter: nil), message: "no call")) }
+            guard let outcome else { return .failure(Self.noCall) }
             return identity.classified(.login, outcome, secrets + (proof.secret.map { [$0] } ?? []), proof)
         }
     }

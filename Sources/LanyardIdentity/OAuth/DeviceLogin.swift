@@ -137,11 +137,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             guard let outcome else { return (.unreachable(retryAfter: nil), nil) }
             if case .success(let response) = outcome, let poll = Self.pending(response) { return (poll, nil) }
             let secrets = [deviceCode, key.verifier] + (proof.secret.map { [$0] } ?? [])
-            let grant = identity.classified(.login, outcome, secrets, proof).flatMap {
-                OAuthGrant.make(
-                    .login, $0, keepsRefreshToken: true, lifetime: identity.settings.tokenLifetime)
-            }
-            switch grant {
+            switch identity.grant(from: outcome, secrets, proof) {
             case .success(let grant): return (.granted, grant)
             case .failure(let error): return (Self.poll(error), nil)
             }

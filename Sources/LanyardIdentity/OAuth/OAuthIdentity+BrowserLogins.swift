@@ -33,6 +33,35 @@ extension OAuthIdentity: BrowserLoginService {
         if let refreshToken { revoke(refreshToken) { _ in } }
     }
 
+    /// The grant that the response to a code brings. A success that cannot be used ends the login, because the code is used up. The
+    /// refresh token that came along is revoked.
+    func grant(
+        from outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret], _ proof: ClientProof
+    ) -> Result<Grant, IdentityError> {
+        classified(.login, outcome, secrets, proof).flatMap {
+            OAuthGrant.make(.login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime)
+        }.mapError { error in
+            guard Self.hasUsedUpCode(error, outcome) else { return error }
+            discard(error.unusedRefreshToken)
+            var refusal = error
+            (refusal.verdict, refusal.code) = (.credentialRefused, "unusable_response")
+            refusal.message += "; run lanyard login again"
+            return refusal
+        }
+    }
+
+    /// The server has used up the code with a response that cannot be used. A page is a gateway's, and a connection that broke says
+    /// nothing: the code may still be good.
+    private static func hasUsedUpCode(_ error: IdentityError, _ outcome: Result<CurlResponse, CurlError>) -> Bool {
+        if error.unusedRefreshToken != nil { return true }
+        switch outcome {
+        case .success(let response):
+            return 200..<300 ~= response.status && !error.isServiceError
+                && !response.body.withBytes { OAuthResponse($0) }.hasOtherContent
+        case .failure(let failure): return failure.kind == .tooLarge && 200..<300 ~= failure.status ?? 0
+        }
+    }
+
     /// The login of the session that the tokens are for.
     func obtained(_ method: LoginMethod<Secret>) -> Result<Grant, IdentityError> {
         let grant = method.ticket.flatMap { ticket in obtainedGrants.withLock { $0.removeValue(forKey: ticket) } }

@@ -327,7 +327,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         Result { () throws(IdentityError) in
             let content = settings.authentication.file.flatMap { contents[$0] }
             let proof = try ClientProof(
-                of: settings, content, tokenEndpoint: found.endpoints.token ?? url, at: clock.time(), isClientNamed: isClientNamed)
+                of: settings, content, tokenEndpoint: found.endpoints.token ?? url, at: clock.time(),
+                isClientNamed: isClientNamed)
             var form = FormBody()
             try write(&form)
             proof.write(into: &form)

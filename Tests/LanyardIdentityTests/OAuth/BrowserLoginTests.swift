@@ -327,3 +327,49 @@ import Testing
         #expect(form.hasSuffix("&client_id=lan+yard"))
     }
 }
+
+// MARK: - Metadata, unusable responses, issuers
+
+extension BrowserLoginTests {
+    // MARK: Unusable responses of success
+
+    @Test(
+        "a success that cannot be used ends the login with its reason, and what came with it is revoked",
+        arguments: [
+            (#"{"access_token":"a\nb","token_type":"bearer","refresh_token":"r5"}"#, "characters"),
+            (#"{"access_token":"a","token_type":"mac","refresh_token":"r5"}"#, "token_type"),
+            (#"{"refresh_token":"r5","token_type":"bearer"}"#, "no access_token"),
+        ])
+    func unusable(_ body: String, _ reason: String) async throws {
+        for request in [BrowserLoginRequest.device, Self.redirect] {
+            let bench = try Self.bench([OAuthBench.json(200, body), Self.error("invalid_grant")])
+            let (reports, login) = Self.begin(bench, request)
+            if request == .device {
+                try await settle(bench, reports, login, requests: 2)
+            } else {
+                try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+                let state = Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")["state"]
+                #expect(await Self.receive(login, "code=c&state=" + (state ?? "")) == nil)
+            }
+            try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+            let result = try #require(reports.result.withLock { $0 })
+            let error = try #require(throws: IdentityError.self) { try result.get() }
+            #expect(error.verdict == .credentialRefused && error.code == "unusable_response", "\(error)")
+            #expect(error.message.contains(reason), "\(error.message)")
+            #expect(bench.forms.count == 1)
+            try await eventually("the refresh token is revoked") {
+                bench.server.requests.contains { $0.target == "/revoke" && $0.bodyText.hasPrefix("token=r5") }
+            }
+        }
+    }
+
+    @Test("a page in place of the response to a poll does not end a device login")
+    func page() async throws {
+        let bench = try Self.bench([.response(200, "OK", body: "<html>").closing, Self.granted])
+        let (reports, login) = Self.begin(bench)
+        try await settle(bench, reports, login, requests: 2)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let result = try #require(reports.result.withLock { $0 })
+        #expect(throws: Never.self) { try result.get() }
+    }
+}
