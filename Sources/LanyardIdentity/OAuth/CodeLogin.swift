@@ -57,7 +57,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     // MARK: The request
 
     private func begin() {
-        identity.discovery.find(.known, nil, by: identity.transport.newDeadline) { [self] found in
+        identity.discovery.find(\.authorization, nil, by: identity.transport.newDeadline) { [self] found in
             guard !isEnded else { return }
             switch found {
             case .failure(let error): end(.failure(error))

@@ -119,6 +119,35 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         }
     }
 
+    /// The same, for a call to one of the endpoints. What was only remembered is asked for once more if it lacks that one: the server may
+    /// have added it since.
+    func find(
+        _ place: KeyPath<OAuthEndpoints, String?>, _ progress: CallProgress?, by deadline: Instant,
+        _ reply: @escaping (Result<FoundEndpoints, IdentityError>) -> Void
+    ) {
+        find(.known, progress, by: deadline) { [self] found in
+            guard case .success(let former) = found, former.areRemembered, former.endpoints[keyPath: place] == nil
+            else { return reply(found) }
+            find(.confirmed, progress, by: deadline) { reply(.success((try? $0.get()) ?? former)) }
+        }
+    }
+
+    /// The response to a call at a remembered endpoint says that nothing is there: where it is now, if the server says so.
+    ///
+    /// - Parameter reply: nil: it is no such response, or there is no other endpoint.
+    func findMoved(
+        _ place: KeyPath<OAuthEndpoints, String?>, of found: FoundEndpoints,
+        _ outcome: Result<CurlResponse, CurlError>, _ progress: CallProgress?, by deadline: Instant,
+        _ reply: @escaping (FoundEndpoints?) -> Void
+    ) {
+        guard found.areRemembered, outcome.isOfAnEndpointThatHasMoved else { return reply(nil) }
+        find(.confirmed, progress, by: deadline) { result in
+            let moved = try? result.get()
+            let isOther = moved?.endpoints[keyPath: place].map { $0 != found.endpoints[keyPath: place] } ?? false
+            reply(isOther ? moved : nil)
+        }
+    }
+
     /// The endpoints that a call gets now without a request; nil: none are known.
     var present: FoundEndpoints? { state.read.map(known) }
 

@@ -83,11 +83,13 @@ extension OAuthIdentity: BrowserLoginService {
         return method
     }
 
-    /// One POST of a form with the client's proof, to an endpoint that is found first.
+    /// A POST of a form with the client's proof, to an endpoint that is found first. If nothing is at a remembered endpoint, it goes to
+    /// the one that the server names now.
     ///
     /// - Parameters:
     ///   - place: of the endpoint.
     ///   - missing: what to say without such an endpoint.
+    ///   - write: writes the fields of the form, for each request.
     ///   - reply: with what the request carried. On the loop.
     func post(
         to place: KeyPath<OAuthEndpoints, String?>, missing: String,
@@ -96,30 +98,49 @@ extension OAuthIdentity: BrowserLoginService {
     ) {
         let deadline = transport.newDeadline
         read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
-            discovery.find(.known, nil, by: deadline) { [self] found in
-                let made = found.flatMap { found in
-                    found.endpoints[keyPath: place].map { .success((found, $0)) }
-                        ?? .failure(IdentityError(.clientRefused, message: missing))
-                }.flatMap { found, url in
-                    request(to: url, of: found, contents, deadline) { form throws(IdentityError) in
-                        try write(&form)
-                        for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
-                        // RFC 8628 §3.1, RFC 9126 §2: the client is named in the form, too, where Basic shows who it is.
-                        if case .basic = settings.authentication { form.append("client_id", settings.clientID) }
-                    }
-                }
-                switch made {
+            let post = BrowserLoginPost(
+                place: place, missing: missing, contents: contents, deadline: deadline, write: write, reply: reply)
+            discovery.find(place, nil, by: deadline) { [self] found in
+                switch found {
                 case .failure(let error): reply(nil, .failure(error))
-                case .success((var request, let proof)):
-                    request.isLogin = true
-                    http.send(request) { [self] outcome in
-                        clock.learn(from: outcome)
-                        reply(outcome, .success(proof))
-                    }
+                case .success(let found): send(post, to: found)
                 }
             }
         }
     }
+
+    private func send(_ post: BrowserLoginPost, to found: FoundEndpoints) {
+        guard let url = found.endpoints[keyPath: post.place] else {
+            return post.reply(nil, .failure(IdentityError(.clientRefused, message: post.missing)))
+        }
+        let made = request(to: url, of: found, post.contents, post.deadline) { form throws(IdentityError) in
+            try post.write(&form)
+            for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
+            // RFC 8628 §3.1, RFC 9126 §2: the client is named in the form, too, where Basic shows who it is.
+            if case .basic = settings.authentication { form.append("client_id", settings.clientID) }
+        }
+        switch made {
+        case .failure(let error): post.reply(nil, .failure(error))
+        case .success((var request, let proof)):
+            request.isLogin = true
+            http.send(request) { [self] outcome in
+                clock.learn(from: outcome)
+                discovery.findMoved(post.place, of: found, outcome, nil, by: post.deadline) { [self] moved in
+                    if let moved { send(post, to: moved) } else { post.reply(outcome, .success(proof)) }
+                }
+            }
+        }
+    }
+}
+
+/// A call of a login in a browser whose files have been read.
+private struct BrowserLoginPost {
+    let place: KeyPath<OAuthEndpoints, String?>
+    let missing: String
+    let contents: [String: FileSnapshot.Outcome]
+    let deadline: Instant
+    let write: (inout FormBody) throws(IdentityError) -> Void
+    let reply: (Result<CurlResponse, CurlError>?, Result<ClientProof, IdentityError>) -> Void
 }
 
 /// Who learns of a login in a browser.

@@ -192,13 +192,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 reply($0)
             }
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
-                discovery.find(.known, progress, by: deadline) { [self] found in
+                discovery.find(\.revocation, progress, by: deadline) { [self] found in
                     switch found {
                     case .failure(let error): done(.failure(error))
-                    case .success(let found):
-                        guard let url = found.endpoints.revocation else { return done(.success(())) }
-                        progress.wait(for: url)
-                        revoke(refreshToken, at: url, found, contents, deadline, done)
+                    case .success(let found): revoke(refreshToken, at: found, contents, progress, deadline, done)
                     }
                 }
             }
@@ -206,9 +203,12 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     private func revoke(
-        _ refreshToken: Secret, at url: String, _ found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
-        _ deadline: Instant, _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
+        _ refreshToken: Secret, at found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
+        _ progress: CallProgress, _ deadline: Instant,
+        _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
     ) {
+        guard let url = found.endpoints.revocation else { return reply(.success(())) }
+        progress.wait(for: url)
         let made = request(to: url, of: found, contents, deadline) { form in
             form.append("token", refreshToken)
             form.append("token_type_hint", "refresh_token")
@@ -218,7 +218,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                reply(classified(.revocation, outcome, [refreshToken], proof).map { _ in })
+                discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
+                    if let moved { return revoke(refreshToken, at: moved, contents, progress, deadline, reply) }
+                    reply(classified(.revocation, outcome, [refreshToken], proof).map { _ in })
+                }
             }
         }
     }

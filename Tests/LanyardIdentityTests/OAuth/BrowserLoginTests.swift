@@ -331,6 +331,87 @@ import Testing
 // MARK: - Metadata, unusable responses, issuers
 
 extension BrowserLoginTests {
+    /// A server whose metadata in the store is former: it names `/former` endpoints, or none. The server's own words name others.
+    private static func movedBench(
+        stored names: [WritableKeyPath<OAuthEndpoints, String?>], discoveryStatus: Int = 200, status: Int = 404,
+        endpoints: String = #","device_authorization_endpoint":"ISSUER/device","authorization_endpoint":"ISSUER/a""#
+            + #","pushed_authorization_request_endpoint":"ISSUER/par","require_pushed_authorization_requests":true"#
+    ) throws -> OAuthBench {
+        let own = Guarded("")
+        let bench = try OAuthBench(
+            script: { request in
+                let issuer = own.withLock { $0 }
+                switch request.target {
+                case "/.well-known/openid-configuration":
+                    return discoveryStatus == 200
+                        ? OAuthBench.metadata(issuer, more: endpoints.replacing("ISSUER", with: issuer))
+                        : OAuthBench.json(discoveryStatus, "{}")
+                case "/device": return OAuthBench.json(200, codes)
+                case "/par": return OAuthBench.json(201, #"{"request_uri":"urn:x:1","expires_in":60}"#)
+                case "/former": return .response(status, "X", body: "<html>").closing
+                default: return nil
+                }
+            }, settings: { client, _ in own.withLock { $0 = client.issuer ?? "" } })
+        var known = OAuthEndpoints(token: bench.issuer + "/token")
+        for name in names { known[keyPath: name] = bench.issuer + "/former" }
+        var stored = StoredMetadata(
+            issuer: bench.issuer, url: bench.issuer, readAt: .now, endpoints: known, aliases: OAuthEndpoints())
+        stored.requiresPushedAuthorization = names.contains(\.pushedAuthorization)
+        bench.identity.keepMetadata([stored]) { _ in }
+        return bench
+    }
+
+    private func prompt(_ bench: OAuthBench, _ request: BrowserLoginRequest) async throws -> BrowserLoginPrompt {
+        let (reports, login) = Self.begin(bench, request)
+        try await eventually("the login shows something") {
+            reports.prompt.withLock { $0 != nil } || reports.result.withLock { $0 != nil }
+        }
+        login.cancel()
+        if let result = reports.result.withLock({ $0 }) { _ = try result.get() }
+        return try #require(reports.prompt.withLock { $0 })
+    }
+
+    @Test("an endpoint that is missing or gone is asked for once more, if it was only remembered")
+    func moved() async throws {
+        let discovery = "/.well-known/openid-configuration"
+        for status in [302, 404, 410, 421] {
+            let bench = try Self.movedBench(stored: [\.deviceAuthorization], status: status)
+            #expect(try await prompt(bench, .device).userCode == "AB-CD")
+            #expect(bench.server.requests.map(\.target) == ["/former", discovery, "/device"])
+        }
+        let added = try Self.movedBench(stored: [])
+        #expect(try await prompt(added, .device).userCode == "AB-CD")
+        #expect(added.server.requests.map(\.target) == [discovery, "/device"])
+        let code = try Self.movedBench(stored: [])
+        #expect(try await prompt(code, Self.redirect).uri.hasPrefix(code.issuer + "/a?"))
+        #expect(code.server.requests.map(\.target) == [discovery, "/par"])
+        let pushed = try Self.movedBench(stored: [\.authorization, \.pushedAuthorization])
+        #expect(try await prompt(pushed, Self.redirect).uri.hasSuffix("&request_uri=urn%3Ax%3A1"))
+        #expect(pushed.server.requests.map(\.target) == ["/former", discovery, "/par"])
+    }
+
+    @Test("metadata that says the same, or does not come, leaves the first response as it is")
+    func unmoved() async throws {
+        for status in [200, 503] {
+            let bench = try Self.movedBench(
+                stored: [\.deviceAuthorization], discoveryStatus: status,
+                endpoints: #","device_authorization_endpoint":"ISSUER/former""#)
+            let error = try await #require(throws: IdentityError.self) { try await prompt(bench, .device) }
+            #expect(error.status == 404)
+            #expect(bench.server.requests.map(\.target) == ["/former", "/.well-known/openid-configuration"])
+        }
+    }
+
+    @Test("a revocation endpoint that is missing or gone is asked for once more, too")
+    func movedRevocation() async throws {
+        for stored in [[\OAuthEndpoints.revocation], []] {
+            let bench = try Self.movedBench(stored: stored)
+            try await bench.revoke("r1").get()
+            let targets = bench.server.requests.map(\.target)
+            #expect(targets == stored.map { _ in "/former" } + ["/.well-known/openid-configuration", "/revoke"])
+        }
+    }
+
     // MARK: Unusable responses of success
 
     @Test(
