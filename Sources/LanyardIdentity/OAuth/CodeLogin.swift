@@ -25,6 +25,8 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private let nonce = ProofKey.randomText()
     private let timer = Deadline()
     private var retained: CodeLogin?
+    /// What the server said when the login began: that counts when the browser comes back. nil: the endpoints are configured.
+    private var metadata: OAuthMetadata?
     /// The browser may come back.
     private var isWaiting = false
     /// No report comes any more.
@@ -62,12 +64,13 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             switch found {
             case .failure(let error): end(.failure(error))
             case .success(let found):
+                metadata = found.metadata
                 guard let url = found.endpoints.authorization else {
                     return end(.failure(IdentityError(.clientRefused, message: Self.missingEndpoint)))
                 }
                 let isPushed =
                     identity.settings.endpoints.pushedAuthorization != nil
-                    || found.metadata?.requiresPushedAuthorization == true
+                    || metadata?.requiresPushedAuthorization == true
                 if isPushed { return push(to: url) }
                 var form = FormBody()
                 write(into: &form)
@@ -194,7 +197,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             return stated == issuer
                 ? nil : "the response to the browser names another issuer than \(issuer); run lanyard login again"
         }
-        return identity.discovery.present?.metadata?.sendsIssuer == true
+        return metadata?.sendsIssuer == true
             ? "the response to the browser names no issuer, although the server says that each does" : nil
     }
 

@@ -334,6 +334,7 @@ extension BrowserLoginTests {
     /// A server whose metadata in the store is former: it names `/former` endpoints, or none. The server's own words name others.
     private static func movedBench(
         stored names: [WritableKeyPath<OAuthEndpoints, String?>], discoveryStatus: Int = 200, status: Int = 404,
+        pushedFor seconds: Int = 60,
         endpoints: String = #","device_authorization_endpoint":"ISSUER/device","authorization_endpoint":"ISSUER/a""#
             + #","pushed_authorization_request_endpoint":"ISSUER/par","require_pushed_authorization_requests":true"#
     ) throws -> OAuthBench {
@@ -347,7 +348,7 @@ extension BrowserLoginTests {
                         ? OAuthBench.metadata(issuer, more: endpoints.replacing("ISSUER", with: issuer))
                         : OAuthBench.json(discoveryStatus, "{}")
                 case "/device": return OAuthBench.json(200, codes)
-                case "/par": return OAuthBench.json(201, #"{"request_uri":"urn:x:1","expires_in":60}"#)
+                case "/par": return OAuthBench.json(201, #"{"request_uri":"urn:x:1","expires_in":\#(seconds)}"#)
                 case "/former": return .response(status, "X", body: "<html>").closing
                 default: return nil
                 }
@@ -410,6 +411,34 @@ extension BrowserLoginTests {
             let targets = bench.server.requests.map(\.target)
             #expect(targets == stored.map { _ in "/former" } + ["/.well-known/openid-configuration", "/revoke"])
         }
+    }
+
+    @Test("what the server said of iss when the login began counts when the browser comes back")
+    func issuerSaid() async throws {
+        let own = Guarded((issuer: "", says: true))
+        let bench = try OAuthBench(
+            script: { request in
+                let (issuer, says) = own.withLock { $0 }
+                guard request.target == "/.well-known/openid-configuration" else {
+                    return request.target == "/token" ? OAuthBench.json(404, "{}") : nil
+                }
+                return OAuthBench.metadata(
+                    issuer,
+                    more: #","authorization_endpoint":"\#(issuer)/a","#
+                        + #""authorization_response_iss_parameter_supported":\#(says)"#)
+            }, settings: { client, _ in own.withLock { $0.issuer = client.issuer ?? "" } })
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let state = try #require(Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")["state"])
+        // Another user's call finds the endpoint gone, and the server says something else now.
+        own.withLock { $0.says = false }
+        for _ in 0..<2 { _ = await bench.refresh() }
+        #expect(await Self.receive(login, "code=c&state=" + state) == nil)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let result = try #require(reports.result.withLock { $0 })
+        let error = try #require(throws: IdentityError.self) { try result.get() }
+        #expect(error.code == "wrong_issuer", "\(error.message)")
+        #expect(!bench.forms.contains { $0.contains("authorization_code") })
     }
 
     // MARK: Unusable responses of success
