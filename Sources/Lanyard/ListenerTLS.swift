@@ -7,7 +7,7 @@ import Logging
 /// The TLS of all listeners at the start: what their files have made.
 package struct ListenerTLS: Sendable {
     /// One for each listener; nil: its clients speak plain HTTP.
-    let files: [ListenerTLSFiles?]
+    private(set) var files: [ListenerTLSFiles?]
     private(set) var contexts: [TLSServerContext?]
     /// Of each listener with TLS.
     private(set) var contents: [TLSFileContents?]
@@ -42,6 +42,18 @@ package struct ListenerTLS: Sendable {
             }
         }
         (self.files, self.contexts, self.contents, self.warnings) = (files, contexts, contents, warnings)
+    }
+
+    /// With the ticket keys of listeners that keep their files.
+    func keepingTickets(of former: [ListenerTLSFiles?]) -> ListenerTLS {
+        var kept = self
+        for (index, former) in zip(files.indices, former) {
+            guard let former, let contents = contents[index], let files = files[index]?.keepingTickets(of: former),
+                let context = try? files.context(from: contents)
+            else { continue }
+            (kept.files[index], kept.contexts[index]) = (files, context)
+        }
+        return kept
     }
 
     /// With what others have found in the same files later.
@@ -101,6 +113,9 @@ final class ListenerTLSWatches: Sendable {
             metadata: ["event": "listener.tls.warning", "reason": .string(warning)])
     }
 
+    /// The files of each listener; nil: its clients speak plain HTTP. From any thread.
+    var filesInUse: [ListenerTLSFiles?] { state.withLock(\.watches).map { $0?.files } }
+
     /// The contexts of listeners whose `tls` or whose files differ from what is in use, by listener.
     func changes(_ tls: ListenerTLS, _ listeners: [ListenerSettings]) -> [Int: TLSServerContext] {
         let former = state.withLock { $0 }
@@ -141,7 +156,7 @@ final class ListenerTLSWatches: Sendable {
 private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
     private let index: Int
     private let address: String
-    private let files: ListenerTLSFiles
+    let files: ListenerTLSFiles
     private let path: RequestPath
     private let log: Logger
 

@@ -56,7 +56,8 @@ final class RequestPathReload: Reloadable {
         in turn: borrowing FilePublication.Turn
     ) {
         let listeners = configuration.listeners
-        let listenerContents = files.listenerTLS.renewed(from: listenerTLS.contentsInUse)
+        let listenerContents = files.listenerTLS.keepingTickets(of: listenerTLS.filesInUse)
+            .renewed(from: listenerTLS.contentsInUse)
         let upstreamContents = files.upstreamTLS.renewed(from: [upstreamTLS.contentsInUse])
         let capabilityContents = capabilities.renewed(files.capabilities, listeners)
         let changedListeners = listenerTLS.changes(listenerContents, listeners)

@@ -180,6 +180,29 @@ import Testing
         }
     }
 
+    @Test("a reload that finds a renewed certificate keeps the keys of session tickets; one with other files does not")
+    func ticketKeys() throws {
+        let bench = try Bench()
+        let tickets = { bench.onShard { $0.listenerTLS.map { $0.map { ObjectIdentifier($0.tickets) } } } }
+        let certificates = { bench.onShard { $0.listenerTLS.map { $0.map { ObjectIdentifier($0) } } } }
+        let (keys, contexts) = (tickets(), certificates())
+        // A reload follows a renewal before the watch has seen it.
+        let renewed = TestAuthority("Server").issue("DNS:localhost")
+        try bench.replace("cert.pem", by: renewed.certificate)
+        try bench.replace("key.pem", by: renewed.key)
+        bench.apply(bench.running, try RequestPathFiles(bench.running, running: bench.running))
+        #expect(certificates()[0] != contexts[0] && certificates()[1] != contexts[1])
+        #expect(tickets() == keys)
+        // The watch of the new files has them, too.
+        try bench.replace("clients.pem", by: Bench.authority.pem)
+        bench.loop.pass(.seconds(10))
+        #expect(!bench.trustsBoth && tickets() == keys)
+        // Tickets name the authorities and the names under which they were given.
+        let named = try Bench.load(in: bench.folder, names: ", client_names: [\"DNS:any\"]")
+        bench.apply(named, try RequestPathFiles(named, running: bench.running))
+        #expect(tickets()[0] != keys[0] && tickets()[1] != keys[1])
+    }
+
     @Test("an authority that came and went while the reload waited is not in use afterwards")
     func cameAndWent() throws {
         let bench = try Bench()

@@ -4,10 +4,23 @@ import LanyardSettings
 /// The files behind the TLS of one listener, and how their contents become a context.
 package struct ListenerTLSFiles: Sendable {
     private let settings: ListenerSettings.TLS
-    /// They outlive a context: sessions are resumed after a reload.
-    private let tickets = TLSTicketKeys()
+    /// They outlive a context: sessions are resumed after a change of the files.
+    private var tickets = TLSTicketKeys()
 
     package init(_ settings: ListenerSettings.TLS) { self.settings = settings }
+
+    /// The same files with the ticket keys of the former ones, so that a reload ends no session.
+    ///
+    /// A session whose client was admitted under other authorities or names is not resumed in any case: the context's own
+    /// mark in each ticket separates them.
+    ///
+    /// - Returns: nil: a file or a name of a client differs.
+    package func keepingTickets(of former: ListenerTLSFiles) -> ListenerTLSFiles? {
+        guard paths == former.paths, settings.clientNames == former.settings.clientNames else { return nil }
+        var files = self
+        files.tickets = former.tickets
+        return files
+    }
 
     /// All files, which are to be watched.
     package var paths: [String] {
