@@ -58,6 +58,61 @@ import Testing
         #expect(refused["Proxy-Status"] == "lanyard; error=connection_write_timeout")
     }
 
+    /// What the upstream responds before it has taken the head of the request.
+    enum EarlyResponse: CaseIterable { case refusalReplayed, refusalRelayed, other }
+
+    @Test(
+        "a token that ends behind a response to a half-taken head: the response is relayed or replaced, the head is not sent on",
+        arguments: EarlyResponse.allCases)
+    func expiredBehindResponse(_ response: EarlyResponse) async throws {
+        let stage = try Stage {
+            $0.limits.headerBytesMax = 1 << 20
+            $0.upstream.timeouts.write = Self.hour * 2
+            $0.upstream.timeouts.responseIdle = Self.hour * 2
+            $0.tokenWaitMax = Self.hour * 4
+            $0.timeStands = true
+        }
+        defer { withExtendedLifetime(stage) {} }
+        let (bench, listener) = (stage.bench, stage.listener)
+        bench.publish(generation: 1, usableUntil: bench.now + Self.hour)
+        let fields = (0..<60).map { "X\($0): \(String(repeating: "x", count: 15_000))\r\n" }.joined()
+        try await bench.talk { client throws in
+            try client.send("GET / HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n")
+            let first = try #require(listener.accept())
+            bench.pass(.zero)
+            let status = response == .other ? "200 OK" : "401 No"
+            try first.send("HTTP/1.1 \(status)\r\nContent-Length: 2\r\n\r\nn".utf8)
+            bench.pass(.zero)
+            #expect(bench.tokens.refused.isEmpty == (response == .other))
+            bench.pass(Self.hour)
+            // The upstream takes what the kernel has, so that the rest could be sent.
+            var taken: [UInt8] = []
+            while let part = first.receiveNow(max: 1 << 16), !part.isEmpty {
+                taken += part
+                bench.pass(.zero)
+            }
+            switch response {
+            case .refusalReplayed: bench.publish(generation: 2, token: "token-2", usableUntil: bench.now + Self.hour)
+            case .refusalRelayed: bench.path.publish(.none(.loginRequired), for: ProxyBench.user)
+            case .other: break
+            }
+            if response == .refusalReplayed {
+                let second = try #require(listener.accept())
+                let request = try #require(try RawReader(second).readRequest())
+                #expect(request["Authorization"] == "Bearer token-2")
+                try second.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".utf8)
+            } else {
+                try first.send("o".utf8)
+            }
+            let relayed = try client.response()
+            #expect(relayed.status == (response == .refusalRelayed ? 401 : 200))
+            #expect(relayed.bodyText == (response == .refusalReplayed ? "ok" : "no"))
+            taken += try RawReader(first).readToAnyEnd().bytes
+            let text = String(decoding: taken, as: UTF8.self)
+            #expect(text.hasPrefix("GET / HTTP/1.1\r\n") && !text.contains(ProxyBench.token))
+        }
+    }
+
     @Test(
         "the head of a request that asks for 100 must be taken within the write time-out; the 100 is due a second after it went",
         arguments: [true, false])

@@ -212,6 +212,8 @@ extension ClientConnection {
         guard let connection = upstream.connection, case .exchange(let active) = state else { return }
         // The token may have expired while the head was queued. An expired token is never sent.
         if upstream.isHeadQueued, let token = upstream.token, shard.loop.now >= token.usableUntil {
+            // A final response decides what follows, whether it is held or relayed. The rest of the head stays queued.
+            guard exchange.response == .awaited else { return }
             return giveUpHead()
         }
         if connection.stream.flush() != 0 {
