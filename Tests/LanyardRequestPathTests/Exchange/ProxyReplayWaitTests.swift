@@ -120,6 +120,33 @@ import Testing
         #expect(stage.bench.count("lanyard_replays", ["result": "body_late"]) == 1)
     }
 
+    @Test("the time in which a client is not read for want of memory does not make its body late")
+    func paused() async throws {
+        let stage = try Stage { $0.timeStands = true }
+        stage.bench.renews()
+        let budget = stage.bench.path.buffers
+        try await stage.play { client, stage in
+            try client.send(Self.head("Content-Length: 10") + "12345")
+            let (socket, reader) = try stage.accept()
+            _ = try reader.readHead()
+            try socket.send(Self.refused.utf8)
+            try stage.awaitRefusal()
+            budget.add(budget.bytesMax)
+            try client.send("67890")
+            stage.bench.pass(.zero)
+            stage.bench.pass(.seconds(3))
+            #expect(client.socket.receiveNow(max: 1) == nil)
+            budget.release(budget.bytesMax)
+            stage.bench.pass(.milliseconds(10))
+            let late = try stage.accept()
+            let request = try #require(try late.reader.readRequest())
+            #expect(request.bodyText == "1234567890" && request["Authorization"] == "Bearer token-2")
+            try late.socket.send(Self.ok.utf8)
+            #expect(try client.response(to: "POST").status == 200)
+        }
+        #expect(stage.bench.count("lanyard_replays", ["result": "body_late"]) == 0)
+    }
+
     @Test(
         "a body that outgrows its copy while it is waited for is relayed to the upstream as it was", arguments: framings
     )

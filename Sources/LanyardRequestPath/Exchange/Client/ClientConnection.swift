@@ -147,7 +147,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .head: refuse(.requestTimeout)
         case .idle, .kernelFlush: handleIdleTimeout()
         case .upload(let wait): if case .exchange(let active) = state { handleUploadTimeout(wait, of: active) }
-        case .heldBody: if case .exchange(let active) = state { relayHeld(.bodyLate, of: active) }
+        case .heldBody: if case .exchange(let active) = state { handleHeldBodyTimeout(of: active) }
         case .tunnel: if case .tunnel(_, let tunnel) = state { tunnel.due() }
         case .linger: close()
         }

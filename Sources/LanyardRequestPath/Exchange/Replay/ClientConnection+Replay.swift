@@ -148,6 +148,13 @@ extension ClientConnection {
         decide(held, for: active)
     }
 
+    /// The rest of the request body is late.
+    func handleHeldBodyTimeout(of active: ActiveExchange) {
+        // The client is not read: the pause does not count against it.
+        if membership.isPaused { return begin(.heldBody, for: HeldResponse.bodyWaitMax) }
+        relayHeld(.bodyLate, of: active)
+    }
+
     /// `refresh.wait_max` has passed.
     func handleHeldResponseTimeout(of active: ActiveExchange) { relayHeld(.refreshFailed, of: active) }
 
