@@ -192,6 +192,7 @@ enum HandshakeResult: String, CaseIterable {
     case tooManyMessages = "too_many_messages"
     case helloTooLong = "hello_too_long"
     case tooManyHandshakes = "too_many_handshakes"
+    case admissionChanged = "admission_changed"
     case alert
     case protocolViolation = "protocol_violation"
 

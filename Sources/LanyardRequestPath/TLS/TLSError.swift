@@ -57,6 +57,8 @@ package enum TLSError: Error, Equatable, Sendable {
     case helloTooLong
     /// The client is closed in its handshake, because a shard has as many handshakes as it may have.
     case tooManyHandshakes
+    /// The client is closed in its handshake, because the listener does not admit the same clients any more.
+    case admissionChanged
     /// Another fatal alert of the peer (RFC 8446 6).
     case alert(UInt8)
     /// Bytes that are not TLS, or break its rules; the value is OpenSSL's error code.
@@ -86,6 +88,7 @@ package enum TLSError: Error, Equatable, Sendable {
         case .renegotiationRefused: "renegotiation_refused"
         case .helloTooLong: "hello_too_long"
         case .tooManyHandshakes: "too_many_handshakes"
+        case .admissionChanged: "admission_changed"
         case .alert: "alert"
         case .protocolViolation: "protocol_violation"
         }
@@ -112,7 +115,7 @@ package enum TLSError: Error, Equatable, Sendable {
     /// A listener has told the client why its handshake has failed, by an alert. It tells none that is gone, late or one too many.
     var sendsAlert: Bool {
         switch self {
-        case .plainHTTP, .closedInHandshake, .reset, .timedOut, .tooManyHandshakes: false
+        case .plainHTTP, .closedInHandshake, .reset, .timedOut, .tooManyHandshakes, .admissionChanged: false
         default: true
         }
     }
@@ -143,6 +146,7 @@ package enum TLSError: Error, Equatable, Sendable {
             "\(it) asks to renegotiate TLS 1.2, which Lanyard refuses; for a late client certificate it has to speak TLS 1.3"
         case .helloTooLong: "\(it) announces a TLS hello of more than 16 KiB"
         case .tooManyHandshakes: "\(it) has been closed in its TLS handshake: too many handshakes are in progress"
+        case .admissionChanged: "\(it) has been closed in its TLS handshake: the listener admits other clients now"
         case .alert(let alert): "\(it) has ended the TLS connection (\(Self.text(ofAlert: alert)))"
         case .protocolViolation(let code): "\(it) breaks the rules of TLS (\(Self.text(ofError: code)))"
         }

@@ -117,6 +117,20 @@ import Testing
         try await eventually("no client is left") { bench.path.shards[0].load.value == 0 }
     }
 
+    @Test("a handshake in progress that a changed context ends is counted, with its reason")
+    func admissionInHandshake() async throws {
+        let bench = try ProxyBench(plan: { $0.hasTLS = true })
+        let shard = bench.path.shards[0]
+        let client = try RawClient(bench.sides.listener)
+        // A part of a hello.
+        try client.send([0x16, 3, 1, 0, 0x50, 1, 0, 0, 0x4c] as [UInt8])
+        try await eventually("the handshake has begun") { shard.loop.perform { shard.tls.bufferCount } == 1 }
+        bench.path.setTLS(try TLSBench.server(demanding: TLSBench.authority.pem), ofListener: 0)
+        try await eventually("no client is left") { shard.load.value == 0 }
+        #expect(bench.count("lanyard_tls_handshakes", ["result": "admission_changed"]) == 1)
+        #expect(bench.count("lanyard_tls_handshakes") == 1)
+    }
+
     @Test("a listener's other context and the other routes come to a shard in one turn")
     func oneTurn() throws {
         let bench = try ProxyBench(plan: {

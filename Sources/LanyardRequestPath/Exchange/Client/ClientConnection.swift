@@ -248,7 +248,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// The client would not be admitted any more: its connection ends. The shard ends one that lasts too long.
     func endAdmission() {
         switch state.admissionEnd(isSecured: stream.isSecured, isFlushed: stream.isFlushed) {
-        case .atOnce: close()
+        case .atOnce: if state.isHandshake { handleHandshakeFailure(.admissionChanged) } else { close() }
         case .behindExchange:
             membership.isAdmissionEnding = true
             exchange.closeClient()
