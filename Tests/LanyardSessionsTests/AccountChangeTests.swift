@@ -40,7 +40,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let session = try #require(driver.stored?.session?.id)
-        driver.handle(.obtained(Self.linked(driver), ticket: 7))
+        driver.obtain(Self.linked(driver), ticket: 7)
         #expect(driver.trail == ["lock", "read", "hold", "publish 2", "unlock"])
         #expect(driver.stored?.session?.id == session && driver.storedRefresh == "one" && driver.refresh == "one")
         #expect(driver.stored?.generation == 2)
@@ -54,7 +54,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let provider = driver.stored?.provider
-        driver.handle(.obtained(Self.linked(driver, provider: nil), ticket: nil))
+        driver.obtain(Self.linked(driver, provider: nil), ticket: nil)
         #expect(driver.stored?.provider == provider && driver.stored?.generation == 2)
     }
 
@@ -63,7 +63,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.obtained(Self.linked(driver), ticket: 7))
+        driver.obtain(Self.linked(driver), ticket: 7)
         #expect(Self.word(driver.replies[7]) == "none")
         try driver.grant()
         #expect(Self.word(driver.replies[7]) == "linked" && driver.stored?.generation == 3)
@@ -75,7 +75,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.holdsStore = true
-        driver.handle(.obtained(Self.linked(driver), ticket: 7))
+        driver.obtain(Self.linked(driver), ticket: 7)
         driver.refreshNow(ticket: 8)
         driver.release()
         #expect(Self.word(driver.replies[7]) == "linked" && Self.word(driver.replies[8]) == "refreshed")
@@ -87,12 +87,12 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let link = Self.linked(driver)
-        driver.handle(.terminate(.logOut, ticket: nil))
-        driver.handle(.obtained(link, ticket: 7))
+        driver.terminate(.logOut, ticket: nil)
+        driver.obtain(link, ticket: 7)
         #expect(Self.word(driver.replies[7]) == "overtaken" && driver.stored?.session == nil)
         let other = CoordinatorDriver()
         try other.logIn()
-        other.handle(.obtained(Self.linked(other, session: 4711), ticket: 7))
+        other.obtain(Self.linked(other, session: 4711), ticket: 7)
         #expect(Self.word(other.replies[7]) == "overtaken" && other.stored?.generation == 1)
         #expect(other.disk.holder == nil && other.state == .valid)
     }
@@ -106,7 +106,7 @@ struct AccountChangeTests {
             contents.users[0].intent = StoredIntent(kind: .refresh, at: driver.wall, tries: 1)
             return contents
         }()
-        driver.handle(.obtained(Self.linked(driver), ticket: 7))
+        driver.obtain(Self.linked(driver), ticket: 7)
         #expect(Self.word(driver.replies[7]) == "linked" && driver.stored?.intent?.tries == 1)
     }
 
@@ -115,7 +115,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.obtained(Self.linked(driver), ticket: 7))
+        driver.obtain(Self.linked(driver), ticket: 7)
         #expect(Self.word(driver.replies[7]) == "linked" && driver.token?.generation == 2)
         driver.storeError = nil
         driver.toDue()
@@ -129,7 +129,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.holdsStore = true
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         #expect(Self.word(driver.replies[7]) == "none")
         driver.release()
         #expect(driver.trail == ["lock", "mark"] && Self.word(driver.replies[7]) == "begun")
@@ -149,7 +149,7 @@ struct AccountChangeTests {
     func refreshDuringDeletion() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.pass(1)
         driver.refreshNow(ticket: 8)
         try driver.grant()
@@ -165,9 +165,9 @@ struct AccountChangeTests {
         for termination in [SessionCoordinator.Termination.logOut, .remove] {
             let driver = CoordinatorDriver()
             try driver.logIn()
-            driver.handle(.beginDeletion(ticket: 7))
+            driver.beginDeletion(ticket: 7)
             driver.handle(.endDeletion(isDeleted: true))
-            driver.handle(.terminate(termination, ticket: 8))
+            driver.terminate(termination, ticket: 8)
             #expect(Self.word(driver.replies[8]) == "terminated")
             #expect(driver.revoked.isEmpty && driver.contents.revocations.isEmpty && driver.state == .loggedOut)
             #expect(driver.stored?.session == nil && driver.stored?.isLoggedOut != false)
@@ -179,7 +179,7 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.handle(.endDeletion(isDeleted: false))
         #expect(driver.stored?.isLoggedOut == false && driver.storedRefresh == "one" && driver.state == .valid)
         driver.refreshNow(ticket: 8)
@@ -196,7 +196,7 @@ struct AccountChangeTests {
     func unsavedCancellation() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.storeError = CoordinatorDriver.full
         driver.handle(.endDeletion(isDeleted: false))
         #expect(driver.stored?.isLoggedOut == true)
@@ -210,11 +210,11 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         #expect(Self.word(driver.replies[7]) == "store failing")
         driver.storeError = nil
-        driver.handle(.terminate(.logOut, ticket: nil))
-        driver.handle(.beginDeletion(ticket: 8))
+        driver.terminate(.logOut, ticket: nil)
+        driver.beginDeletion(ticket: 8)
         #expect(Self.word(driver.replies[8]) == "not logged in")
     }
 
@@ -223,8 +223,8 @@ struct AccountChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.holdsStore = true
-        driver.handle(.beginDeletion(ticket: 7))
-        driver.handle(.terminate(.logOut, ticket: 8))
+        driver.beginDeletion(ticket: 7)
+        driver.terminate(.logOut, ticket: 8)
         driver.release()
         driver.release()
         #expect(Self.word(driver.replies[7]) == "overtaken" && driver.revoked == ["one"])

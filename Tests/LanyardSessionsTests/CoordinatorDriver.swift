@@ -49,10 +49,12 @@ final class CoordinatorDriver {
     private(set) var variantAvailability: [UserIndex: AccessToken.Availability] = [:]
     /// How often the tokens of variants were used; unknown without an entry.
     var uses: [UserIndex: UInt64] = [:]
+    /// By the ticket of the operator's call.
     private(set) var replies: [UInt64: SessionReply] = [:]
     private var held: [SessionCoordinator.Action] = []
-    /// The tickets of the refreshes that wait for their end.
-    private var refreshTickets: [UInt64] = []
+    /// The tickets of operators' calls without a reply.
+    private var waiting = OperatorReplies<UInt64>()
+    private var terminations: UInt64 = 0
     private var names: UInt64 = 100
 
     init(
@@ -110,12 +112,36 @@ final class CoordinatorDriver {
 
     func begin() { handle(.begin(stored)) }
 
-    func handle(_ event: SessionCoordinator.Event) {
+    /// - Parameter ticket: the place in `replies` of the reply to an operator's call; nil: nobody waits for it.
+    func handle(_ event: SessionCoordinator.Event, ticket: UInt64? = nil) {
         // The lowest bit has a meaning.
         names += 2
         let eventContext = EventContext(instant: now, wall: wall, chance: chance, name: names)
-        for action in coordinator.handle(event, at: eventContext) { perform(action) }
+        let actions = coordinator.handle(event, at: eventContext)
+        if let ticket, let call = event.operatorCall { waiting.add(ticket, to: call, handledBy: actions) }
+        for action in actions {
+            for (ticket, result) in waiting.take(for: action) { replies[ticket] = result }
+            perform(action)
+        }
     }
+
+    /// An operator logs in.
+    func login(_ credential: Credential, ticket: UInt64?) { handle(.login(credential), ticket: ticket) }
+
+    /// A session comes from elsewhere.
+    func obtain(_ session: ObtainedSession, ticket: UInt64?) { handle(.obtained(session), ticket: ticket) }
+
+    /// An operator ends the session.
+    func terminate(_ termination: SessionCoordinator.Termination, ticket: UInt64?) {
+        terminations += 1
+        handle(.terminate(termination, id: terminations), ticket: ticket)
+    }
+
+    /// An operator deletes the account.
+    func beginDeletion(ticket: UInt64) { handle(.beginDeletion, ticket: ticket) }
+
+    /// An operator wants a new access token.
+    func refreshNow(ticket: UInt64) { handle(.refresh, ticket: ticket) }
 
     private func perform(_ action: SessionCoordinator.Action) {
         switch action {
@@ -140,9 +166,11 @@ final class CoordinatorDriver {
             sent.append(Tokens.text(token) ?? "")
         case .claim(_, let operation): handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): revoke(revocation)
-        case .completeTermination(let revocations, let isStored, let ticket):
+        case .completeTermination(let revocations, let isStored, let id):
             for revocation in revocations { revoke(revocation) }
-            if let ticket { replies[ticket] = .terminated(isRevoked: false, isStored: isStored) }
+            if let ticket = id.flatMap({ waiting.take(termination: $0) }) {
+                replies[ticket] = .terminated(isRevoked: false, isStored: isStored)
+            }
         case .publish(let news):
             availability = news
             if case .token(let token) = news {
@@ -157,17 +185,8 @@ final class CoordinatorDriver {
             }
         case .countUses(let index): handle(.variant(index, .usesCounted(uses[index])))
         case .logEvent(let logEvent): logEvents.append(logEvent)
-        case .reply(let ticket, let reply): replies[ticket] = reply
-        case .refreshEnded(let reply):
-            for ticket in refreshTickets { replies[ticket] = reply }
-            refreshTickets = []
+        case .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
         }
-    }
-
-    /// An operator wants a new access token; the reply is that of `ticket`.
-    func refreshNow(ticket: UInt64) {
-        refreshTickets.append(ticket)
-        handle(.refresh)
     }
 
     private func revoke(_ revocation: StoredRevocation) {

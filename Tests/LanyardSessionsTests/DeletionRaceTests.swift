@@ -32,7 +32,7 @@ struct DeletionRaceTests {
         try driver.logIn()
         driver.toCall()
         driver.holdsStore = true
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         try driver.grant()
         driver.release()
         #expect(driver.stored?.generation == 2)
@@ -42,7 +42,7 @@ struct DeletionRaceTests {
     @Test("another process's refresh leaves the mark; its next one ends the session there")
     func refreshElsewhere() throws {
         let (driver, other) = try Self.calling()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         try other.grant()
         #expect(other.state == .valid && driver.stored?.generation == 2)
         #expect(driver.stored?.isLoggedOut == true)
@@ -56,7 +56,7 @@ struct DeletionRaceTests {
         let (driver, other) = try Self.calling()
         try other.fail(.sessionDead)
         try #require(other.call?.kind == .login)
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         try other.grant(refresh: "two", account: "a-2")
         #expect(other.state == .loggedOut && other.revoked == ["two"])
         Self.expectLoggedOutAfterCrash(driver)
@@ -68,8 +68,8 @@ struct DeletionRaceTests {
         try driver.logIn()
         let other = driver.another()
         let given = LoginMethod<Secret>.emailPassword(email: "a@example.com", password: Tokens.secret("p"))
-        other.handle(.login(.given(given), ticket: 8))
-        driver.handle(.beginDeletion(ticket: 7))
+        other.login(.given(given), ticket: 8)
+        driver.beginDeletion(ticket: 7)
         try other.grant(refresh: "two", account: "a")
         #expect(other.state == .valid && other.storedRefresh == "two" && other.stored?.isLoggedOut == false)
     }
@@ -82,11 +82,11 @@ struct DeletionRaceTests {
         let other = driver.another()
         other.holdsStore = true
         other.toDue()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         other.release()
         #expect(other.trail == ["begin"] && other.calls.isEmpty && driver.stored?.intent == nil)
         driver.handle(.endDeletion(isDeleted: isDeleted))
-        if isDeleted { driver.handle(.terminate(.logOut, ticket: 8)) }
+        if isDeleted { driver.terminate(.logOut, ticket: 8) }
         other.toDue()
         #expect(other.state == (isDeleted ? .loggedOut : .valid) && other.calls.isEmpty)
     }
@@ -99,7 +99,7 @@ struct DeletionRaceTests {
         other.holdsStore = true
         other.toDue()
         driver.lockReply = .failed("no lock")
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         other.release()
         #expect(other.trail == ["begin", "unlock"] && other.calls.isEmpty && other.state == .loggedOut)
         #expect(driver.stored?.intent == nil && driver.disk.holder == nil)
@@ -116,7 +116,7 @@ struct DeletionRaceTests {
         other.holdsStore = true
         other.toDue()
         other.release(holdingOn: true)
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         other.release()
         #expect(other.calls.count == 1 && other.state == .loggedOut)
         // The first call stays open.
@@ -128,7 +128,7 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.pass(1)
         driver.refreshNow(ticket: 8)
         try driver.grant()
@@ -148,7 +148,7 @@ struct DeletionRaceTests {
         let other = driver.another()
         driver.toCall()
         try driver.grant()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         other.handle(.storeSnapshot(other.stored))
         #expect(other.state == .loggedOut && other.revoked.isEmpty)
     }
@@ -157,14 +157,14 @@ struct DeletionRaceTests {
     func loginDuringDeletion() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.refreshNow(ticket: 8)
         try driver.fail(.sessionDead)
         #expect(driver.calls.map(\.kind) == [.login, .refresh])
         driver.handle(.endDeletion(isDeleted: false))
         driver.toCall()
         #expect(driver.call?.kind == .login)
-        driver.handle(.beginDeletion(ticket: 9))
+        driver.beginDeletion(ticket: 9)
         guard case .loginInProgress? = driver.replies[9] else {
             Issue.record("a deletion has begun beside a login")
             return
@@ -178,7 +178,7 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.pass(1)
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.refreshNow(ticket: 8)
         driver.storeError = CoordinatorDriver.full
         driver.handle(.endDeletion(isDeleted: false))
@@ -198,8 +198,8 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
-        driver.handle(.beginDeletion(ticket: 7))
-        other.handle(.beginDeletion(ticket: 8))
+        driver.beginDeletion(ticket: 7)
+        other.beginDeletion(ticket: 8)
         guard case .loginInProgress? = other.replies[8] else {
             Issue.record("two deletions have begun")
             return
@@ -212,7 +212,7 @@ struct DeletionRaceTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         (driver.storeError, driver.makesFailedWrites) = (CoordinatorDriver.full, true)
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         #expect(driver.stored?.isLoggedOut == true)
         driver.storeError = nil
         driver.toDue()
@@ -229,7 +229,7 @@ struct DeletionRaceTests {
             other.storeError = CoordinatorDriver.full
             try other.grant(refresh: "two")
         }
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.handle(.endDeletion(isDeleted: false))
         other.storeError = nil
         if isUnsaved { other.toDue() } else { try other.grant(refresh: "two") }
@@ -243,7 +243,7 @@ struct DeletionRaceTests {
         try driver.logIn()
         let other = driver.another(rotation: .oneUse)
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         other.toCall()
         try other.grant(refresh: "two")
         driver.storeError = nil
@@ -256,7 +256,7 @@ struct DeletionRaceTests {
     func refreshWhileCancelling(isIntentHeld: Bool) throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.holdsStore = true
         driver.refreshNow(ticket: 8)
         if isIntentHeld { driver.release(holdingOn: true) }
@@ -273,7 +273,7 @@ struct DeletionRaceTests {
     func startDuringDeletion() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         let other = driver.another()
         #expect(other.state == .loggedOut && other.calls.isEmpty && other.revoked.isEmpty)
         #expect(!other.noted(.deletionInterrupted))
@@ -289,7 +289,7 @@ struct DeletionRaceTests {
     func lockDuringDeletion(isDeleted: Bool) throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         #expect(driver.disk.holder === driver)
         // A call in between keeps it.
         driver.refreshNow(ticket: 8)
@@ -297,7 +297,7 @@ struct DeletionRaceTests {
         #expect(driver.disk.holder === driver && driver.state == .valid)
         driver.holdsStore = true
         driver.handle(.endDeletion(isDeleted: isDeleted))
-        if isDeleted { driver.handle(.terminate(.logOut, ticket: 9)) }
+        if isDeleted { driver.terminate(.logOut, ticket: 9) }
         #expect(driver.disk.holder === driver)
         driver.release()
         #expect(driver.disk.holder == nil && driver.coordinator.isIdle)
@@ -306,7 +306,7 @@ struct DeletionRaceTests {
     @Test("the lock of a process that calls is waited for; the deletion does not wait")
     func lockAfterCall() throws {
         let (driver, other) = try Self.calling()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         guard case .deletionBegun? = driver.replies[7] else {
             Issue.record("the deletion has waited")
             return
@@ -325,7 +325,7 @@ struct DeletionRaceTests {
         driver.refreshNow(ticket: 8)
         // It looks again sooner than the call does.
         driver.chance = 0
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.chance = 0.5
         try other.grant()
         driver.forget()
@@ -342,7 +342,7 @@ struct DeletionRaceTests {
     func lockOfUnsavedCancellation() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.beginDeletion(ticket: 7))
+        driver.beginDeletion(ticket: 7)
         driver.storeError = CoordinatorDriver.full
         driver.handle(.endDeletion(isDeleted: false))
         let other = driver.another()

@@ -65,7 +65,7 @@ struct ExternalChangeTests {
         let two = one.another()
         one.toDue()
         let intent = one.stored?.intent
-        two.handle(.login(.given(.anonymous), ticket: 1))
+        two.login(.given(.anonymous), ticket: 1)
         two.toDue { two.replies[1] != nil }
         guard case .failed(let error) = two.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(error.verdict == .transient(retryAfter: nil) && one.stored?.intent == intent && intent != nil)
@@ -99,7 +99,7 @@ struct ExternalChangeTests {
         try one.logIn()
         let two = one.another(rotation: .grace)
         two.toDue()
-        one.handle(.terminate(.logOut, ticket: 1))
+        one.terminate(.logOut, ticket: 1)
         #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
         try two.grant(refresh: "two")
         #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked == ["two"])
@@ -141,7 +141,7 @@ struct ExternalChangeTests {
         let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.handle(.terminate(.remove, ticket: nil))
+        one.terminate(.remove, ticket: nil)
         two.toDue()
         #expect(two.state == .loggedOut && two.calls.isEmpty && two.stored == nil)
     }
@@ -154,7 +154,7 @@ struct ExternalChangeTests {
         one.toDue()
         one.storeError = StoreError(.system(28), message: "full")
         try one.grant()
-        two.handle(.login(.given(.anonymous), ticket: 1))
+        two.login(.given(.anonymous), ticket: 1)
         try two.grant(refresh: "theirs", account: "b")
         one.storeError = nil
         one.toDue()
@@ -196,7 +196,7 @@ struct ExternalChangeTests {
         one.begin()
         let two = CoordinatorDriver(hasCredential: false, disk: one.disk)
         two.begin()
-        two.handle(.terminate(.logOut, ticket: 1))
+        two.terminate(.logOut, ticket: 1)
         try one.grant(refresh: "late", account: "a")
         #expect(one.state == .loggedOut && one.revoked == ["late"] && one.token == nil)
         #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
@@ -214,9 +214,9 @@ struct ExternalChangeTests {
                     .credentialRefused, credential: CredentialFingerprint(bytes: Array(repeating: 1, count: 32)))
             } else {
                 one.begin()
-                if ending == .loggedOut { one.handle(.terminate(.logOut, ticket: 1)) }
+                if ending == .loggedOut { one.terminate(.logOut, ticket: 1) }
                 if ending == .loginRequired {
-                    one.handle(.login(.given(.anonymous), ticket: 1))
+                    one.login(.given(.anonymous), ticket: 1)
                     try one.grant(refresh: "dead", account: "a")
                     one.toDue()
                     try one.fail(.sessionDead)
@@ -226,7 +226,7 @@ struct ExternalChangeTests {
             let two = one.another(hasCredential: false)
             one.handle(.storeSnapshot(one.stored))
             #expect(one.state == ending)
-            two.handle(.login(.given(.anonymous), ticket: 1))
+            two.login(.given(.anonymous), ticket: 1)
             try two.grant(refresh: "theirs", account: "a")
             one.forget()
             one.handle(.storeSnapshot(one.stored))
@@ -246,7 +246,7 @@ struct ExternalChangeTests {
             let two = one.another()
             one.handle(.storeSnapshot(one.stored))
             #expect(one.state == .valid && one.trail.isEmpty)
-            two.handle(.terminate(leaving, ticket: 1))
+            two.terminate(leaving, ticket: 1)
             one.handle(.storeSnapshot(one.stored))
             #expect(one.state == .loggedOut && one.refusal == .loginRequired && one.revoked.isEmpty)
         }
@@ -263,7 +263,7 @@ struct ExternalChangeTests {
         two.pass((one.now - two.now).inSeconds)
         two.handle(.storeSnapshot(one.stored))
         #expect(two.token?.account == first && two.token?.generation == 2)
-        one.handle(.login(.given(.anonymous), ticket: 1))
+        one.login(.given(.anonymous), ticket: 1)
         try one.grant(refresh: "theirs", account: "b")
         two.handle(.storeSnapshot(one.stored))
         #expect(two.refresh == "theirs" && two.noted(.accountChanged))
@@ -276,11 +276,11 @@ struct ExternalChangeTests {
     func anotherAccountDied() throws {
         let one = CoordinatorDriver(hasCredential: false)
         one.begin()
-        one.handle(.login(.given(.anonymous), ticket: 1))
+        one.login(.given(.anonymous), ticket: 1)
         try one.grant(refresh: "one", account: "a")
         let two = one.another()
         let first = try #require(two.token?.account)
-        one.handle(.login(.given(.anonymous), ticket: 2))
+        one.login(.given(.anonymous), ticket: 2)
         try one.grant(refresh: "theirs", account: "b")
         one.toDue()
         try one.fail(.sessionDead)
@@ -300,7 +300,7 @@ struct ExternalChangeTests {
         try one.logIn()
         let two = one.another()
         one.toDue()
-        two.handle(.terminate(.logOut, ticket: 1))
+        two.terminate(.logOut, ticket: 1)
         one.forget()
         one.handle(.storeSnapshot(one.stored))
         #expect(one.trail.isEmpty && one.state == .refreshing)
@@ -334,12 +334,12 @@ struct ExternalChangeTests {
         #expect(two.trail.suffix(4) == ["hold", "revoke", "settle", "unlock"] && two.coordinator.due == .never)
         #expect(one.storedRefresh == "one")
         // Once that user has logged out, the account is free.
-        one.handle(.terminate(.logOut, ticket: nil))
-        two.handle(.login(two.coordinator.setup.credential!, ticket: 1))
+        one.terminate(.logOut, ticket: nil)
+        two.login(two.coordinator.setup.credential!, ticket: 1)
         try two.grant(refresh: "three", account: "a")
         #expect(two.state == .valid && two.storedRefresh == "three")
         // In the other direction: a session at hand is unchanged.
-        one.handle(.login(one.coordinator.setup.credential!, ticket: 1))
+        one.login(one.coordinator.setup.credential!, ticket: 1)
         try one.grant(refresh: "four", account: "a")
         guard case .accountInUse(by: "bob") = one.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(one.state == .loggedOut && one.revoked.last == "four" && one.stored?.isLoggedOut == true)
@@ -352,7 +352,7 @@ struct ExternalChangeTests {
         let bob = Self.bob(beside: one)
         bob.begin()
         try bob.grant(refresh: "two", account: "b")
-        bob.handle(.login(bob.coordinator.setup.credential!, ticket: 1))
+        bob.login(bob.coordinator.setup.credential!, ticket: 1)
         try bob.grant(refresh: "three", account: "a")
         guard case .accountInUse(by: "alice") = bob.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(bob.state == .valid && bob.storedRefresh == "two" && bob.revoked == ["three"])
@@ -360,7 +360,7 @@ struct ExternalChangeTests {
 
         let carol = CoordinatorDriver(
             "carol", hasCredential: false, isAdded: true, disk: one.disk, configured: Self.both)
-        carol.handle(.login(.given(.anonymous), ticket: 1))
+        carol.login(.given(.anonymous), ticket: 1)
         try carol.grant(refresh: "four", account: "a")
         guard case .accountInUse(by: "alice") = carol.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(carol.stored == nil && carol.revoked == ["four"])
@@ -378,7 +378,7 @@ struct ExternalChangeTests {
         var next = renamed()
         try next.grant(refresh: "two", account: "a")
         #expect(next.state == .valid && next.storedRefresh == "two")
-        next.handle(.terminate(.remove, ticket: nil))
+        next.terminate(.remove, ticket: nil)
         one.disk.contents.users[0].isAdded = true
         next = renamed()
         try next.grant(refresh: "three", account: "a")

@@ -78,7 +78,7 @@ struct ForeignUserTests {
         #expect(one.logEvents.filter { $0.event == .foreignUser && $0.level == .error }.count == 1)
         #expect(one.revoked.isEmpty && one.state == .valid && one.refresh == "demo-4")
         #expect(two.storedRefresh == "corp-4" && two.stored?.identity == "corp")
-        one.handle(.terminate(.logOut, ticket: 1))
+        one.terminate(.logOut, ticket: 1)
         #expect(one.state == .loggedOut && one.revoked == ["demo-4"] && two.storedRefresh == "corp-4")
     }
 
@@ -93,7 +93,7 @@ struct ForeignUserTests {
             two.begin()
             try two.grant(refresh: "corp-1", account: "c")
             if isUnsavedFirst { one.storeError = CoordinatorDriver.full }
-            one.handle(.terminate(termination, ticket: 1))
+            one.terminate(termination, ticket: 1)
             if isUnsavedFirst {
                 one.storeError = nil
                 one.toDue { one.coordinator.isIdle }
@@ -108,7 +108,7 @@ struct ForeignUserTests {
     func displacedDoubt() throws {
         let one = CoordinatorDriver(hasCredential: false, rotation: .oneUse, identity: Self.demo)
         one.begin()
-        one.handle(.login(Self.given, ticket: nil))
+        one.login(Self.given, ticket: nil)
         try one.grant(refresh: "one", account: "a")
         let two = Self.other(Self.corp, after: one)
         two.begin()
@@ -123,18 +123,18 @@ struct ForeignUserTests {
     @Test("a name that another process has given away at an identity known here is in use, and no call is made")
     func provisionalUserElsewhere() throws {
         let first = CoordinatorDriver(isAdded: true, identity: Self.demo)
-        first.handle(.login(Self.given, ticket: 1))
+        first.login(Self.given, ticket: 1)
         try first.grant(refresh: "one", account: "a")
         let known = Self.other(Self.corp, after: first, isAdded: true, others: [Self.demo])
-        known.handle(.login(Self.given, ticket: 1))
+        known.login(Self.given, ticket: 1)
         guard case .nameInUse(isKnown: false)? = known.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(known.calls.isEmpty && known.storedRefresh == "one" && known.coordinator.isIdle)
         // If no process knows that identity, its user is ignored.
         let unknown = Self.other(Self.corp, after: first, isAdded: true)
-        unknown.handle(.login(Self.given, ticket: 1))
+        unknown.login(Self.given, ticket: 1)
         try unknown.fail(.credentialRefused)
         #expect(unknown.storedRefresh == "one", "a login that failed has changed nothing")
-        unknown.handle(.login(Self.given, ticket: 2))
+        unknown.login(Self.given, ticket: 2)
         try unknown.grant(refresh: "new", account: "c")
         #expect(unknown.storedRefresh == "new" && unknown.revoked == ["one"] && unknown.sent.isEmpty)
     }
@@ -142,10 +142,10 @@ struct ForeignUserTests {
     @Test("a name that another process has given away is in use, and its user is known here from then on")
     func provisionalUser() throws {
         let first = CoordinatorDriver(isAdded: true)
-        first.handle(.login(Self.given, ticket: 1))
+        first.login(Self.given, ticket: 1)
         try first.grant(refresh: "one", account: "a")
         let second = Self.other("demo", after: first, isAdded: true)
-        second.handle(.login(Self.given, ticket: 1))
+        second.login(Self.given, ticket: 1)
         guard case .nameInUse(isKnown: true)? = second.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(second.calls.isEmpty && second.token != nil && second.coordinator.context.accountID == "a")
         #expect(second.storedRefresh == "one" && second.revoked.isEmpty && second.disk.holder == nil)
@@ -157,7 +157,7 @@ struct ForeignUserTests {
         try first.logIn()
         let stored = first.stored
         let second = Self.other("demo", after: first, isAdded: true)
-        second.handle(.login(Self.given, ticket: 1))
+        second.login(Self.given, ticket: 1)
         guard case .nameInUse(isKnown: false)? = second.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(second.calls.isEmpty && second.token == nil && second.revoked.isEmpty && second.coordinator.isIdle)
         #expect(second.stored == stored && second.disk.holder == nil)
@@ -170,10 +170,10 @@ struct ForeignUserTests {
         let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.handle(.terminate(.logOut, ticket: nil))
+        one.terminate(.logOut, ticket: nil)
         two.handle(.storeSnapshot(two.stored))
         #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked.isEmpty)
-        one.handle(.login(Self.given, ticket: nil))
+        one.login(Self.given, ticket: nil)
         try one.grant(refresh: "new", account: "b")
         two.handle(.storeSnapshot(two.stored))
         #expect(two.state == .valid && two.refresh == "new" && two.calls.isEmpty)
@@ -188,14 +188,14 @@ struct ForeignUserTests {
         let one = CoordinatorDriver()
         try one.logIn()
         let two = one.another()
-        one.handle(.login(Self.given, ticket: nil))
+        one.login(Self.given, ticket: nil)
         try one.grant(refresh: "new", account: "carols")
         two.ownership = .inUse(by: "carol")
         two.toDue()
         #expect(two.state == .refused && two.reason == .accountInUse && two.noted(.accountTaken) && two.calls.isEmpty)
         #expect(two.storedRefresh == "new" && two.revoked.isEmpty && two.disk.holder == nil)
         let three = one.another()
-        one.handle(.login(Self.given, ticket: nil))
+        one.login(Self.given, ticket: nil)
         try one.grant(refresh: "newer", account: "daves")
         three.ownership = .inUse(by: "dave")
         three.handle(.storeSnapshot(three.stored))

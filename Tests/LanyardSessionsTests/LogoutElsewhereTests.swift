@@ -18,7 +18,7 @@ struct LogoutElsewhereTests {
         try driver.logIn()
         let other = driver.another(rotation: .grace)
         if byLogin {
-            other.handle(.login(given, ticket: 9))
+            other.login(given, ticket: 9)
             try other.grant(refresh: "two", account: "a")
         } else {
             other.toCall()
@@ -33,7 +33,7 @@ struct LogoutElsewhereTests {
     @Test("the refresh token that another process has stored since is revoked", arguments: [false, true], [0, 1])
     func storedSince(byLogin: Bool, termination: Int) throws {
         let (driver, other) = try Self.changed(byLogin: byLogin)
-        driver.handle(.terminate(Self.terminations[termination], ticket: 1))
+        driver.terminate(Self.terminations[termination], ticket: 1)
         #expect(driver.revoked.contains("two"), "\(driver.revoked)")
         #expect(driver.contents.revocations.contains { Tokens.text($0.refresh) == "two" })
         #expect(driver.stored?.session == nil)
@@ -48,7 +48,7 @@ struct LogoutElsewhereTests {
         try driver.logIn()
         let other = driver.another(rotation: .grace)
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         #expect(driver.revoked == ["one"])
         other.toCall()
         try other.grant(refresh: "two")
@@ -64,7 +64,7 @@ struct LogoutElsewhereTests {
         driver.toCall()
         try driver.fail(.unknownApp)
         try #require(driver.state == .refused && driver.storedRefresh == "one")
-        driver.handle(.terminate(Self.terminations[termination], ticket: 1))
+        driver.terminate(Self.terminations[termination], ticket: 1)
         #expect(driver.revoked == ["one"])
     }
 
@@ -74,19 +74,19 @@ struct LogoutElsewhereTests {
         var driver = CoordinatorDriver(rotation: .grace)
         try driver.refreshUnsaved()
         driver.storeError = nil
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         #expect(driver.revoked == ["two"] && driver.stored?.session == nil)
         // The store has not learned yet that it is dead.
         driver = CoordinatorDriver(hasCredential: false, rotation: .oneUse)
         driver.begin()
-        driver.handle(.login(Self.given, ticket: 1))
+        driver.login(Self.given, ticket: 1)
         try driver.grant(refresh: "one", account: "a")
         driver.toCall()
         driver.storeError = CoordinatorDriver.full
         try driver.fail(.unknownOutcome)
         try #require(driver.state == .loginRequired && driver.coordinator.isUnsaved)
         driver.storeError = nil
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         #expect(driver.revoked.isEmpty && driver.stored?.session == nil && driver.contents.revocations.isEmpty)
     }
 
@@ -96,11 +96,11 @@ struct LogoutElsewhereTests {
             let driver = CoordinatorDriver(rotation: .grace)
             try driver.logIn()
             let other = driver.another(rotation: .grace)
-            if byLogin { other.handle(.login(Self.given, ticket: 9)) } else { other.toCall() }
-            driver.handle(.beginDeletion(ticket: 7))
+            if byLogin { other.login(Self.given, ticket: 9) } else { other.toCall() }
+            driver.beginDeletion(ticket: 7)
             try other.grant(refresh: "two", account: "a")
             driver.handle(.endDeletion(isDeleted: true))
-            driver.handle(.terminate(.logOut, ticket: 8))
+            driver.terminate(.logOut, ticket: 8)
             #expect(driver.revoked == (byLogin ? ["two"] : []) && driver.stored?.session == nil)
         }
     }
@@ -115,7 +115,7 @@ struct LogoutElsewhereTests {
         driver.pass(1)
         other.pass(1)
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         driver.pass(1)
         other.pass(1)
         return (driver, other)
@@ -124,7 +124,7 @@ struct LogoutElsewhereTests {
     @Test("an unsaved logout does not end the session of an operator's later login in another process")
     func laterLogin() throws {
         let (driver, other) = try Self.unsaved()
-        other.handle(.login(Self.given, ticket: 9))
+        other.login(Self.given, ticket: 9)
         try other.grant(refresh: "two", account: "a")
         driver.storeError = nil
         driver.toDue()
@@ -140,9 +140,9 @@ struct LogoutElsewhereTests {
         try driver.logIn()
         let other = driver.another()
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.terminate(.remove, ticket: 1))
+        driver.terminate(.remove, ticket: 1)
         other.pass(1)
-        other.handle(.login(Self.given, ticket: 9))
+        other.login(Self.given, ticket: 9)
         try other.grant(refresh: "two", account: "a")
         driver.storeError = nil
         driver.toDue()
@@ -167,11 +167,11 @@ struct LogoutElsewhereTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         let other = driver.another()
-        other.handle(.login(Self.given, ticket: 9))
+        other.login(Self.given, ticket: 9)
         try other.grant(refresh: "two", account: "a")
         driver.pass(1)
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         driver.storeError = nil
         driver.toDue()
         #expect(driver.stored?.isLoggedOut == true && driver.revoked.contains("two"))

@@ -15,7 +15,7 @@ struct OperatorCallTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.holdsStore = true
-        driver.handle(.terminate(.logOut, ticket: 7))
+        driver.terminate(.logOut, ticket: 7)
         #expect(driver.state == .loggedOut && driver.refusal == .loginRequired && driver.revoked.isEmpty)
         driver.release()
         #expect(driver.trail == ["logOut", "revoke"] && driver.revoked == ["one"])
@@ -40,7 +40,7 @@ struct OperatorCallTests {
         try driver.logIn()
         driver.toDue()
         let call = try #require(driver.call)
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         #expect(driver.trail.suffix(3) == ["logOut", "revoke", "unlock"] && driver.revoked == ["one"])
         driver.handle(.callCompleted(.success(SessionDriver.grant(refresh: "two")), call))
         #expect(driver.state == .loggedOut && driver.revoked == ["one", "two"] && driver.stored?.session == nil)
@@ -53,7 +53,7 @@ struct OperatorCallTests {
         driver.toDue()
         driver.holdsStore = true
         try driver.grant(refresh: "two")
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         driver.release()
         driver.release()
         #expect(driver.stored?.session == nil && driver.stored?.isLoggedOut == true && driver.revoked == ["two"])
@@ -65,7 +65,7 @@ struct OperatorCallTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.storeError = StoreError(.system(28), message: "full")
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         #expect(driver.state == .loggedOut && driver.revoked == ["one"] && driver.stored?.session != nil)
         driver.storeError = nil
         driver.toDue()
@@ -76,7 +76,7 @@ struct OperatorCallTests {
     func remove() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.terminate(.remove, ticket: 1))
+        driver.terminate(.remove, ticket: 1)
         #expect(driver.stored == nil && driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
     }
 
@@ -86,7 +86,7 @@ struct OperatorCallTests {
     func login() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         #expect(driver.call?.kind == .login && driver.token?.generation == 1 && driver.state == .valid)
         try driver.grant(refresh: "bob", account: "b")
         #expect(driver.storedRefresh == "bob" && driver.token?.generation == 2 && driver.revoked == ["one"])
@@ -98,7 +98,7 @@ struct OperatorCallTests {
     func failedLogin() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [9]))
         #expect(driver.state == .valid && driver.storedRefresh == "one" && driver.stored?.intent == nil)
         // It is not the configured credential: nothing to remember.
@@ -112,19 +112,72 @@ struct OperatorCallTests {
     func twoLogins() throws {
         let driver = CoordinatorDriver()
         driver.begin()
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         try driver.grant(refresh: "one", account: "a")
         driver.toDue()
         // It waits behind a refresh.
-        driver.handle(.login(Self.bob, ticket: 2))
-        driver.handle(.login(Self.bob, ticket: 3))
+        driver.login(Self.bob, ticket: 2)
+        driver.login(Self.bob, ticket: 3)
         guard case .loginInProgress = driver.replies[3] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.call?.kind == .refresh)
         try driver.grant()
         #expect(driver.call?.kind == .login && driver.call?.cause == .asked)
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         guard case .overtaken = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
+    }
+
+    @Test("of two logouts that are open at once, each operator gets the result of its own")
+    func twoLogouts() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.holdsStore = true
+        driver.terminate(.logOut, ticket: 1)
+        driver.terminate(.logOut, ticket: 2)
+        #expect(driver.replies.isEmpty)
+        driver.storeError = CoordinatorDriver.full
+        driver.release(holdingOn: true)
+        guard case .terminated(_, isStored: false) = driver.replies[1], driver.replies[2] == nil else {
+            throw SessionCoordinatorTests.Missing()
+        }
+        driver.storeError = nil
+        driver.release()
+        guard case .terminated(_, isStored: false) = driver.replies[1],
+            case .terminated(_, isStored: true) = driver.replies[2]
+        else { throw SessionCoordinatorTests.Missing() }
+    }
+
+    @Test("while an operator waits for the mark of a deletion, another deletion is refused, and the first one begins")
+    func twoDeletions() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.holdsStore = true
+        driver.beginDeletion(ticket: 1)
+        driver.beginDeletion(ticket: 2)
+        guard case .loginInProgress = driver.replies[2], driver.replies[1] == nil else {
+            throw SessionCoordinatorTests.Missing()
+        }
+        driver.release()
+        guard case .deletionBegun = driver.replies[1], case .loginInProgress = driver.replies[2] else {
+            throw SessionCoordinatorTests.Missing()
+        }
+    }
+
+    @Test("while a link is being stored, a login is refused, and the link gets its own result")
+    func loginDuringLink() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.holdsStore = true
+        let link = ObtainedSession(
+            SessionDriver.grant(), startedAt: driver.now, startedAtWall: driver.wall,
+            continuedSession: driver.coordinator.sessionID)
+        driver.obtain(link, ticket: 1)
+        driver.login(Self.bob, ticket: 2)
+        guard case .loginInProgress = driver.replies[2], driver.replies[1] == nil else {
+            throw SessionCoordinatorTests.Missing()
+        }
+        driver.release()
+        guard case .linked = driver.replies[1], driver.call == nil else { throw SessionCoordinatorTests.Missing() }
     }
 
     @Test("an account that another user is logged in to: the new session is revoked, the old one is unchanged")
@@ -132,7 +185,7 @@ struct OperatorCallTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.ownership = .inUse(by: "bob")
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         try driver.grant(refresh: "bob", account: "b")
         #expect(driver.revoked == ["bob"] && driver.storedRefresh == "one" && driver.state == .valid)
         guard case .accountInUse(by: "bob") = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
@@ -152,7 +205,7 @@ struct OperatorCallTests {
     func belongs() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
         driver.ownership = .belongs(to: "bob")
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         try driver.grant(refresh: "bob", account: "b")
         guard case .belongs(to: "bob", let obtained) = driver.replies[1] else {
             throw SessionCoordinatorTests.Missing()
@@ -160,7 +213,7 @@ struct OperatorCallTests {
         #expect(driver.stored == nil && driver.revoked.isEmpty)
         let bob = CoordinatorDriver()
         bob.pass((driver.now - bob.now).inSeconds)
-        bob.handle(.obtained(obtained, ticket: 2))
+        bob.obtain(obtained, ticket: 2)
         #expect(bob.calls.isEmpty && bob.storedRefresh == "bob" && bob.stored?.provider == "email_password")
         #expect(bob.state == .valid && bob.token != nil)
     }
@@ -168,7 +221,7 @@ struct OperatorCallTests {
     @Test("an added user whose first login fails is not kept")
     func neverEstablished() throws {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         #expect(driver.stored?.intent?.kind == .login)
         try driver.fail(.credentialRefused)
         #expect(driver.stored == nil)
@@ -181,7 +234,7 @@ struct OperatorCallTests {
         (former.generation, former.status) = (3, .loggedOut)
         driver.disk.contents.users.append(former)
         driver.begin()
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         #expect(driver.stored?.intent?.kind == .login)
         try driver.fail(.credentialRefused)
         #expect(driver.stored == former)
@@ -190,11 +243,11 @@ struct OperatorCallTests {
     @Test("a refused login of a user that the store does not know leaves no record of it")
     func noRecord() throws {
         let driver = CoordinatorDriver(hasCredential: false)
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         #expect(driver.stored?.intent?.kind == .login)
         try driver.fail(.credentialRefused)
         #expect(driver.stored == nil)
-        driver.handle(.login(Self.bob, ticket: 2))
+        driver.login(Self.bob, ticket: 2)
         try driver.grant(refresh: "bob", account: "b")
         #expect(driver.stored?.session != nil && driver.state == .valid)
     }

@@ -70,7 +70,7 @@ struct SessionCoordinatorTests {
         next.storeError = nil
         next.toDue()
         #expect(next.storedRefresh == "three" && next.stored?.session?.tokens.others == others)
-        next.handle(.login(try #require(next.coordinator.setup.credential), ticket: 1))
+        next.login(try #require(next.coordinator.setup.credential), ticket: 1)
         try next.grant(refresh: "four")
         #expect(next.storedRefresh == "four" && next.stored?.session?.tokens.others.isEmpty == true)
     }
@@ -203,7 +203,7 @@ struct SessionCoordinatorTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         try driver.grant(refresh: "theirs", account: "b")
         driver.toCall(200)
         try driver.grant()
@@ -244,11 +244,11 @@ struct SessionCoordinatorTests {
         driver.toDue()
         try driver.grant()
         #expect(driver.token?.generation == 2)
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         #expect(driver.stored?.generation == 3)
         driver = driver.restart()
         driver.handle(.begin(driver.stored))
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         try driver.grant(refresh: "new", account: "b")
         #expect(driver.stored?.generation == 4 && driver.token?.generation == 4)
     }
@@ -325,7 +325,7 @@ struct SessionCoordinatorTests {
         next.begin()
         #expect(next.call?.kind == .login && next.refused == fingerprint)
         try next.fail(.credentialRefused, credential: fingerprint)
-        next.handle(.login(next.coordinator.setup.credential!, ticket: 1))
+        next.login(next.coordinator.setup.credential!, ticket: 1)
         #expect(next.call?.cause == .asked && next.refused == nil)
         try next.grant(refresh: "one", account: "a")
         #expect(next.state == .valid && next.stored?.refused == nil)
@@ -403,7 +403,7 @@ struct SessionCoordinatorTests {
             #expect(driver.state == .stale)
         }
         let before = driver.stored
-        driver.handle(.login(driver.coordinator.setup.credential!, ticket: 1))
+        driver.login(driver.coordinator.setup.credential!, ticket: 1)
         let fingerprint = CredentialFingerprint(bytes: [1])
         try driver.fail(.credentialRefused, credential: fingerprint)
         #expect(driver.stored?.refused == fingerprint && driver.token?.generation == 1)
@@ -470,7 +470,7 @@ struct SessionCoordinatorTests {
         driver.holdsStore = true
         try driver.fail(.sessionDead)
         #expect(driver.state == .loginRequired && driver.replies[1] == nil)
-        driver.handle(.terminate(.remove, ticket: nil))
+        driver.terminate(.remove, ticket: nil)
         guard case .failed(let error) = driver.replies[1] else { throw Missing() }
         #expect(error.verdict == .sessionDead)
         driver.release()
@@ -487,7 +487,7 @@ struct SessionCoordinatorTests {
         let fingerprint = CredentialFingerprint(bytes: [1])
         try one.fail(.credentialRefused, credential: fingerprint)
         #expect(one.state == .refused && one.stored?.session != nil && one.coordinator.isUnsaved)
-        two.handle(.login(.given(.anonymous), ticket: 1))
+        two.login(.given(.anonymous), ticket: 1)
         try two.grant(refresh: "theirs", account: "b")
         one.storeError = nil
         one.toDue()

@@ -105,7 +105,7 @@ import Testing
         reconfigure(driver, credential: Self.other)
         try driver.grant(refresh: "one", account: "a")
         #expect(driver.state == .valid && driver.calls.count == 1)
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         reconfigure(driver, credential: .configured(.anonymous))
         #expect(driver.state == .loggedOut && driver.calls.count == 1)
     }

@@ -15,7 +15,7 @@ struct SessionRetryAfterTests {
         one.begin()
         try one.fail(.transient(retryAfter: .seconds(20)))
         let two = one.another(hasCredential: false)
-        two.handle(.login(.given(.anonymous), ticket: 1))
+        two.login(.given(.anonymous), ticket: 1)
         try two.grant(lifetime, refresh: "theirs", account: "a")
         return (one, two)
     }
@@ -81,7 +81,7 @@ struct SessionRetryAfterTests {
         try one.fail(.gone)
         let until = one.coordinator.due
         let two = one.another(hasCredential: false)
-        two.handle(.login(.given(.anonymous), ticket: 1))
+        two.login(.given(.anonymous), ticket: 1)
         try two.grant(.seconds(8), refresh: "theirs", account: "a")
         one.pass(10)
         one.handle(.storeSnapshot(one.stored))
@@ -91,7 +91,7 @@ struct SessionRetryAfterTests {
     /// The other process has another session whose token has ended, and this one takes it over.
     private static func takeOver(_ one: CoordinatorDriver, _ two: CoordinatorDriver) throws {
         two.pass((one.now - two.now).inSeconds)
-        two.handle(.login(.given(.anonymous), ticket: 9))
+        two.login(.given(.anonymous), ticket: 9)
         try two.grant(.seconds(8), refresh: "brief", account: "a")
         one.pass(10)
         one.handle(.storeSnapshot(one.stored))

@@ -22,7 +22,7 @@ struct SessionTerminationTests {
     func obtainedSessionMeetsLogin() throws {
         let driver = CoordinatorDriver()
         driver.begin()
-        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.obtain(Self.obtained(driver), ticket: 1)
         guard case .loginInProgress = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.revoked == ["obtained"])
         try driver.grant(refresh: "one", account: "a")
@@ -35,21 +35,21 @@ struct SessionTerminationTests {
         var driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.obtain(Self.obtained(driver), ticket: 1)
+        driver.terminate(.logOut, ticket: nil)
         guard case .overtaken = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(Set(driver.revoked) == ["obtained", "one"])
         // Waiting for the lock.
         driver = CoordinatorDriver()
         driver.lockReply = .busy
-        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
-        driver.handle(.terminate(.remove, ticket: nil))
+        driver.obtain(Self.obtained(driver), ticket: 1)
+        driver.terminate(.remove, ticket: nil)
         #expect(driver.revoked == ["obtained"])
         // Waiting for the store read.
         driver = CoordinatorDriver()
         driver.holdsStore = true
-        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.obtain(Self.obtained(driver), ticket: 1)
+        driver.terminate(.logOut, ticket: nil)
         driver.release()
         driver.release()
         #expect(driver.revoked == ["obtained"] && driver.stored?.session == nil && driver.disk.holder == nil)
@@ -61,7 +61,7 @@ struct SessionTerminationTests {
         driver.begin()
         driver.holdsStore = true
         try driver.grant(refresh: "one", account: "a")
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         #expect(driver.revoked == [])
         driver.release(holdingOn: true)
         // A crash here leaves a session in the store that is still alive.
@@ -75,7 +75,7 @@ struct SessionTerminationTests {
         for isFreed in [true, false] {
             let driver = CoordinatorDriver()
             driver.lockReply = .busy
-            driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+            driver.obtain(Self.obtained(driver), ticket: 1)
             driver.handle(.drain)
             driver.toDue()
             #expect(driver.replies[1] == nil && !driver.coordinator.isDrained)
@@ -97,10 +97,10 @@ struct SessionTerminationTests {
         driver.toCall()
         try driver.fail(.unknownApp)
         try #require(driver.token == nil && driver.storedRefresh == "one")
-        driver.handle(.login(Self.bob, ticket: 1))
+        driver.login(Self.bob, ticket: 1)
         driver.holdsStore = true
         try driver.grant(refresh: "two", account: "a")
-        driver.handle(.terminate(.logOut, ticket: 2))
+        driver.terminate(.logOut, ticket: 2)
         driver.release(holdingOn: true)
         driver.release()
         #expect(Set(driver.revoked) == ["one", "two"] && driver.stored?.session == nil)
@@ -110,7 +110,7 @@ struct SessionTerminationTests {
     func obtainedSessionWithoutLock() throws {
         let driver = CoordinatorDriver()
         driver.lockReply = .busy
-        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.obtain(Self.obtained(driver), ticket: 1)
         for _ in 0..<2000 where driver.replies[1] == nil { driver.toDue() }
         guard case .failed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.revoked == ["obtained"] && driver.coordinator.isIdle)
@@ -123,7 +123,7 @@ struct SessionTerminationTests {
             try driver.logIn()
             driver.toDue()
             try driver.fail(.unknownOutcome)
-            driver.handle(.login(Self.bob, ticket: 1))
+            driver.login(Self.bob, ticket: 1)
             try driver.grant(refresh: "bob", account: "b")
             #expect(driver.revoked == ([.none, .auto].contains(rotation) ? ["one"] : []))
         }
@@ -158,7 +158,7 @@ struct SessionTerminationTests {
         try driver.logIn()
         driver.toDue()
         driver.refreshNow(ticket: 1)
-        driver.handle(.login(Self.bob, ticket: 2))
+        driver.login(Self.bob, ticket: 2)
         driver.handle(.drain)
         guard case .stopping = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }
         #expect(!driver.coordinator.isDrained && driver.replies[1] == nil)
@@ -166,7 +166,7 @@ struct SessionTerminationTests {
         guard case .refreshed = driver.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.storedRefresh == "two" && driver.coordinator.isDrained && driver.calls.count == 2)
         driver.handle(.session(.tokenRefused(2)))
-        driver.handle(.login(Self.bob, ticket: 3))
+        driver.login(Self.bob, ticket: 3)
         guard case .stopping = driver.replies[3] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.calls.count == 2 && driver.coordinator.isDrained)
     }
@@ -187,7 +187,7 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.toDue()
-        driver.handle(.obtained(Self.obtained(driver), ticket: 1))
+        driver.obtain(Self.obtained(driver), ticket: 1)
         driver.handle(.drain)
         #expect(!driver.coordinator.isDrained)
         try driver.grant()
@@ -202,7 +202,7 @@ struct SessionTerminationTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         guard case .terminated(isRevoked: _, isStored: false) = driver.replies[1] else {
             throw SessionCoordinatorTests.Missing()
         }
@@ -226,7 +226,7 @@ struct SessionTerminationTests {
         driver.holdsStore = true
         driver.toDue()
         driver.release(holdingOn: true)
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         driver.release(holdingOn: true)
         #expect(driver.stored?.intent?.tries == 2 && driver.disk.holder === driver)
         driver.release()
@@ -241,7 +241,7 @@ struct SessionTerminationTests {
         try driver.logIn()
         driver.holdsStore = true
         driver.toDue()
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         driver.release()
         #expect(driver.stored?.intent == nil && driver.stored?.isLoggedOut == true && driver.disk.holder == nil)
         #expect(driver.trail == ["begin", "logOut", "revoke", "unlock"] && driver.sent.isEmpty)
@@ -254,7 +254,7 @@ struct SessionTerminationTests {
         driver.toDue()
         try driver.fail(.transient(retryAfter: nil))
         #expect(driver.coordinator.context.lastError != nil)
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         #expect(driver.coordinator.context.lastError == nil)
     }
 
@@ -264,8 +264,8 @@ struct SessionTerminationTests {
     func tidied() throws {
         let first = CoordinatorDriver(hasCredential: false)
         try first.logInByHand()
-        first.handle(.terminate(.logOut, ticket: nil))
-        first.handle(.login(Self.bob, ticket: 1))
+        first.terminate(.logOut, ticket: nil)
+        first.login(Self.bob, ticket: 1)
         #expect(first.stored?.intent?.kind == .login)
         let next = first.restart(hasCredential: false)
         next.begin()
@@ -279,8 +279,8 @@ struct SessionTerminationTests {
     func notTidied() throws {
         let one = CoordinatorDriver(hasCredential: false)
         try one.logInByHand()
-        one.handle(.terminate(.logOut, ticket: nil))
-        one.handle(.login(Self.bob, ticket: 1))
+        one.terminate(.logOut, ticket: nil)
+        one.login(Self.bob, ticket: 1)
         let two = one.another(hasCredential: false)
         #expect(two.stored?.intent != nil && two.coordinator.isIdle && two.coordinator.due == .never)
         try one.grant(refresh: "bob", account: "b")
@@ -292,7 +292,7 @@ extension CoordinatorDriver {
     /// An operator's login, where no other login can be.
     fileprivate func logInByHand() throws {
         begin()
-        handle(.login(.given(.anonymous), ticket: 100))
+        login(.given(.anonymous), ticket: 100)
         try grant(refresh: "one", account: "a")
         try #require(state == .valid)
     }

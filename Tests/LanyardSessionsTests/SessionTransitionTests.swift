@@ -306,7 +306,7 @@ struct SessionTransitionTests {
         ] {
             let driver = CoordinatorDriver(hasCredential: false)
             driver.begin()
-            driver.handle(.login(.given(.anonymous), ticket: 1))
+            driver.login(.given(.anonymous), ticket: 1)
             try driver.grant(refresh: "one", account: "a")
             driver.toCall()
             try driver.fail(verdict)

@@ -63,7 +63,7 @@ struct SessionUnknownOutcomeTests {
         driver.toCall()
         try #require(driver.call?.kind == .login && driver.storedRefresh == (isStored ? nil : "one"))
         driver.storeError = nil
-        driver.handle(.terminate(.logOut, ticket: 1))
+        driver.terminate(.logOut, ticket: 1)
         #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one"])
         #expect(driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
     }
@@ -288,7 +288,7 @@ struct SessionUnknownOutcomeTests {
     @Test("a login in between does not erase the fact that the refresh token was sent")
     func loginBetween() throws {
         let driver = try Self.driver(.grace, hasCredential: false)
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         #expect(driver.stored?.intent?.kind == .login && driver.stored?.intent?.tries == 1)
         let next = driver.restart(hasCredential: false, rotation: .oneUse)
         next.begin()

@@ -59,10 +59,10 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked == ["stray"] && driver.state == .loggingIn)
         driver.toCall()
         try driver.grant(refresh: "one", account: "a")
-        driver.handle(.login(.configured(.anonymous), ticket: 7))
+        driver.login(.configured(.anonymous), ticket: 7)
         driver.handle(.callCompleted(.failure(Self.error("second")), try #require(driver.call)))
         #expect(driver.revoked == ["stray", "second"] && driver.state == .valid && driver.replies[7] != nil)
-        driver.handle(.login(.configured(.anonymous), ticket: 8))
+        driver.login(.configured(.anonymous), ticket: 8)
         driver.handle(.callCompleted(.failure(Self.error("one")), try #require(driver.call)))
         #expect(driver.revoked == ["stray", "second"], "the session at hand")
     }
@@ -73,7 +73,7 @@ struct SessionUnusableGrantTests {
         try driver.logIn()
         driver.toCall()
         let call = try #require(driver.call)
-        driver.handle(.terminate(.logOut, ticket: nil))
+        driver.terminate(.logOut, ticket: nil)
         driver.handle(.callCompleted(.failure(Self.error("late", isLogin: false)), call))
         #expect(driver.revoked.contains("late"))
     }
@@ -87,7 +87,7 @@ struct SessionUnusableGrantTests {
             try driver.logIn()
         } else {
             driver.begin()
-            driver.handle(.login(.configured(.anonymous), ticket: nil))
+            driver.login(.configured(.anonymous), ticket: nil)
             try driver.grant(refresh: "one", account: "a")
         }
         driver.toCall()
@@ -108,7 +108,7 @@ struct SessionUnusableGrantTests {
         let driver = try Self.stranded(.oneUse, hasCredential: false)
         #expect(driver.revoked == ["two"] && driver.state == .loginRequired)
         let left = try Self.stranded(.oneUse)
-        left.handle(.terminate(.logOut, ticket: nil))
+        left.terminate(.logOut, ticket: nil)
         #expect(left.revoked == ["two"])
     }
 
@@ -118,7 +118,7 @@ struct SessionUnusableGrantTests {
         driver.toCall()
         #expect(driver.call?.kind == .refresh && driver.sent == ["one", "one"])
         try driver.grant(refresh: "two")
-        driver.handle(.login(.configured(.anonymous), ticket: nil))
+        driver.login(.configured(.anonymous), ticket: nil)
         try driver.grant(refresh: "three", account: "a")
         #expect(driver.revoked == ["two"], "as the session that the login has replaced, once")
     }
@@ -137,11 +137,11 @@ struct SessionUnusableGrantTests {
         // It logs in again, since the refresh token in hand is used up.
         let one = try Self.stranded(.grace)
         let two = one.another(rotation: .grace)
-        two.handle(.login(.configured(.anonymous), ticket: 1))
+        two.login(.configured(.anonymous), ticket: 1)
         try two.grant(refresh: "three", account: "a")
         one.handle(.storeSnapshot(two.stored))
         #expect(one.refresh == "three" && one.revoked == ["two"])
-        one.handle(.terminate(.logOut, ticket: nil))
+        one.terminate(.logOut, ticket: nil)
         #expect(one.revoked.last == "three")
     }
 
@@ -155,7 +155,7 @@ struct SessionUnusableGrantTests {
         try two.grant(refresh: "two")
         one.handle(.storeSnapshot(two.stored))
         #expect(one.refresh == "two" && one.revoked.isEmpty)
-        one.handle(.terminate(.logOut, ticket: nil))
+        one.terminate(.logOut, ticket: nil)
         #expect(one.revoked == ["two"])
     }
 

@@ -92,7 +92,7 @@ struct SessionWarningTests {
     )
     func idleWarnings() throws {
         let driver = CoordinatorDriver(hasCredential: false, rotation: .auto, refreshIdle: .seconds(3 * Self.day))
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         try driver.grant(.seconds(7 * Self.day), refresh: "one", account: "a")
         let end = driver.wall + .seconds(3 * Self.day)
         while driver.wall < end {
@@ -136,7 +136,7 @@ struct SessionWarningTests {
     @Test("Rule 16: an anonymous account alerts on day 80")
     func anonymous() throws {
         let driver = CoordinatorDriver(hasCredential: false)
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         try driver.grant(.seconds(Self.day), refresh: "r", account: "a")
         let began = driver.wall
         while !driver.noted(.accountAging) {

@@ -64,7 +64,7 @@ struct SpentCredentialTests {
     @Test("an operator's credential leaves the record, and clears one of a refusal")
     func operatorLogin() throws {
         let driver = try Self.loggedIn()
-        driver.handle(.login(Self.given, ticket: 1))
+        driver.login(Self.given, ticket: 1)
         try driver.grant(refresh: "two", account: "a")
         #expect(driver.storedRefresh == "two" && driver.stored?.refused == Self.spent)
         driver.toCall()
@@ -76,7 +76,7 @@ struct SpentCredentialTests {
         try other.fail(
             .credentialRefused, credential: CredentialFingerprint(bytes: Self.spent.bytes, code: "AuthError"))
         #expect(other.stored?.refused?.isSpent == false)
-        other.handle(.login(Self.given, ticket: 1))
+        other.login(Self.given, ticket: 1)
         try other.grant(refresh: "two", account: "a")
         #expect(other.state == .valid && other.stored?.refused == nil)
     }
@@ -85,7 +85,7 @@ struct SpentCredentialTests {
     func sentAgain() throws {
         let driver = try Self.loggedIn()
         let configured = try #require(driver.coordinator.setup.credential)
-        driver.handle(.login(configured, ticket: 1))
+        driver.login(configured, ticket: 1)
         #expect(driver.refused == nil)
         try driver.fail(
             .credentialRefused, credential: CredentialFingerprint(bytes: Self.spent.bytes, code: "AuthError"))
@@ -142,28 +142,28 @@ struct SpentCredentialTests {
         driver.begin()
         switch logout {
         case .elsewhere:
-            driver.another().handle(.terminate(.logOut, ticket: 1))
+            driver.another().terminate(.logOut, ticket: 1)
             try Self.complete(driver, "one")
         case .beforeResponse:
             let call = try #require(driver.call)
-            driver.handle(.terminate(.logOut, ticket: 1))
+            driver.terminate(.logOut, ticket: 1)
             driver.handle(.callCompleted(.success(Self.grant("one", spent: Self.spent)), call))
         case .whileSaved:
             driver.holdsStore = true
             try Self.complete(driver, "one")
-            driver.handle(.terminate(.logOut, ticket: 1))
+            driver.terminate(.logOut, ticket: 1)
             driver.release()
         case .whileUnsaved:
             driver.storeError = CoordinatorDriver.full
             try Self.complete(driver, "one")
             driver.storeError = nil
-            driver.handle(.terminate(.logOut, ticket: 1))
+            driver.terminate(.logOut, ticket: 1)
         }
         for _ in 0..<5 { driver.toDue() }
         #expect(driver.state == .loggedOut && driver.stored?.isLoggedOut == true)
         #expect(driver.revoked == ["one"] && driver.stored?.refused == Self.spent)
         #expect(!driver.coordinator.isUnsaved)
-        driver.handle(.login(Self.given, ticket: 2))
+        driver.login(Self.given, ticket: 2)
         try driver.grant(refresh: "two", account: "a")
         driver.toCall()
         try driver.fail(.sessionDead)
@@ -175,7 +175,7 @@ struct SpentCredentialTests {
         let driver = CoordinatorDriver()
         driver.begin()
         let call = try #require(driver.call)
-        driver.handle(.terminate(.remove, ticket: 1))
+        driver.terminate(.remove, ticket: 1)
         driver.handle(.callCompleted(.success(Self.grant("one", spent: Self.spent)), call))
         for _ in 0..<5 { driver.toDue() }
         #expect(driver.stored == nil && driver.revoked == ["one"] && !driver.coordinator.isUnsaved)

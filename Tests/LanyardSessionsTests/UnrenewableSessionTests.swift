@@ -100,7 +100,7 @@ struct UnrenewableSessionTests {
     func refresh() throws {
         let driver = CoordinatorDriver(hasCredential: false)
         driver.begin()
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         try driver.grant(account: "a")
         driver.refreshNow(ticket: 2)
         guard case .failed(let error)? = driver.replies[2] else { throw SessionCoordinatorTests.Missing() }

@@ -14,11 +14,11 @@ struct UnsavedChangeTests {
         try one.logIn()
         let two = one.another()
         one.storeError = CoordinatorDriver.full
-        one.handle(.login(.given(.anonymous), ticket: 1))
+        one.login(.given(.anonymous), ticket: 1)
         try one.grant(refresh: "unsaved", account: "a")
-        if asking { one.handle(.login(.given(.anonymous), ticket: 2)) } else { one.refreshNow(ticket: 2) }
+        if asking { one.login(.given(.anonymous), ticket: 2) } else { one.refreshNow(ticket: 2) }
         try #require(one.call != nil)
-        two.handle(.terminate(.logOut, ticket: 3))
+        two.terminate(.logOut, ticket: 3)
         one.storeError = nil
         one.forget()
         return one
@@ -62,7 +62,7 @@ struct UnsavedChangeTests {
         let driver = CoordinatorDriver(hasCredential: hasCredential, rotation: rotation)
         driver.storeError = CoordinatorDriver.full
         driver.begin()
-        if !hasCredential { driver.handle(.login(.given(.anonymous), ticket: 1)) }
+        if !hasCredential { driver.login(.given(.anonymous), ticket: 1) }
         try driver.grant(refresh: "unsaved", account: "a")
         driver.refreshNow(ticket: 2)
         try #require(driver.call != nil && driver.stored == nil)
@@ -130,7 +130,7 @@ struct UnsavedChangeTests {
     func diedThoughMade(_ isSpent: Bool) throws {
         let driver = CoordinatorDriver(hasCredential: isSpent, rotation: .oneUse)
         driver.begin()
-        if !isSpent { driver.handle(.login(.given(.anonymous), ticket: 1)) }
+        if !isSpent { driver.login(.given(.anonymous), ticket: 1) }
         driver.storeError = CoordinatorDriver.full
         driver.makesFailedWrites = true
         try driver.grant(refresh: "unsaved", account: "a")
@@ -148,11 +148,11 @@ struct UnsavedChangeTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.storeError = CoordinatorDriver.full
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         driver.makesFailedWrites = true
         try driver.grant(refresh: "unsaved", account: "a")
         driver.makesFailedWrites = false
-        driver.handle(.login(.given(.anonymous), ticket: 2))
+        driver.login(.given(.anonymous), ticket: 2)
         try #require(driver.storedRefresh == "unsaved" && driver.call != nil)
         driver.storeError = nil
         try driver.grant(refresh: "newer", account: "a")
@@ -181,9 +181,9 @@ struct UnsavedChangeTests {
         if isObtained {
             one.storeError = nil
             let obtained = ObtainedSession(grant, startedAt: one.now, startedAtWall: one.wall)
-            one.handle(.obtained(obtained, ticket: 1))
+            one.obtain(obtained, ticket: 1)
         } else {
-            one.handle(.login(.given(.anonymous), ticket: 1))
+            one.login(.given(.anonymous), ticket: 1)
             one.storeError = nil
             one.handle(.callCompleted(.success(grant), try #require(one.call)))
         }
@@ -199,10 +199,10 @@ struct UnsavedChangeTests {
         try one.logIn()
         let two = one.another()
         one.storeError = CoordinatorDriver.full
-        one.handle(.terminate(.logOut, ticket: 1))
+        one.terminate(.logOut, ticket: 1)
         two.toCall()
         try two.grant()
-        one.handle(.login(.given(.anonymous), ticket: 2))
+        one.login(.given(.anonymous), ticket: 2)
         one.storeError = nil
         try one.grant(refresh: "newer", account: "a")
         #expect(one.storedRefresh == "newer" && one.refresh == "newer" && !one.coordinator.isUnsaved)
@@ -213,14 +213,14 @@ struct UnsavedChangeTests {
     func endMeetsLogin() throws {
         let one = CoordinatorDriver(hasCredential: false)
         one.begin()
-        one.handle(.login(.given(.anonymous), ticket: 1))
+        one.login(.given(.anonymous), ticket: 1)
         try one.grant(refresh: "one", account: "a")
         let two = one.another(hasCredential: false)
         one.refreshNow(ticket: 2)
         one.storeError = CoordinatorDriver.full
         try one.fail(.sessionDead)
         try #require(one.state == .loginRequired && one.coordinator.isUnsaved)
-        two.handle(.login(.given(.anonymous), ticket: 3))
+        two.login(.given(.anonymous), ticket: 3)
         try two.grant(refresh: "theirs", account: "a")
         one.storeError = nil
         one.toDue()
@@ -232,7 +232,7 @@ struct UnsavedChangeTests {
         let driver = CoordinatorDriver(hasCredential: false, isAdded: true)
         driver.storeError = CoordinatorDriver.full
         driver.begin()
-        driver.handle(.login(.given(.anonymous), ticket: 1))
+        driver.login(.given(.anonymous), ticket: 1)
         try driver.grant(refresh: "one", account: "a")
         driver.refreshNow(ticket: 2)
         driver.storeError = nil

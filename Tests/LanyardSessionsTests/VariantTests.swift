@@ -394,7 +394,7 @@ struct VariantTests {
         let driver = try Self.fetched()
         driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         let call = try #require(driver.call)
-        driver.handle(.terminate(.logOut, ticket: 7))
+        driver.terminate(.logOut, ticket: 7)
         #expect(driver.variant(1) == nil && driver.variant(2) == nil && driver.token == nil)
         #expect(driver.stored?.session == nil && driver.revoked == ["three"])
         driver.handle(.callCompleted(.success(SessionDriver.grant(refresh: "late")), call))
@@ -404,7 +404,7 @@ struct VariantTests {
     @Test("an operator's login starts the variants anew")
     func operatorLogin() throws {
         let driver = try Self.fetched()
-        driver.handle(.login(try #require(driver.coordinator.setup.credential), ticket: 1))
+        driver.login(try #require(driver.coordinator.setup.credential), ticket: 1)
         try driver.grant(refresh: "fresh", account: "b")
         #expect(driver.variant(1) == nil && driver.call?.variant == Self.orders && driver.sent.last == "fresh")
         #expect(Self.others(driver) == [:])

@@ -84,11 +84,11 @@ extension SessionCoordinator {
         switch (ownership, operation.purpose) {
         case (.free, _), (.belongs, .own), (.belongs, .closingIntent): save(grant)
         case (.inUse(let other), _): rejectAccountInUse(grant, for: other)
-        case (.belongs(let other), .operatorLogin(let ticket)):
+        case (.belongs(let other), .operatorLogin):
             let obtained = ObtainedSession(
                 grant, startedAt: operation.call.startedAt, startedAtWall: operation.call.startedAtWall,
                 provider: operation.provider)
-            reply(ticket, .belongs(to: other, obtained))
+            endLogin(.belongs(to: other, obtained))
             close(with: .clearIntent)
         }
     }
@@ -111,10 +111,10 @@ extension SessionCoordinator {
         if operation.isFetch { return fetchFailed(error, of: operation) }
         // While another process has the lock, an intent in the store belongs to that process.
         let isSent = !operation.isAwaitingLock
-        if case .operatorLogin(let ticket) = operation.purpose {
+        if operation.purpose == .operatorLogin {
             logEvent(.operatorLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let token = operation.obtained?.grant.refreshToken { revoke(token) }
-            reply(ticket, operatorReply ?? .failed(error))
+            endLogin(operatorReply ?? .failed(error))
             return isSent ? close(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
         // If no retry may follow, waiting for one is useless.
@@ -280,15 +280,15 @@ extension SessionCoordinator {
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
         case .own, .closingIntent: applyToSession(.granted(grant, operation.call))
-        case .operatorLogin(let ticket) where operation.isLink:
+        case .operatorLogin where operation.isLink:
             applyToSession(.renewed(grant, operation.call))
             view.provider = operation.provider ?? view.provider
-            reply(ticket, .linked)
-        case .operatorLogin(let ticket):
+            endLogin(.linked)
+        case .operatorLogin:
             if isCurrent, let old = session.tokens?.refresh, old != grant.refreshToken { revoke(old) }
             waiting.call = nil
             applyToSession(.loggedIn(grant, operation.call))
-            reply(ticket, .loggedIn)
+            endLogin(.loggedIn)
         }
         if operation.call.kind == .login {
             revokeOrphaned()
@@ -352,7 +352,7 @@ extension SessionCoordinator {
             revoke(token)
         }
         view.rebase(on: user)
-        if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+        if operation.purpose == .operatorLogin { endLogin(.overtaken) }
         yield(to: user)
         if user != nil { recordSpent(spent) }
     }

@@ -17,15 +17,15 @@ extension SessionCoordinator {
     /// The id of the session at hand in the store; 0: none. It stays the same over all renewals.
     package var sessionID: UInt64 { session.tokens == nil ? 0 : writes.unsaved?.session.id ?? view.base.session }
 
-    /// Stores the mark; the reply `deletionBegun` says that the service may be called. A store that cannot hold the
+    /// Stores the mark; the result `deletionBegun` says that the service may be called. A store that cannot hold the
     /// mark refuses the deletion.
     ///
     /// The user's lock is tried first, and held until the end of the deletion: a start takes a mark without the lock for
     /// the rest of a crash. If another process has it, that process makes a call; the deletion does not wait for it.
-    mutating func beginDeletion(_ ticket: UInt64) {
-        if let obstacle = deletionObstacle { return reply(ticket, obstacle) }
-        guard lock == .free else { return markDeletion(ticket) }
-        waiting.deletion = ticket
+    mutating func beginDeletion() {
+        if let obstacle = deletionObstacle { return emit(.refuseCall(obstacle)) }
+        guard lock == .free else { return markDeletion() }
+        waiting.deletion = .locking
         lock = .requested
         emit(.tryLock)
     }
@@ -34,21 +34,29 @@ extension SessionCoordinator {
     private var deletionObstacle: SessionReply? {
         if sessionID == 0 { return .notLoggedIn }
         if isDraining { return .stopping }
-        if deletion != nil || waiting.deletion != nil || isLoggingIn { return .loginInProgress }
+        if deletion != nil || waiting.deletion != .none || isLoggingIn { return .loginInProgress }
         return writes.unsavedChanges.isEmpty ? nil : .storeFailing
     }
 
-    private mutating func markDeletion(_ ticket: UInt64) {
+    private mutating func markDeletion() {
         view.isMarked = false
-        write(.beginDeletion(session: sessionID), for: .deletion(ticket: ticket))
+        waiting.deletion = .marking
+        write(.beginDeletion(session: sessionID), for: .deletion)
+    }
+
+    /// The deletion begins, or it will not. Nothing happens if it has a result.
+    mutating func endPreparation(_ result: SessionReply) {
+        guard waiting.deletion != .none else { return }
+        waiting.deletion = .none
+        emit(.deletionPrepared(result))
     }
 
     /// The lock was tried. A deletion that has waited for that stores its mark. One that has begun tries again.
     mutating func continueDeletion(_ result: StoreLock) {
-        if let ticket = waiting.deletion {
-            waiting.deletion = nil
-            if let obstacle = deletionObstacle { return reply(ticket, obstacle) }
-            return markDeletion(ticket)
+        if waiting.deletion == .locking {
+            waiting.deletion = .none
+            guard let obstacle = deletionObstacle else { return markDeletion() }
+            return emit(.deletionPrepared(obstacle))
         }
         let delay = Backoff.storeLock.delay(after: 1, chance: eventContext.chance)
         deletion?.lockAt = result == .busy ? eventContext.instant + delay : .never
@@ -67,18 +75,18 @@ extension SessionCoordinator {
     /// cancellation may keep the lock as well.
     var keepsLockForDeletion: Bool { writes.isMarkingDeletion || view.isMarked && hasDeletionMark }
 
-    mutating func handleDeletionMarked(_ session: UInt64, _ ticket: UInt64?, _ verdict: StoreChange.Verdict) {
+    mutating func handleDeletionMarked(_ session: UInt64, _ verdict: StoreChange.Verdict) {
         switch verdict {
         case .stored, .storedEnding: break
-        case .overtaken(let user?) where user.session?.id == session: return reply(ticket, .loginInProgress)
-        case .overtaken, .inUse: return reply(ticket, .overtaken)
+        case .overtaken(let user?) where user.session?.id == session: return endPreparation(.loginInProgress)
+        case .overtaken, .inUse: return endPreparation(.overtaken)
         }
         view.isMarked = true
         // A logout came first.
-        guard sessionID == session else { return reply(ticket, .overtaken) }
+        guard sessionID == session else { return endPreparation(.overtaken) }
         deletion = Deletion(session: session)
         lockForDeletion()
-        reply(ticket, .deletionBegun)
+        endPreparation(.deletionBegun)
     }
 
     /// The service has responded, or did not. A deleted account's session ends with the termination that follows.
@@ -90,7 +98,7 @@ extension SessionCoordinator {
             return logEvent(.accountDeleted, .warning, reason: "asked")
         }
         self.deletion = nil
-        write(.cancelDeletion(session: deletion.session), for: .deletion(ticket: nil))
+        write(.cancelDeletion(session: deletion.session), for: .deletion)
     }
 
     /// The session continues as before, at the version that other processes notice.

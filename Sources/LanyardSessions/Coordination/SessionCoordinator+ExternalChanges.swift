@@ -165,8 +165,8 @@ extension SessionCoordinator {
     /// from now on, as after a restart. A user that was configured once, and is not any more, stays unknown: the refused
     /// call must not bring it back.
     private mutating func reportNameInUse(for user: StoredUser) {
-        guard let operation, case .operatorLogin(let ticket) = operation.purpose else { return prepareCall() }
-        reply(ticket, .nameInUse(isKnown: user.isAdded))
+        guard let operation, operation.purpose == .operatorLogin else { return prepareCall() }
+        endLogin(.nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
         view.isProvisional = false
         view.wasStored = true
@@ -218,8 +218,8 @@ extension SessionCoordinator {
 
     private mutating func reconcile(withForeign other: StoredUser) {
         let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
-        if view.isProvisional, isKnownHere, let operation, case .operatorLogin(let ticket) = operation.purpose {
-            reply(ticket, .nameInUse(isKnown: false))
+        if view.isProvisional, isKnownHere, let operation, operation.purpose == .operatorLogin {
+            endLogin(.nameInUse(isKnown: false))
             return finish()
         }
         noteForeign(other)
@@ -242,13 +242,13 @@ extension SessionCoordinator {
     mutating func skipWrite(_ write: SessionWrites.Write) {
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
         switch (write.origin, write.pendingChange, operation?.stage) {
-        case (.termination(let ticket), _, _): handleTerminated(write.pendingChange, ticket, isStored: false)
-        case (.deletion(let ticket), _, _): reply(ticket, .storeFailing)
+        case (.termination(let id), _, _): handleTerminated(write.pendingChange, id, isStored: false)
+        case (.deletion, .beginDeletion, _): endPreparation(.storeFailing)
         case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
             handleSaved(grant, generation: nil)
         case (.operation(let number), _, _): if number == operation?.number { finish() }
-        case (.unsavedChanges, _, _), (.spentCredential, _, _): break
+        case (.deletion, _, _), (.unsavedChanges, _, _), (.spentCredential, _, _): break
         }
         releaseLock()
     }

@@ -162,7 +162,7 @@ extension SessionCoordinator {
         if let obtained = operation.obtained {
             // The access token of a link belongs to a session that has ended.
             if let continued = obtained.continuedSession, session.tokens == nil || continued != sessionID {
-                if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
+                if operation.purpose == .operatorLogin { endLogin(.overtaken) }
                 return finish()
             }
             // Unsaved changes go first.

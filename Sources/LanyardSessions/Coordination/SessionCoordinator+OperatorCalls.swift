@@ -64,12 +64,22 @@ extension SessionCoordinator {
     /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
     mutating func beginOperatorLogin(_ login: OperatorLogin) {
         let refusal: SessionReply? =
-            if waiting.login != nil || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
+            if waiting.awaitsLogin || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {
                 .stopping
             } else { nil }
-        guard let refusal else { return waiting.login = login }
+        guard let refusal else {
+            waiting.login = login
+            return waiting.awaitsLogin = true
+        }
         if let token = login.obtained?.grant.refreshToken { revoke(token) }
-        reply(login.ticket, refusal)
+        emit(.refuseCall(refusal))
+    }
+
+    /// The result of the operator's login. Nothing happens if it has one.
+    mutating func endLogin(_ result: SessionReply) {
+        guard waiting.awaitsLogin else { return }
+        waiting.awaitsLogin = false
+        emit(.loginEnded(result))
     }
 
     /// A login is under way. A second one would end in two sessions.
@@ -117,9 +127,5 @@ extension SessionCoordinator {
         case .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused:
             .failed(context.lastError ?? IdentityError(.transient(retryAfter: nil), message: "the session has ended"))
         }
-    }
-
-    mutating func reply(_ ticket: UInt64?, _ reply: SessionReply) {
-        if let ticket { emit(.reply(ticket, reply)) }
     }
 }

@@ -32,14 +32,17 @@ extension SessionCoordinator {
 }
 
 extension SessionCoordinator.Event {
-    /// An operator waits for the outcome.
-    var isOperatorCall: Bool {
+    /// The operator's call that it is; nil: no operator waits for its result.
+    package var operatorCall: SessionCoordinator.OperatorCall? {
         switch self {
-        case .login, .obtained, .refresh, .terminate, .beginDeletion: true
+        case .login, .obtained: .login
+        case .refresh: .refresh
+        case .terminate(_, let id): .termination(id)
+        case .beginDeletion: .deletion
         case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsavedEnd, .locked, .begun,
             .read,
             .storeSnapshot, .committed, .callCompleted, .claimed:
-            false
+            nil
         }
     }
 }

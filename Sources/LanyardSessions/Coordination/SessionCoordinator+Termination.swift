@@ -3,7 +3,7 @@ import LanyardSessionInterface
 /// How a session ends: by an operator or with the process, and how an intent is closed that a crash left open.
 extension SessionCoordinator {
     /// Local first: the shards learn of it at once, then the store, then the service. A call under way comes too late.
-    mutating func terminate(_ termination: Termination, ticket: UInt64?) {
+    mutating func terminate(_ termination: Termination, id: UInt64) {
         replyToRefreshCallsBeforeTermination()
         let version = endingVersion
         var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
@@ -24,12 +24,12 @@ extension SessionCoordinator {
                 case (.refresh, _): newest = token
                 }
             }
-            if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .overtaken) }
         }
         if let token = waiting.login?.obtained?.grant.refreshToken { revoke(token) }
-        reply(waiting.login?.ticket, .overtaken)
-        reply(waiting.deletion, .overtaken)
-        (operationState, waiting.login, waiting.call, waiting.deletion) = (.none, nil, nil, nil)
+        endLogin(.overtaken)
+        // A mark on its way has its result with its write.
+        if waiting.deletion == .locking { endPreparation(.overtaken) }
+        (operationState, waiting.login, waiting.call) = (.none, nil, nil)
         view.forgetUser()
         refreshToken.triesWithoutResponse = 0
         for action in session.handle(.logOut, at: eventContext, &context) {
@@ -47,7 +47,7 @@ extension SessionCoordinator {
         // The sessions of a deleted account are over.
         if deletion?.isDone == true { (end.isDeleted, end.revocation) = (true, evicted) }
         deletion = nil
-        write(.terminate(termination, end), for: .termination(ticket: ticket))
+        write(.terminate(termination, end), for: .termination(id))
         if case .logOut = termination { recordSpent(spent) }
     }
 
@@ -78,13 +78,12 @@ extension SessionCoordinator {
         waiting.call = nil
         for place in variants.indices { variants[place].waiting = nil }
         if let login = waiting.login, login.obtained == nil {
-            reply(login.ticket, .stopping)
             waiting.login = nil
+            endLogin(.stopping)
         }
-        reply(waiting.deletion, .stopping)
-        waiting.deletion = nil
+        if waiting.deletion == .locking { endPreparation(.stopping) }
         guard let operation, !operation.hasBegun else { return }
-        if case .operatorLogin(let ticket) = operation.purpose { reply(ticket, .stopping) }
+        if operation.purpose == .operatorLogin { endLogin(.stopping) }
         finish()
     }
 

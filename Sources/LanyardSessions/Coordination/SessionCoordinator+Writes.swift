@@ -64,12 +64,12 @@ extension SessionCoordinator {
         if case .stored(let user) = verdict { handleStored(write.pendingChange, user) }
         switch write.origin {
         case .unsavedChanges: handleRetried(write.pendingChange, verdict, ending: ended)
-        case .termination(let ticket):
+        case .termination(let id):
             if case .overtaken(let user?) = verdict { noteForeign(user) }
             let isStored = if case .stored = verdict { true } else { false }
-            handleTerminated(write.pendingChange, ticket, isStored: isStored, ending: ended)
-        case .deletion(let ticket):
-            if case .beginDeletion(let session) = write.pendingChange { handleDeletionMarked(session, ticket, verdict) }
+            handleTerminated(write.pendingChange, id, isStored: isStored, ending: ended)
+        case .deletion:
+            if case .beginDeletion(let session) = write.pendingChange { handleDeletionMarked(session, verdict) }
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
         case .operation, .spentCredential: break
         }
@@ -163,12 +163,12 @@ extension SessionCoordinator {
 
     /// - Parameter ended: the session that the store held, if it is not the one that was known here.
     mutating func handleTerminated(
-        _ pendingChange: SessionWrites.PendingChange, _ ticket: UInt64?, isStored: Bool,
+        _ pendingChange: SessionWrites.PendingChange, _ id: UInt64, isStored: Bool,
         ending ended: StoredRevocation? = nil
     ) {
         guard case .terminate(_, let end) = pendingChange else { return }
         let revocations = [end.revocation, ended].compactMap(\.self)
-        emit(.completeTermination(revocations, isStored: isStored, ticket: ticket))
+        emit(.completeTermination(revocations, isStored: isStored, id: id))
         for token in writes.revokedAfterTermination where token != ended?.refresh { revoke(token) }
         writes.revokedAfterTermination = []
     }
@@ -181,11 +181,11 @@ extension SessionCoordinator {
         if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
         recordStoreFailure(error)
         switch (write.origin, write.pendingChange) {
-        case (.unsavedChanges, _), (.spentCredential, _): break
-        case (.deletion(let ticket), _): reply(ticket, .storeFailing)
-        case (.termination(let ticket), _):
+        case (.deletion, .beginDeletion): endPreparation(.storeFailing)
+        case (.deletion, _), (.unsavedChanges, _), (.spentCredential, _): break
+        case (.termination(let id), _):
             logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
-            handleTerminated(write.pendingChange, ticket, isStored: false)
+            handleTerminated(write.pendingChange, id, isStored: false)
         case (.operation(let number), .storeIntent) where number == operation?.number: call()
         case (.operation(let number), .saveSession(let login)) where number == operation?.number:
             // The session serves from memory. Going back to the old refresh token must never happen.
@@ -234,7 +234,7 @@ extension SessionCoordinator {
             // The store now keeps the revocation until the service has confirmed it. It most likely has already.
             if case .terminate(_, let end) = pendingChange {
                 let revocations = [end.revocation, ended].compactMap(\.self)
-                if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, ticket: nil)) }
+                if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, id: nil)) }
             }
         case .overtaken(let user) where pendingChange.isRemoval:
             // Another process has added the user again. It is not known here any more.

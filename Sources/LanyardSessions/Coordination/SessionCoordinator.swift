@@ -9,7 +9,10 @@ import LanyardSettings
 /// `handle` takes each event and returns the actions to perform, in this order. `due` says when to send `.due` next.
 /// One event reports each result: `begun` for `begin`, `locked` for `tryLock`, `read` for `read`, `committed` for `commit` (at most one is
 /// open), `callCompleted` for `login` and `refresh`, `claimed` for `claim`. `unlock`, `revoke`, `publish`, `logEvent`
-/// and `reply` have no result.
+/// and those that end an operator's call have no result.
+///
+/// Of each operator's call, exactly one action tells the result: `refuseCall` with the actions of its own event, or later
+/// the one that is named at the event.
 ///
 /// A crash is modelled by dropping the coordinator and all open results. A start makes a new coordinator and sends it
 /// `begin` with what the store holds.
@@ -30,17 +33,17 @@ package struct SessionCoordinator: Sendable {
         case session(Session.Event)
         /// An event of one variant.
         case variant(UserIndex, VariantEvent)
-        /// An operator logs in.
-        case login(Credential, ticket: UInt64?)
-        /// A session that was obtained for another user, or elsewhere.
-        case obtained(ObtainedSession, ticket: UInt64?)
+        /// An operator logs in; `loginEnded` follows.
+        case login(Credential)
+        /// A session that was obtained for another user, or elsewhere; `loginEnded` follows.
+        case obtained(ObtainedSession)
         /// An operator wants a new access token now; `refreshEnded` follows. Of several at once there is one.
         case refresh
-        /// An operator ends the session.
-        case terminate(Termination, ticket: UInt64?)
-        /// An operator deletes the account. The reply `deletionBegun` comes before the service may be called;
-        /// `endDeletion` follows its response.
-        case beginDeletion(ticket: UInt64)
+        /// An operator ends the session; `completeTermination` with this id follows. Several can be open at once.
+        case terminate(Termination, id: UInt64)
+        /// An operator deletes the account; `deletionPrepared` follows. With `deletionBegun` the service may be called,
+        /// and `endDeletion` follows its response.
+        case beginDeletion
         case endDeletion(isDeleted: Bool)
         /// The process is about to end. What has begun is finished and no new call begins. Unsaved changes are tried
         /// once more.
@@ -73,17 +76,23 @@ package struct SessionCoordinator: Sendable {
         /// Tells the identity service that a session is over.
         case revoke(StoredRevocation)
         /// An operator's logout or removal is done locally. The identity service is told of the session, and of what the
-        /// store held in its place. Then the `ticket` gets the reply `terminated` with the outcome.
+        /// store held in its place. Then the operator gets the reply `terminated` with the outcome.
         ///
         /// - isStored: the store holds the change and the revocations.
-        case completeTermination([StoredRevocation], isStored: Bool, ticket: UInt64?)
+        /// - id: of the event `terminate`; nil: its operator has a reply already.
+        case completeTermination([StoredRevocation], isStored: Bool, id: UInt64?)
         case publish(AccessToken.Availability)
         /// The availability of a variant's token.
         case publishVariant(AccessToken.Availability, UserIndex)
         /// Asks how often a variant's token was used; the event `usesCounted` follows.
         case countUses(UserIndex)
         case logEvent(SessionLogEvent)
-        case reply(UInt64, SessionReply)
+        /// The operator's call of the present event is not carried out.
+        case refuseCall(SessionReply)
+        /// The operator's login, or the taking over of an obtained session, has this result.
+        case loginEnded(SessionReply)
+        /// The store holds the mark of the operator's deletion (`deletionBegun`), or there will be no deletion.
+        case deletionPrepared(SessionReply)
         /// All operators that wait for a new access token get this reply.
         case refreshEnded(SessionReply)
     }
@@ -94,6 +103,12 @@ package struct SessionCoordinator: Sendable {
         case logOut
         /// The user is forgotten.
         case remove
+    }
+
+    /// What an operator waits for.
+    package enum OperatorCall: Equatable, Sendable {
+        case login, deletion, refresh
+        case termination(UInt64)
     }
 
     /// The identity of the user and the settings that apply to it.
@@ -152,7 +167,6 @@ package struct SessionCoordinator: Sendable {
     struct OperatorLogin: Sendable {
         /// The credential, or the session that has come already.
         var credentials: TokenOperation.Credentials
-        var ticket: UInt64?
 
         var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
     }
@@ -285,13 +299,11 @@ package struct SessionCoordinator: Sendable {
             applyToSession(event)
             if event.concernsAllTokens { applyToVariants(event) }
         case .variant(let index, let event): handle(event, of: index)
-        case .login(let credential, let ticket):
-            beginOperatorLogin(OperatorLogin(credentials: .login(credential), ticket: ticket))
-        case .obtained(let obtained, let ticket):
-            beginOperatorLogin(OperatorLogin(credentials: .obtained(obtained), ticket: ticket))
+        case .login(let credential): beginOperatorLogin(OperatorLogin(credentials: .login(credential)))
+        case .obtained(let obtained): beginOperatorLogin(OperatorLogin(credentials: .obtained(obtained)))
         case .refresh: refresh()
-        case .terminate(let termination, let ticket): terminate(termination, ticket: ticket)
-        case .beginDeletion(let ticket): beginDeletion(ticket)
+        case .terminate(let termination, let id): terminate(termination, id: id)
+        case .beginDeletion: beginDeletion()
         case .endDeletion(let isDeleted): endDeletion(isDeleted: isDeleted)
         case .drain: drain()
         case .retryUnsavedEnd: retryUnsavedEnd()

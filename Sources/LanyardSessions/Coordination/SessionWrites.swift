@@ -22,9 +22,10 @@ struct SessionWrites: Sendable {
     /// The origin of a write.
     enum Origin: Equatable, Sendable {
         case operation(UInt64)
-        case termination(ticket: UInt64?)
-        /// The account is being deleted, or its deletion is cancelled. Without a ticket no reply is expected.
-        case deletion(ticket: UInt64?)
+        /// An operator's logout or removal, by its id.
+        case termination(UInt64)
+        /// The account is being deleted, or its deletion is cancelled.
+        case deletion
         /// The credential has served in a login whose session is given up. Nothing waits for this write.
         case spentCredential
         /// The write failed before.

@@ -114,12 +114,23 @@ struct WaitingCalls: Sendable {
     var call: (call: SessionCall, refresh: Secret?)?
     /// An operator's login.
     var login: SessionCoordinator.OperatorLogin?
-    /// An operator's deletion, until the user's lock was tried.
-    var deletion: UInt64?
+    /// An operator's login waits here, or the present operation is it, and it has no result yet.
+    var awaitsLogin = false
+    /// An operator's deletion that has not begun yet.
+    var deletion = PreparedDeletion.none
     /// A crash left an open intent or the mark of a deletion in the store, and no later call would close it.
     var closesIntent = false
     /// An operator waits for a new access token.
     var awaitsRefresh = false
+}
+
+/// How far the preparation of an operator's deletion has come.
+enum PreparedDeletion: Sendable {
+    case none
+    /// The user's lock is tried.
+    case locking
+    /// The mark is on its way into the store.
+    case marking
 }
 
 /// How far the end of the process has come.

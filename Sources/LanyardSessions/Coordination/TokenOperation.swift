@@ -10,9 +10,8 @@ package struct TokenOperation: Sendable {
     package enum Purpose: Equatable, Sendable {
         /// The session's own call.
         case own
-        /// An operator logs in; the session stays as it is until that has succeeded. A nil ticket: no reply is
-        /// expected.
-        case operatorLogin(ticket: UInt64?)
+        /// An operator logs in; the session stays as it is until that has succeeded.
+        case operatorLogin
         /// Closes an intent that a crash left open; there is no call.
         case closingIntent
     }
@@ -74,7 +73,7 @@ package struct TokenOperation: Sendable {
 
     /// An operator's login, or the session that came from one.
     init(_ call: SessionCall, for login: SessionCoordinator.OperatorLogin, lockDeadline: Instant) {
-        purpose = .operatorLogin(ticket: login.ticket)
+        purpose = .operatorLogin
         var call = call
         if let obtained = login.obtained {
             call.startedAt = obtained.startedAt

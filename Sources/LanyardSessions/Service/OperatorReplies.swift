@@ -1,28 +1,48 @@
-/// The replies that operators wait for, from one user's runner. Each is sent once.
-struct OperatorReplies {
-    /// By the ticket that the coordinator has for an operator's login, deletion or logout.
-    private var byTicket: [UInt64: SessionRunner.Reply] = [:]
-    private var tickets: UInt64 = 0
-    /// Those that wait for a new access token: one result is for all.
-    private var ofRefresh: [SessionRunner.Reply] = []
+/// The replies that operators wait for, from one user's coordinator. Each is sent once.
+///
+/// The coordinator knows no replies. It has at most one login and one deletion that an operator waits for, and all who
+/// wait for a new access token get one result. Several terminations can be open at once: each has an id.
+package struct OperatorReplies<Reply> {
+    private var ofLogin: Reply?
+    private var ofDeletion: Reply?
+    /// Those that wait for a new access token.
+    private var ofRefresh: [Reply] = []
+    /// By the id of the termination.
+    private var ofTerminations: [UInt64: Reply] = [:]
+    /// The reply to the call that the coordinator has refused in the present event.
+    private var refused: Reply?
 
-    /// Returns the ticket.
-    mutating func add(_ reply: @escaping SessionRunner.Reply) -> UInt64 {
-        tickets += 1
-        byTicket[tickets] = reply
-        return tickets
+    package init() {}
+
+    /// The coordinator has handled an operator's call, with these actions. `take` for each of them follows.
+    package mutating func add(
+        _ reply: Reply, to call: SessionCoordinator.OperatorCall, handledBy actions: [SessionCoordinator.Action]
+    ) {
+        let isRefused = actions.contains { if case .refuseCall = $0 { true } else { false } }
+        guard !isRefused else { return refused = reply }
+        switch call {
+        case .login: ofLogin = reply
+        case .deletion: ofDeletion = reply
+        case .refresh: ofRefresh.append(reply)
+        case .termination(let id): ofTerminations[id] = reply
+        }
     }
 
-    mutating func addRefresh(_ reply: @escaping SessionRunner.Reply) { ofRefresh.append(reply) }
+    /// The reply to a termination.
+    package mutating func take(termination id: UInt64) -> Reply? { ofTerminations.removeValue(forKey: id) }
 
-    mutating func take(_ ticket: UInt64) -> SessionRunner.Reply? { byTicket.removeValue(forKey: ticket) }
-
-    /// The replies that an action of the coordinator names, with the result.
-    mutating func take(
-        for action: SessionCoordinator.Action
-    ) -> [(reply: SessionRunner.Reply, result: SessionReply)] {
+    /// The replies that an action of the coordinator is for, with the result.
+    package mutating func take(for action: SessionCoordinator.Action) -> [(reply: Reply, result: SessionReply)] {
         switch action {
-        case .reply(let ticket, let result): return take(ticket).map { [($0, result)] } ?? []
+        case .refuseCall(let result):
+            defer { refused = nil }
+            return refused.map { [($0, result)] } ?? []
+        case .loginEnded(let result):
+            defer { ofLogin = nil }
+            return ofLogin.map { [($0, result)] } ?? []
+        case .deletionPrepared(let result):
+            defer { ofDeletion = nil }
+            return ofDeletion.map { [($0, result)] } ?? []
         case .refreshEnded(let result):
             defer { ofRefresh = [] }
             return ofRefresh.map { ($0, result) }
@@ -32,8 +52,8 @@ struct OperatorReplies {
         }
     }
 
-    mutating func takeAll() -> [SessionRunner.Reply] {
-        defer { (byTicket, ofRefresh) = ([:], []) }
-        return Array(byTicket.values) + ofRefresh
+    package mutating func takeAll() -> [Reply] {
+        defer { self = OperatorReplies() }
+        return [ofLogin, ofDeletion, refused].compactMap(\.self) + ofRefresh + ofTerminations.values
     }
 }

@@ -5,7 +5,7 @@ import LanyardSessionInterface
 enum RunnerLife {
     /// The runner before this one has not ended, and `start` follows. Operators' calls wait for it. Goes to `serving`
     /// or `stopped`.
-    case waiting(calls: [SessionCoordinator.Event], any TokenPublisher)
+    case waiting(calls: [SessionRunner.Incoming], any TokenPublisher)
     /// The user is served. Goes to `retiring` or `stopped`.
     case serving(any TokenPublisher)
     /// The user has left, or has another runner: what has begun is finished. Goes to `stopped`.

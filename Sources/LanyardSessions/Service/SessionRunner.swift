@@ -12,6 +12,12 @@ package final class SessionRunner: @unchecked Sendable {
     /// Takes the result of an operator's call.
     package typealias Reply = @Sendable (SessionReply) -> Void
 
+    /// An event that is not handled yet, with the reply that an operator waits for.
+    struct Incoming {
+        var event: SessionCoordinator.Event
+        var reply: Reply?
+    }
+
     /// The user with its token source and settings.
     package private(set) var managedUser: ManagedUser
     let index: UserIndex
@@ -20,9 +26,11 @@ package final class SessionRunner: @unchecked Sendable {
     private(set) var coordinator: SessionCoordinator
     private var life: RunnerLife
     /// What came while another event is handled.
-    private var inbox: [SessionCoordinator.Event] = []
+    private var inbox: [Incoming] = []
     private var isHandling = false
-    private var replies = OperatorReplies()
+    private var replies = OperatorReplies<Reply>()
+    /// The number of operators' logouts and removals: each has an id.
+    private var terminations: UInt64 = 0
     /// An operator has ended the user's session in this process.
     private(set) var wasLoggedOutHere = false
     /// The number of changes sent to the store.
@@ -152,15 +160,16 @@ package final class SessionRunner: @unchecked Sendable {
     /// The process is about to end, and the runner will not start. No call of an operator was carried out.
     private func endWaitingCalls() {
         guard case .waiting(let calls, let publisher) = life else { return }
-        for case .obtained(let obtained, _) in calls {
-            if let token = obtained.grant.refreshToken { revoke(token) }
+        for call in calls {
+            if case .obtained(let obtained) = call.event, let token = obtained.grant.refreshToken { revoke(token) }
         }
         life = .waiting(calls: [], publisher)
-        for reply in replies.takeAll() { reply(.stopping) }
+        for call in calls { call.reply?(.stopping) }
     }
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
+        let open = takeReplies()
         life = .stopped
         if coordinator.isUnsaved {
             var logEvent = SessionLogEvent(.unsaved, .error, reason: "store_failing")
@@ -171,24 +180,32 @@ package final class SessionRunner: @unchecked Sendable {
         openCall.drop()
         managedUser.credential?.stop()
         if case .feed(let feed) = managedUser.source { feed.stop() }
-        for reply in replies.takeAll() { reply(.overtaken) }
+        for reply in open { reply(.overtaken) }
+    }
+
+    /// The replies to all operators' calls, handled or not.
+    private func takeReplies() -> [Reply] {
+        var open = replies.takeAll() + inbox.compactMap(\.reply)
+        for place in inbox.indices { inbox[place].reply = nil }
+        if case .waiting(let calls, _) = life { open += calls.compactMap(\.reply) }
+        return open
     }
 
     // MARK: Operators' calls. On the service's queue; each gets exactly one reply, on the same queue.
 
     /// Logs in, whatever was refused before. The session at hand serves until the login has succeeded.
     package func login(_ credential: Credential, _ reply: @escaping Reply) {
-        call(reply) { .login(credential, ticket: $0) }
+        call(.login(credential), reply)
     }
 
     /// Takes over a session that was obtained for this user, or the access token of a link.
     package func adopt(_ obtained: ObtainedSession, _ reply: @escaping Reply) {
-        call(reply) { .obtained(obtained, ticket: $0) }
+        call(.obtained(obtained), reply)
     }
 
     /// Marks the account as being deleted. After the reply `deletionBegun`, `endDeletion` must follow.
     func beginDeletion(_ reply: @escaping Reply) {
-        call(reply) { .beginDeletion(ticket: $0) }
+        call(.beginDeletion, reply)
     }
 
     /// The service has deleted the account, or it has not.
@@ -196,24 +213,27 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
     package func refreshNow(_ reply: @escaping Reply) {
-        guard admits(reply) else { return }
-        replies.addRefresh(reply)
-        handle(.refresh)
+        call(.refresh, reply)
     }
 
     /// Erases the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
         wasLoggedOutHere = true
-        call(reply) { .terminate(.logOut, ticket: $0) }
+        terminate(.logOut, reply)
     }
 
     /// Like a logout, but the store forgets the user, too. The caller removes the runner.
     package func remove(_ reply: @escaping Reply) {
-        call(reply) { .terminate(.remove, ticket: $0) }
+        terminate(.remove, reply)
     }
 
-    private func call(_ reply: @escaping Reply, _ event: (UInt64) -> SessionCoordinator.Event) {
-        if admits(reply) { handle(event(replies.add(reply))) }
+    private func terminate(_ termination: SessionCoordinator.Termination, _ reply: @escaping Reply) {
+        terminations += 1
+        call(.terminate(termination, id: terminations), reply)
+    }
+
+    private func call(_ event: SessionCoordinator.Event, _ reply: @escaping Reply) {
+        if admits(reply) { handle(event, reply) }
     }
 
     /// False: the reply was sent.
@@ -236,18 +256,21 @@ package final class SessionRunner: @unchecked Sendable {
         environment.loop.post { [self] in handle(event) }
     }
 
-    /// - Parameter isFirst: before the events that wait.
-    func handle(_ event: SessionCoordinator.Event, isFirst: Bool = false) {
+    /// - Parameters:
+    ///   - reply: gets the result of an operator's call; nil: no operator waits for it.
+    ///   - isFirst: before the events that wait.
+    func handle(_ event: SessionCoordinator.Event, _ reply: Reply? = nil, isFirst: Bool = false) {
         environment.loop.assertIsCurrent()
         guard !environment.isStopped else { return }
         switch life {
         case .stopped: return
         case .waiting(let calls, let publisher):
-            guard event.isOperatorCall else { return }
-            life = .waiting(calls: calls + [event], publisher)
+            guard event.operatorCall != nil else { return }
+            life = .waiting(calls: calls + [Incoming(event: event, reply: reply)], publisher)
             if environment.isDraining { endWaitingCalls() }
             return
-        case .serving, .retiring: inbox.insert(event, at: isFirst ? 0 : inbox.count)
+        case .serving, .retiring:
+            inbox.insert(Incoming(event: event, reply: reply), at: isFirst ? 0 : inbox.count)
         }
         // An action may report its result at once. That event is handled after the actions beside it.
         guard !isHandling else { return }
@@ -255,7 +278,12 @@ package final class SessionRunner: @unchecked Sendable {
         var readyReplies: [(reply: Reply, result: SessionReply)] = []
         while !inbox.isEmpty {
             let eventContext = EventContext.now
-            for action in coordinator.handle(inbox.removeFirst(), at: eventContext) {
+            let incoming = inbox.removeFirst()
+            let actions = coordinator.handle(incoming.event, at: eventContext)
+            if let reply = incoming.reply, let call = incoming.event.operatorCall {
+                replies.add(reply, to: call, handledBy: actions)
+            }
+            for action in actions {
                 readyReplies += replies.take(for: action)
                 perform(action, at: eventContext)
             }
@@ -307,9 +335,9 @@ package final class SessionRunner: @unchecked Sendable {
             let ownership = isRetiring ? .free : environment.accounts.claim(account, for: index)
             handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
-        case .completeTermination(let revocations, let isStored, let ticket):
-            completeTermination(revocations, isStored: isStored, ticket)
-        case .reply, .refreshEnded: break
+        case .completeTermination(let revocations, let isStored, let id):
+            completeTermination(revocations, isStored: isStored, id)
+        case .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
         }
     }
 
@@ -338,8 +366,8 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     /// Replies once the service has been asked, too.
-    private func completeTermination(_ revocations: [StoredRevocation], isStored: Bool, _ ticket: UInt64?) {
-        let reply = ticket.flatMap { replies.take($0) }
+    private func completeTermination(_ revocations: [StoredRevocation], isStored: Bool, _ id: UInt64?) {
+        let reply = id.flatMap { replies.take(termination: $0) }
         guard !revocations.isEmpty else {
             // Like any other reply, it comes when the report shows what it says.
             return environment.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }

@@ -194,7 +194,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// Hands over a session that was obtained elsewhere. It replaces the session of `user`, and its lifetime counts
     /// from now. From anywhere.
     package func adopt(_ grant: Grant, for user: UserIndex) {
-        send(.obtained(ObtainedSession(grant, startedAt: .now, startedAtWall: .now), ticket: nil), to: user)
+        send(.obtained(ObtainedSession(grant, startedAt: .now, startedAtWall: .now)), to: user)
     }
 
     /// From anywhere.

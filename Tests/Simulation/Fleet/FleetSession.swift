@@ -24,8 +24,15 @@ final class FleetSession {
         }
     }
 
-    func handle(_ event: SessionCoordinator.Event, at eventContext: EventContext) -> [SessionCoordinator.Action] {
+    /// The tickets of operators' calls without a reply.
+    var replies = OperatorReplies<UInt64>()
+
+    /// - Parameter ticket: of the operator's call that the event is; nil: nobody waits for a reply.
+    func handle(
+        _ event: SessionCoordinator.Event, _ ticket: UInt64?, at eventContext: EventContext
+    ) -> [SessionCoordinator.Action] {
         let actions = coordinator.handle(event, at: eventContext)
+        if let ticket, let call = event.operatorCall { replies.add(ticket, to: call, handledBy: actions) }
         let before = glance.state
         glance = Glance(&coordinator)
         // Without a token Retry-After is honoured for at most 30 s (architecture.md 5.3).

@@ -41,7 +41,7 @@ extension FleetWorld {
             let ticket = dice.next()
             change.demand = (.mark, ticket)
             process.accountChanges[user] = change
-            tell(process, user, .beginDeletion(ticket: ticket))
+            tell(process, user, .beginDeletion, ticket: ticket)
         }
     }
 
@@ -58,7 +58,7 @@ extension FleetWorld {
             process.accountChanges[user]?.isRenewed = true
             if process.accountChanges[user]?.kind != .deletion { report.count(.linkRenewed) }
             process.sessions[user].isAsked = true
-            tell(process, user, .refresh)
+            tell(process, user, .refresh, ticket: ticket)
         case .fail(let error): fail(error, process, user)
         }
     }
@@ -178,7 +178,7 @@ extension FleetWorld {
             grant, startedAt: change.startedAt, startedAtWall: change.startedAtWall, continuedSession: session)
         let ticket = dice.next()
         process.accountChanges[user]?.demand = (.adoption, ticket)
-        tell(process, user, .obtained(obtained, ticket: ticket))
+        tell(process, user, .obtained(obtained), ticket: ticket)
     }
 
     private func fail(_ error: UserError, _ process: FleetProcess, _ user: Int) {

@@ -280,7 +280,7 @@ extension FleetWorld {
         let session = process.sessions[user]
         session.isAsked = true
         session.wasLeft = session.call != nil
-        tell(process, user, .login(.given(credential), ticket: ticket))
+        tell(process, user, .login(.given(credential)), ticket: ticket)
     }
 
     func refreshNow(_ user: Int, at process: FleetProcess) {
@@ -311,7 +311,7 @@ extension FleetWorld {
         members[user].wantsOut = true
         process.sessions[user].isAsked = true
         process.sessions[user].wasLeft = process.sessions[user].call != nil
-        tell(process, user, .terminate(.logOut, ticket: dice.next()))
+        tell(process, user, .terminate(.logOut, id: dice.next()))
     }
 
     /// The credential's file gets the right password, and those who watch it notice.

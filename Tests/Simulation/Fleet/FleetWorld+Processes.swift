@@ -133,10 +133,12 @@ extension FleetWorld {
     }
 
     /// An event for one session, and everything that it decides.
-    func tell(_ process: FleetProcess, _ user: Int, _ event: SessionCoordinator.Event) {
+    ///
+    /// - Parameter ticket: of the operator's call that the event is; nil: nobody waits for a reply.
+    func tell(_ process: FleetProcess, _ user: Int, _ event: SessionCoordinator.Event, ticket: UInt64? = nil) {
         let session = process.sessions[user]
         let before = session.glance.state
-        let actions = session.handle(event, at: eventContext())
+        let actions = session.handle(event, ticket, at: eventContext())
         let after = session.glance.state
         if !session.variants.isEmpty { noteTrouble(event, after, process, user) }
         tell(
@@ -155,6 +157,9 @@ extension FleetWorld {
     }
 
     private func perform(_ action: SessionCoordinator.Action, _ process: FleetProcess, _ user: Int) {
+        for (ticket, result) in process.sessions[user].replies.take(for: action) {
+            receive(result, to: ticket, process, user)
+        }
         switch action {
         case .tryLock: enqueue(process, user, .lock)
         case .begin(let change, let operation): enqueue(process, user, .begin(change, operation))
@@ -182,16 +187,11 @@ extension FleetWorld {
         case .publish(let availability):
             guard survives(process, .publish) else { return }
             publish(process, user, availability)
-        case .reply(let ticket, let reply): receive(reply, to: ticket, process, user)
-        case .refreshEnded(let reply):
-            if let demand = process.accountChanges[user]?.demand, demand.what == .renewal {
-                receive(reply, to: demand.ticket, process, user)
-            }
         case .publishVariant(let availability, let index):
             guard survives(process, .publish) else { return }
             publish(process, user, availability, of: index)
         case .countUses(let index): countUses(process, user, of: index)
-        case .logEvent: break
+        case .logEvent, .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
         }
     }
 
