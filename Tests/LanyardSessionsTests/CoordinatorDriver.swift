@@ -33,6 +33,8 @@ final class CoordinatorDriver {
     /// Commits and reads get no reply until `release`.
     var holdsStore = false
     var ownership = AccountOwnership.free
+    /// The check of an account gets no reply until `releaseClaims`.
+    var holdsClaims = false
     var chance = 0.5
 
     /// The actions, in order, as short words.
@@ -55,6 +57,7 @@ final class CoordinatorDriver {
     /// The tickets of operators' calls without a reply.
     private var waiting = OperatorReplies<UInt64>()
     private var terminations: UInt64 = 0
+    private var heldClaims: [UInt64] = []
     private var names: UInt64 = 100
 
     init(
@@ -164,7 +167,8 @@ final class CoordinatorDriver {
             trail.append("refresh")
             calls.append(call)
             sent.append(Tokens.text(token) ?? "")
-        case .claim(_, let operation): handle(.claimed(ownership, operation: operation))
+        case .claim(_, let operation):
+            if holdsClaims { heldClaims.append(operation) } else { handle(.claimed(ownership, operation: operation)) }
         case .revoke(let revocation): revoke(revocation)
         case .completeTermination(let revocations, let isStored, let id):
             for revocation in revocations { revoke(revocation) }
@@ -253,6 +257,14 @@ final class CoordinatorDriver {
         let actions = held
         held = []
         for action in actions { reply(action) }
+    }
+
+    /// Replies to the checks of accounts.
+    func releaseClaims() {
+        holdsClaims = false
+        let operations = heldClaims
+        heldClaims = []
+        for operation in operations { handle(.claimed(ownership, operation: operation)) }
     }
 
     /// Moves both clocks.

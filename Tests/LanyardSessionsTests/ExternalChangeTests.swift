@@ -294,6 +294,27 @@ struct ExternalChangeTests {
         #expect(two.token.map { $0.account != first } == true)
     }
 
+    @Test(
+        "the end of the process between an adoption and the check of its account leaves nothing in progress",
+        arguments: [AccountOwnership.free, .inUse(by: "carol")])
+    func drainWhileAdopting(_ ownership: AccountOwnership) throws {
+        let one = CoordinatorDriver()
+        try one.logIn()
+        let two = one.another()
+        one.login(.given(.anonymous), ticket: 1)
+        try one.grant(refresh: "theirs", account: "b")
+        two.pass((one.now - two.now).inSeconds)
+        two.ownership = ownership
+        two.holdsClaims = true
+        two.login(.given(.anonymous), ticket: 2)
+        try #require(two.coordinator.isAdopting && two.replies[2] == nil)
+        two.handle(.drain)
+        guard case .stopping = two.replies[2] else { throw SessionCoordinatorTests.Missing() }
+        two.releaseClaims()
+        #expect(!two.coordinator.isAdopting && two.coordinator.mayBeReplaced && two.coordinator.isIdle)
+        #expect(two.state == (ownership == .free ? .valid : .loggedOut) && two.calls.isEmpty && two.disk.holder == nil)
+    }
+
     @Test("a store read changes nothing while an operation is under way, which finds the change by itself")
     func looksWhileBusy() throws {
         let one = CoordinatorDriver()

@@ -125,17 +125,19 @@ extension SessionCoordinator {
     /// users share none (architecture.md 5.7).
     private mutating func adopt(_ user: StoredUser, finishing: Bool) {
         guard let account = user.accountID, account != context.accountID else { return takeOver(user, finishing) }
-        operationState = .adopting(user, finishing: finishing, operation)
-        emit(.claim(account: account, operation: operation?.number ?? 0))
+        let adoption = Adoption(user: user, finishing: finishing, claim: operation?.number ?? 0)
+        operationState = .adopting(adoption, operation)
+        emit(.claim(account: account, operation: adoption.claim))
     }
 
     /// Returns whether an adoption was waiting for this check.
     mutating func handleAdoptionClaim(_ ownership: AccountOwnership, _ number: UInt64) -> Bool {
-        guard case .adopting(let user, let finishing, let operation) = operationState, number == operation?.number ?? 0
-        else { return false }
+        guard case .adopting(let adoption, let operation) = operationState, number == adoption.claim else {
+            return false
+        }
         operationState = operation.map { .running($0) } ?? .none
         guard case .inUse(let other) = ownership else {
-            takeOver(user, finishing)
+            takeOver(adoption.user, adoption.finishing)
             return true
         }
         let message =
@@ -147,7 +149,7 @@ extension SessionCoordinator {
             finish()
         } else {
             applyToSession(.ended(reason: "account_in_use"))
-            finishing ? finish() : prepareCall()
+            adoption.finishing ? finish() : prepareCall()
         }
         return true
     }

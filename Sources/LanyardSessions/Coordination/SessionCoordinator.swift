@@ -231,13 +231,13 @@ package struct SessionCoordinator: Sendable {
             switch operationState {
             case .none: nil
             case .running(let operation): operation
-            case .adopting(_, _, let operation): operation
+            case .adopting(_, let operation): operation
             }
         }
         set {
             switch operationState {
             case .none, .running: operationState = newValue.map { .running($0) } ?? .none
-            case .adopting(let user, let finishing, _): operationState = .adopting(user, finishing: finishing, newValue)
+            case .adopting(let adoption, _): operationState = .adopting(adoption, newValue)
             }
         }
     }

@@ -104,8 +104,18 @@ enum OperationState: Sendable {
     /// No operation.
     case none
     case running(TokenOperation)
-    /// Another process's session is taken over once its account has been checked. `finishing`: that ends the operation.
-    case adopting(StoredUser, finishing: Bool, TokenOperation?)
+    /// Another process's session is taken over once its account has been checked. The operation that has found it may end
+    /// before.
+    case adopting(Adoption, TokenOperation?)
+}
+
+/// The taking over of another process's session while its account is checked.
+struct Adoption: Sendable {
+    let user: StoredUser
+    /// It ends the operation.
+    let finishing: Bool
+    /// What the reply to the check carries: the number of the operation that has found the session; 0 without one.
+    let claim: UInt64
 }
 
 /// What waits until the present operation has ended.
