@@ -98,59 +98,46 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     /// RFC 9126: the browser carries a reference alone.
     private func push(to url: String) {
+        let began = identity.loop.now
         identity.post(to: \.pushedAuthorization, missing: Self.missingPushEndpoint) { [self] form in
             write(into: &form)
         } reply: { [self] outcome, proof in
             guard !isEnded else { return }
             switch pushed(outcome, proof) {
             case .failure(let error): end(.failure(error))
-            case .success(let reference):
+            case .success(let pushed):
                 var form = FormBody()
                 form.append("client_id", identity.settings.clientID)
-                form.append("request_uri", reference)
-                prompt(url, form)
+                form.append("request_uri", pushed.uri)
+                prompt(url, form, addressEnd: pushed.lifetime.map { began + $0 })
             }
         }
     }
 
     private func pushed(
         _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
-    ) -> Result<String, IdentityError> {
+    ) -> Result<PushedRequest, IdentityError> {
         classified(outcome, proof, [state, nonce]).flatMap { response in
-            guard let reference = response.body.withBytes({ Self.requestURI(in: $0) }) else {
+            guard let pushed = response.body.withBytes({ PushedRequest($0) }) else {
                 return .failure(OAuthVerdict.malformed(.login, response.status, "there is no request_uri", nil))
             }
-            return .success(reference)
+            return .success(pushed)
         }
     }
 
-    private static func requestURI(in bytes: UnsafeRawBufferPointer) -> String? {
-        var reader = JSONReader(bytes)
-        do throws(JSONError) {
-            guard try reader.next() == .objectStart else { return nil }
-            while case .name(let name) = try reader.next() {
-                guard JSONText.matches(name, of: bytes, "request_uri") else {
-                    try reader.skipValue()
-                    continue
-                }
-                guard case .string(let text) = try reader.next() else { return nil }
-                var characters: [UInt8] = []
-                JSONText.decode(text, of: bytes) { if characters.count <= 2048 { characters.append($0) } }
-                guard 1...2048 ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return nil }
-                return String(decoding: characters, as: UTF8.self)
-            }
-        } catch {}
-        return nil
-    }
-
-    private func prompt(_ url: String, _ form: consuming FormBody) {
+    /// - Parameter addressEnd: until when the address can be opened; nil: as long as the login lasts. A user who has opened it in time may
+    ///   need longer to log in, so the login does not end then.
+    private func prompt(_ url: String, _ form: consuming FormBody, addressEnd: Instant? = nil) {
         let query = form.seal().withBytes { String(decoding: $0, as: UTF8.self) }
         isWaiting = true
-        identity.loop.set(timer, at: identity.loop.now + Self.lifetime)
+        let now = identity.loop.now
+        identity.loop.set(timer, at: now + Self.lifetime)
         let uri = url + (url.utf8.contains(UInt8(ascii: "?")) ? "&" : "?") + query
         reports.prompt(
             BrowserLoginPrompt(
-                uri: uri, userCode: nil, completeURI: nil, expiresAt: .now + Self.lifetime, interval: .seconds(1)))
+                uri: uri, userCode: nil, completeURI: nil,
+                expiresAt: .now + min(Self.lifetime, addressEnd.map { max(.zero, $0 - now) } ?? Self.lifetime),
+                interval: .seconds(1)))
     }
 
     // MARK: The response
@@ -264,5 +251,48 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         identity.loop.drop(timer)
         retained = nil
         reports.end(result)
+    }
+}
+
+/// What a pushed authorization request endpoint responds (RFC 9126 §2.2).
+private struct PushedRequest {
+    private static let uriBytesMax = 2048
+    private static let lifetimeMax: Int64 = 86_400
+
+    private(set) var uri = ""
+    /// Of the reference; nil: the server does not say.
+    private(set) var lifetime: Duration?
+
+    /// nil: there is no `request_uri`.
+    init?(_ bytes: UnsafeRawBufferPointer) {
+        var reader = JSONReader(bytes)
+        do throws(JSONError) {
+            guard try reader.next() == .objectStart else { return nil }
+            while case .name(let name) = try reader.next() { try readMember(name, &reader, bytes) }
+        } catch {
+            // What came before the byte that is no JSON counts.
+        }
+        if uri.isEmpty { return nil }
+    }
+
+    private mutating func readMember(
+        _ name: JSONReader.Text, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
+    ) throws(JSONError) {
+        let (isURI, isLifetime) = (
+            JSONText.matches(name, of: bytes, "request_uri"), JSONText.matches(name, of: bytes, "expires_in")
+        )
+        guard isURI || isLifetime else { return try reader.skipValue() }
+        let token = try reader.next()
+        switch token {
+        case .objectStart, .arrayStart: try OAuthResponse.skipRest(of: &reader)
+        case .string(let text) where isURI:
+            var characters: [UInt8] = []
+            JSONText.decode(text, of: bytes) { if characters.count <= Self.uriBytesMax { characters.append($0) } }
+            guard 1...Self.uriBytesMax ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return }
+            uri = String(decoding: characters, as: UTF8.self)
+        default:
+            guard isLifetime, let seconds = OAuthResponse.integer(token, bytes), seconds > 0 else { return }
+            lifetime = .seconds(min(seconds, Self.lifetimeMax))
+        }
     }
 }

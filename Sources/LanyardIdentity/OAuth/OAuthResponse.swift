@@ -146,7 +146,7 @@ struct OAuthResponse: Sendable {
     }
 
     /// A number, or a number as text; nil: something else, such as a fraction in exponents.
-    private static func integer(_ token: JSONReader.Token, _ bytes: UnsafeRawBufferPointer) -> Int64? {
+    static func integer(_ token: JSONReader.Token, _ bytes: UnsafeRawBufferPointer) -> Int64? {
         switch token {
         case .number(let range): JSONNumber.integer(bytes[range])
         case .string(let text): JSONNumber.integer(bytes[text.range])

@@ -441,6 +441,26 @@ extension BrowserLoginTests {
         #expect(!bench.forms.contains { $0.contains("authorization_code") })
     }
 
+    @Test("a pushed request ends when its reference does: what is shown says so, and the browser still has its time")
+    func pushedEnd() async throws {
+        for (seconds, isCut) in [(60, true), (7200, false)] {
+            let bench = try Self.movedBench(stored: [], pushedFor: seconds)
+            bench.loop.freezeTime()
+            let now = bench.loop.perform { WallTime.now }
+            let (reports, _) = Self.begin(bench, Self.redirect)
+            try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+            let shown = try #require(reports.prompt.withLock { $0 }).expiresAt
+            let left = shown - (now + (isCut ? Duration.seconds(seconds) : CodeLogin.lifetime))
+            // A reading of two clocks is exact to some nanoseconds.
+            #expect(.milliseconds(-1) < left && left < .milliseconds(1), "\(left)")
+            // A user who has opened the address in time may need longer to log in.
+            bench.loop.pass(CodeLogin.lifetime - .nanoseconds(1))
+            #expect(reports.result.withLock { $0 == nil })
+            bench.loop.pass(.nanoseconds(1))
+            #expect(reports.result.withLock { $0 != nil })
+        }
+    }
+
     // MARK: Unusable responses of success
 
     @Test(
