@@ -222,7 +222,10 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             if let token {
                 IDToken(token).map {
                     $0.defect(
-                        clientID: identity.settings.clientID, issuer: identity.settings.issuer,
+                        clientID: identity.settings.clientID,
+                        issuer: identity.settings.issuer.map {
+                            ExpectedIssuer($0, hasTenants: metadata?.hasTenants ?? false)
+                        },
                         nonce: nonce.withBytes { String(decoding: $0, as: UTF8.self) }, now: identity.clock.time())
                 } ?? "it is not a JWT"
             } else {

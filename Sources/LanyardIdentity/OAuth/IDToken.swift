@@ -8,6 +8,8 @@ struct IDToken {
     private static let skewMax: Int64 = 120
 
     private(set) var issuer: String?
+    /// Entra's `tid`.
+    private(set) var tenant: String?
     private(set) var audiences: [String] = []
     private(set) var authorizedParty: String?
     private(set) var nonce: String?
@@ -26,13 +28,14 @@ struct IDToken {
     /// What is wrong with it; nil: nothing.
     ///
     /// - Parameters:
-    ///   - issuer: as it is configured; nil: endpoints are configured in its place, and it is not checked.
+    ///   - issuer: that the token must name; nil: endpoints are configured in its place, and it is not checked.
     ///   - now: by the service's clock.
-    func defect(clientID: String, issuer: String?, nonce: String, now: WallTime) -> String? {
-        if let issuer, self.issuer != issuer { return "its iss is not the configured issuer" }
+    func defect(clientID: String, issuer: ExpectedIssuer?, nonce: String, now: WallTime) -> String? {
+        if let issuer, let defect = issuer.defect(of: self) { return defect }
         guard audiences.contains(clientID) else { return "its aud does not name the client" }
         if audiences.count > 1, authorizedParty == nil { return "it has several aud and no azp" }
         if let authorizedParty, authorizedParty != clientID { return "its azp is another client" }
+        guard self.nonce != nil else { return "it has no nonce" }
         guard self.nonce == nonce else { return "its nonce is not the one of this login" }
         guard let expiry, expiry > now.seconds - Self.skewMax else { return "it has expired; compare the clocks" }
         guard let issuedAt, issuedAt < now.seconds + Self.skewMax else {
@@ -45,14 +48,20 @@ struct IDToken {
         var reader = JSONReader(bytes, depthMax: 64)
         guard try reader.next() == .objectStart else { return false }
         while case .name(let name) = try reader.next() {
-            let names: [StaticString] = ["iss", "aud", "azp", "nonce", "exp", "iat"]
+            let names: [StaticString] = ["iss", "tid", "aud", "azp", "nonce", "exp", "iat"]
             guard let known = names.first(where: { JSONText.matches(name, of: bytes, $0) }) else {
                 try reader.skipValue()
                 continue
             }
             let token = try reader.next()
             switch (known.description, token) {
+            // As if it were not there.
+            case (_, .null): break
             case ("iss", .string(let text)): issuer = Self.text(text, bytes)
+            case ("tid", .string(let text)): tenant = Self.text(text, bytes)
+            // Of other servers it may be anything.
+            case ("tid", .objectStart), ("tid", .arrayStart): try OAuthResponse.skipRest(of: &reader)
+            case ("tid", _): break
             case ("azp", .string(let text)): authorizedParty = Self.text(text, bytes)
             case ("nonce", .string(let text)): nonce = Self.text(text, bytes)
             case ("aud", .string(let text)): audiences = [Self.text(text, bytes)]
@@ -75,5 +84,49 @@ struct IDToken {
         var characters: [UInt8] = []
         JSONText.decode(text, of: bytes) { characters.append($0) }
         return String(decoding: characters, as: UTF8.self)
+    }
+}
+
+/// The issuer that an ID token of a login must name.
+struct ExpectedIssuer {
+    private static let textBytesMax = 256
+
+    /// As it is configured.
+    let text: String
+    /// `text` is that of all tenants of Entra, or of all that are organizations: the token names its own in that place, which is also its
+    /// `tid` (Microsoft identity platform, "Validate the issuer").
+    private let tenantPlace: Int?
+
+    /// - Parameter hasTenants: the metadata has `{tenantid}` in the issuer, or what it has is unknown.
+    init(_ text: String, hasTenants: Bool) {
+        self.text = text
+        let parts = Self.parts(text)
+        tenantPlace = hasTenants ? parts.firstIndex { $0 == "common" || $0 == "organizations" } : nil
+    }
+
+    /// What is wrong with the token's issuer; nil: nothing.
+    fileprivate func defect(of token: IDToken) -> String? {
+        guard let issuer = token.issuer else { return "it has no iss" }
+        let expected = tenant(of: token) ?? text
+        return issuer == text || issuer == expected ? nil : "its iss is \(Self.shown(issuer)), not \(expected)"
+    }
+
+    private func tenant(of token: IDToken) -> String? {
+        guard let tenantPlace, let tenant = token.tenant, Self.isPlain(tenant), !tenant.contains("/") else {
+            return nil
+        }
+        var parts = Self.parts(text).map(String.init)
+        parts[tenantPlace] = tenant
+        return parts.joined(separator: "/")
+    }
+
+    private static func parts(_ text: String) -> [Substring] {
+        text.split(separator: "/", omittingEmptySubsequences: false)
+    }
+
+    private static func shown(_ text: String) -> String { isPlain(text) ? text : "a text that cannot be shown" }
+
+    private static func isPlain(_ text: String) -> Bool {
+        1...textBytesMax ~= text.utf8.count && text.utf8.allSatisfy { 0x21..<0x7f ~= $0 }
     }
 }

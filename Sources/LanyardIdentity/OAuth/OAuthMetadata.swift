@@ -18,6 +18,8 @@ struct OAuthMetadata: Equatable, Sendable {
     private(set) var requiresPushedAuthorization = false
     /// Each response to the browser names the issuer (RFC 9207 §3).
     private(set) var sendsIssuer = false
+    /// The issuer has `{tenantid}` where the configured one has a segment. The store does not keep that: then it is true.
+    private(set) var hasTenants = true
 
     /// - Parameter issuer: as it is configured.
     init(_ bytes: UnsafeRawBufferPointer, issuer: String) throws(MetadataError) {
@@ -35,6 +37,7 @@ struct OAuthMetadata: Equatable, Sendable {
         (endpoints, aliases) = (reader.endpoints, reader.aliases)
         requiresPushedAuthorization = reader.requiresPushedAuthorization
         sendsIssuer = reader.sendsIssuer
+        hasTenants = stated != issuer
         for url in [endpoints, aliases].flatMap(\.all) {
             // RFC 6749 §3.1, §3.2: with a query perhaps.
             guard ServiceOrigin(base: String(url.prefix { $0 != "?" })) != nil else {

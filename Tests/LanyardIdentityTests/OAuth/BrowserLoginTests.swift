@@ -262,7 +262,8 @@ import Testing
             claims.removeAll { more.contains("\"\($0.0)\"") || $0.0 == name }
             let body = claims.map { "\"\($0.0)\":\($0.1)" }.joined(separator: ",") + (more.isEmpty ? "" : "," + more)
             let token = try #require(IDToken(Tokens.secret(Tokens.jwt("{\(body)}"))))
-            return token.defect(clientID: "c", issuer: "https://i", nonce: "n", now: now)
+            return token.defect(
+                clientID: "c", issuer: ExpectedIssuer("https://i", hasTenants: false), nonce: "n", now: now)
         }
         #expect(try defect("") == nil)
         #expect(try defect(#""aud":["x","c"],"azp":"c""#) == nil)
@@ -275,6 +276,14 @@ import Testing
         #expect(try defect(#""exp":1699999000"#)?.contains("expired") == true)
         #expect(try defect(#""iat":1700009000"#)?.contains("iat") == true)
         #expect(try defect("", without: "iat")?.contains("iat") == true)
+        // null is as good as absent.
+        #expect(try defect(#""azp":null"#) == nil)
+        #expect(try defect(#""aud":["x","c"],"azp":null"#)?.contains("azp") == true)
+        #expect(try defect(#""nonce":null"#) == "it has no nonce")
+        #expect(try defect("", without: "nonce") == "it has no nonce")
+        for name in ["iss", "aud", "exp", "iat"] {
+            #expect(try defect("\"\(name)\":null")?.contains(name == "exp" ? "expired" : name) == true)
+        }
         #expect(IDToken(Tokens.secret("a.b.c")) == nil && IDToken(Tokens.secret(Tokens.jwt(#"{"aud":7}"#))) == nil)
     }
 
@@ -501,5 +510,88 @@ extension BrowserLoginTests {
         try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
         let result = try #require(reports.result.withLock { $0 })
         #expect(throws: Never.self) { try result.get() }
+    }
+
+    // MARK: Entra's issuers
+
+    /// The error of a login with `openid` at an issuer of several tenants, whose ID token has these claims; nil: it has succeeded.
+    private func error(
+        issuer path: String, stated: String, claims: String, isRestored: Bool = false
+    ) async throws -> IdentityError? {
+        let own = Guarded((issuer: "", nonce: ""))
+        let bench = try OAuthBench(
+            script: { request in
+                let (issuer, nonce) = own.withLock { $0 }
+                let base = String(issuer.dropLast(path.utf8.count))
+                switch request.target {
+                case path + "/.well-known/openid-configuration":
+                    return OAuthBench.json(
+                        200,
+                        #"{"issuer":"\#(base)\#(stated)","token_endpoint":"\#(base)/token","#
+                            + #""authorization_endpoint":"\#(base)/a"}"#)
+                case "/token":
+                    let token = Tokens.jwt(
+                        #"{"aud":"lanyard","nonce":"\#(nonce)","exp":9999999999,"iat":1,\#(claims)}"#
+                            .replacing("BASE", with: base))
+                    return OAuthBench.json(
+                        200, #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"id_token":"\#(token)"}"#)
+                default: return nil
+                }
+            },
+            settings: { client, _ in
+                client.issuer = (client.issuer ?? "") + path
+                own.withLock { $0.issuer = client.issuer ?? "" }
+                client.clientID = "lanyard"
+                client.scopes = ["openid"]
+            })
+        if isRestored {
+            let base = bench.issuer
+            var endpoints = OAuthEndpoints(token: base + "/token")
+            endpoints.authorization = base + "/a"
+            bench.identity.keepMetadata([
+                StoredMetadata(
+                    issuer: base + path, url: base + path, readAt: .now, endpoints: endpoints, aliases: OAuthEndpoints()
+                )
+            ]) { _ in }
+        }
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let fields = Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")
+        own.withLock { $0.nonce = fields["nonce"] ?? "" }
+        #expect(await Self.receive(login, "code=c&state=" + (fields["state"] ?? "")) == nil)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        guard case .failure(let error)? = reports.result.withLock({ $0 }) else { return nil }
+        return error
+    }
+
+    @Test(
+        "an issuer of several tenants is compared with the ID token's tid in place of {tenantid}",
+        arguments: [false, true])
+    func tenants(_ isRestored: Bool) async throws {
+        for word in ["common", "organizations"] {
+            let check = { (claims: String) in
+                try await error(
+                    issuer: "/\(word)/v2.0", stated: "/{tenantid}/v2.0", claims: claims, isRestored: isRestored)
+            }
+            #expect(try await check(#""iss":"BASE/t-1/v2.0","tid":"t-1""#) == nil)
+            for claims in [
+                #""iss":"BASE/t-2/v2.0","tid":"t-1""#, #""iss":"BASE/t-1/v2.0""#, #""iss":"BASE/t/1/v2.0","tid":"t/1""#,
+            ] {
+                let error = try #require(try await check(claims))
+                #expect(error.code == "wrong_id_token" && error.message.contains("iss"), "\(error.message)")
+            }
+            let message = try #require(try await check(#""iss":"BASE/t-2/v2.0","tid":"t-1""#)).message
+            #expect(message.contains("/t-2/v2.0") && message.contains("/t-1/v2.0"), "\(message)")
+        }
+    }
+
+    @Test("an issuer of one tenant is that tenant, also where the metadata has {tenantid}; an error has both texts")
+    func tenant() async throws {
+        let check = { (claims: String) in
+            try await error(issuer: "/t-1/v2.0", stated: "/{tenantid}/v2.0", claims: claims)
+        }
+        #expect(try await check(#""iss":"BASE/t-1/v2.0","tid":"t-1""#) == nil)
+        let message = try #require(try await check(#""iss":"BASE/t-2/v2.0","tid":"t-2""#)).message
+        #expect(message.contains("/t-2/v2.0") && message.contains("/t-1/v2.0"), "\(message)")
     }
 }
