@@ -64,15 +64,17 @@ def main():
     stages = Stages(report, Usage())
     if module:
         run_module(stages, module, chosen.sanitize)
-    elif chosen.all:
-        run_all(stages, report, chosen.minutes, chosen.resume)
-    elif chosen.part:
-        if not run_one(stages, chosen.part):
-            return 64
-    elif chosen.measure:
-        stages.measure(chosen.measure)
-    else:
-        stages.gate()
+        return report.finish()
+    with stages.peer_servers():
+        if chosen.all:
+            run_all(stages, report, chosen.minutes, chosen.resume)
+        elif chosen.part:
+            if not run_one(stages, chosen.part):
+                return 64
+        elif chosen.measure:
+            stages.measure(chosen.measure)
+        else:
+            stages.gate()
     return report.finish()
 
 

@@ -37,8 +37,6 @@ def emulator(stages):
 
 def oauth(stages):
     """All suites with OAuth servers, which are real where there is one, the long ones included; one after another."""
-    servers = ["glewlwyd", "authgent", "django", "canaille"]
-    stages.capture(["deploy/peer-servers", *servers], os.path.join(LOGS, "peer-servers.log"))
     if stages.build_debug() and stages.build_release():
         stages.tests("oauth", ".build", "--no-parallel", "--filter", f"[./]({'|'.join(oauth_suites())})/", environment=RELEASE)
 

@@ -24,6 +24,8 @@ DEAR = "[./](Long|Alone)[A-Z]"
 # Checks of what is deployed that are quick and need no root: of the commands' pages and completions, the manifests, the alerts, the units.
 QUICK_CHECKS = ["commands", "kubernetes", "prometheus", "systemd"]
 FUZZ_SECONDS = 20
+# The OAuth servers of the tests, which deploy/peer-servers gets.
+PEER_SERVERS = ["glewlwyd", "nanoidp", "authgent", "django", "canaille"]
 SUITE = re.compile(r"^[^/\n]*\b(?:struct|class|enum|actor) (\w+)", re.M)
 # Suites whose subject is no part of the program: they run in the gate when these paths have changed, and in part `emulator`.
 EMULATOR_SUITES = {
@@ -76,6 +78,7 @@ class Stages:
     def __init__(self, report, usage):
         self.report, self.usage = report, usage
         self.built = set()
+        self.peers, self.peers_log = None, os.path.join(LOGS, "peer-servers.log")
         self.entries = quarantine(os.path.join(ROOT, "Tests/quarantine.txt"), report)
 
     def capture(self, command, log, limit=None):
@@ -101,6 +104,35 @@ class Stages:
                     process.wait(timeout=10)
             end_session(process.pid)
             process.wait()
+
+    @contextlib.contextmanager
+    def peer_servers(self):
+        """Fetches the OAuth servers beside the builds; the tests wait for it. What is there needs no network."""
+        with open(self.peers_log, "wb") as output:
+            self.peers = subprocess.Popen(["deploy/peer-servers", *PEER_SERVERS], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output,
+                                          stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent)
+        try:
+            yield
+        finally:
+            # Its jobs are groups of the session that it leads.
+            end_session(self.peers.pid)
+            self.peers.wait()
+
+    def await_peer_servers(self):
+        """A server that could not be fetched is named, and the tests with it are skipped."""
+        if self.peers is None or self.peers.returncode is not None:
+            return
+        if self.peers.poll() is None:
+            print(f"    waiting for the OAuth servers ({self.peers_log})", flush=True)
+        standstill = Standstill(self.usage)
+        while self.peers.poll() is None:
+            if standstill.has_come(os.path.getsize(self.peers_log)):
+                end_session(self.peers.pid)
+            time.sleep(0.2)
+        if self.peers.returncode:
+            found = [line for line in lines(self.peers_log) if line.startswith("deploy/peer-servers: ")]
+            for line in found or ["deploy/peer-servers was ended"]:
+                print(f"    {line}: the tests with it are skipped ({self.peers_log})", flush=True)
 
     @contextlib.contextmanager
     def stage(self, name):
@@ -141,6 +173,7 @@ class Stages:
     def tests(self, name, folder, *arguments, environment=None, reports=None, width=WIDTH, program="lanyardPackageTests.xctest",
               measures=False):
         """The test program of a build folder, by itself: `swift test` has no flag for how many tests run at once."""
+        self.await_peer_servers()
         command = [os.path.join(ROOT, folder, "debug", program), "--testing-library", "swift-testing",
                    "--experimental-maximum-parallelization-width", str(width), *arguments]
         saved = dict(os.environ)
