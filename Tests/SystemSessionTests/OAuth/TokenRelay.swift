@@ -14,6 +14,8 @@ final class TokenRelay: Sendable {
         let refreshToken: String
         /// `resource`, as sent in the form; empty: none was sent.
         let resource: String
+        /// `refresh_token` of the response; empty: none came.
+        let newRefreshToken: String
         /// When the call was there, in seconds since 1970.
         let arrivedAt: Double
         /// When the server's response was there, in seconds since 1970.
@@ -45,7 +47,8 @@ final class TokenRelay: Sendable {
             }
             let call = Call(
                 grant: field("grant_type="), status: response.status, refreshToken: field("refresh_token="),
-                resource: field("resource="), arrivedAt: arrivedAt, respondedAt: Date().timeIntervalSince1970)
+                resource: field("resource="), newRefreshToken: (try? response.json["refresh_token"].string) ?? "",
+                arrivedAt: arrivedAt, respondedAt: Date().timeIntervalSince1970)
             record.calls.withLock { $0.append(call) }
             let type = response["Content-Type"].map { [("Content-Type", $0)] } ?? []
             let whole = RawResponse.response(

@@ -36,6 +36,7 @@ ROOT_URLCONF = "idp_urls"
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True, "OPTIONS": {"context_processors": [
     "django.template.context_processors.request", "django.contrib.auth.context_processors.auth"]}}]
 LOGIN_URL = "/login"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 OAUTH2_PROVIDER = {
     "SCOPES": {"api": "api"}, "DEFAULT_SCOPES": ["api"], "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME, "REFRESH_TOKEN_EXPIRE_SECONDS": 7200,
     "ROTATE_REFRESH_TOKEN": True, "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": GRACE,
@@ -65,8 +66,10 @@ def log_in(request):
 urlpatterns = [
     path("o/", include("oauth2_provider.urls", namespace="oauth2_provider")), path("login", log_in), path("api/echo", Echo.as_view())]
 """
-SEED = """
+# One process: the imports and the start of Django take a second of CPU.
+RUN = """
 import os
+import sys
 import django
 os.environ["DJANGO_SETTINGS_MODULE"] = "idp_settings"
 django.setup()
@@ -78,6 +81,7 @@ user = get_user_model().objects.create_user("alice", password="wonder-land-1")
 get_application_model().objects.create(
     client_id="dev", name="dev", user=user, client_type="public", authorization_grant_type="urn:ietf:params:oauth:grant-type:device_code")
 get_application_model().objects.create(client_id="app", name="app", user=user, client_type="public", authorization_grant_type="password")
+call_command("runserver", sys.argv[1], use_reloader=False)
 """
 
 
@@ -101,14 +105,12 @@ def serve(python, work, lifetime, grace):
         port = probe.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
     settings = SETTINGS.replace("BASE_URL", base).replace("LIFETIME", str(lifetime)).replace("GRACE,", f"{grace},")
-    for name, text in {"idp_settings": settings, "idp_urls": URLS, "seed": SEED}.items():
+    for name, text in {"idp_settings": settings, "idp_urls": URLS, "run": RUN}.items():
         with open(f"{work}/{name}.py", "w", encoding="utf-8") as file:
             file.write(text)
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "idp_settings"}
-    subprocess.run([python, "-B", "seed.py"], cwd=work, env=environment, check=True, stdout=subprocess.DEVNULL)
     process = subprocess.Popen(
-        [python, "-B", "-m", "django", "runserver", f"127.0.0.1:{port}", "--noreload"], cwd=work, env=environment,
-        stdout=subprocess.DEVNULL, stderr=sys.stderr)
+        [python, "-B", "run.py", f"127.0.0.1:{port}"], cwd=work, env=environment, stdout=subprocess.DEVNULL, stderr=sys.stderr)
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     while process.poll() is None:
         try:
