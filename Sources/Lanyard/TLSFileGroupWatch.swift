@@ -75,6 +75,7 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
     }
 
     private func receive(_ outcome: FileWatch.Outcome, of path: String) {
+        loop.assertIsCurrent()
         switch outcome {
         case .success(let content):
             failing.remove(path)
@@ -89,12 +90,14 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
 
     /// The file still holds what was reported.
     private func confirm(_ path: String, at instant: Instant) {
+        loop.assertIsCurrent()
         guard !failing.contains(path) else { return }
         contents.confirm(path, at: instant)
         published.withLock { [contents] in $0.inUse.confirm(path, as: contents) }
     }
 
     final override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         let paths = changed
         changed = []
         publication.turn { turn in

@@ -49,6 +49,17 @@ struct FileWatchTests {
         }
     }
 
+    #if DEBUG
+    @Test("a watch ends the process when another queue than its loop's calls it")
+    func foreignQueue() async {
+        await #expect(processExitsWith: .failure) {
+            guard let loop = try? EventLoop(label: "test.foreign") else { exit(0) }
+            FileWatch("/nowhere", on: loop) { _ in }.due(Deadline())
+            exit(0)
+        }
+    }
+    #endif
+
     @Test("what the file holds is told at the start and after each change, its going and its return included")
     func changes() throws {
         let folder = try TemporaryFolder()

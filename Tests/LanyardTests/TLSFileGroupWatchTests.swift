@@ -1,3 +1,4 @@
+import Glibc
 import LanyardFoundations
 import LanyardRequestPath
 import Synchronization
@@ -18,6 +19,17 @@ import Testing
             return Array(changed)
         }
     }
+
+    #if DEBUG
+    @Test("a watch of a group ends the process when another queue than its loop's calls it")
+    func foreignQueue() async {
+        await #expect(processExitsWith: .failure) {
+            guard let loop = try? EventLoop(label: "test.foreign") else { exit(0) }
+            Group([], TLSFileContents(), by: FilePublication(), on: loop).due(Deadline())
+            exit(0)
+        }
+    }
+    #endif
 
     @Test("a change of any file of the group is followed", arguments: ["cert.pem", "key.pem", "clients.pem"])
     func eachFile(_ changed: String) throws {

@@ -77,7 +77,10 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    package override func due(_ deadline: Deadline) { if isReading { delay() } else { read() } }
+    package override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
+        if isReading { delay() } else { read() }
+    }
 
     private func read() {
         guard let deadline, !isStopped else { return }
@@ -102,6 +105,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
     }
 
     private func receive(_ snapshot: FileSnapshot) {
+        loop.assertIsCurrent()
         guard let deadline, !isStopped else { return }
         isReading = false
         loop.set(deadline, at: loop.now + Self.interval)

@@ -149,10 +149,16 @@ extension ClientConnection {
     }
 
     /// The client has disconnected, or reads nothing. Nothing more is sent.
-    func abandon() { abandon(AccessEntry.UnusualEnd(.client, "client-gone")) }
+    func abandon() {
+        shard.loop.assertIsCurrent()
+        abandon(AccessEntry.UnusualEnd(.client, "client-gone"))
+    }
 
     /// The listener would not admit the client any more, and its exchange has lasted too long since.
-    func abandonDistrusted() { abandon(AccessEntry.UnusualEnd(.lanyard, "distrusted")) }
+    func abandonDistrusted() {
+        shard.loop.assertIsCurrent()
+        abandon(AccessEntry.UnusualEnd(.lanyard, "distrusted"))
+    }
 
     private func abandon(_ end: AccessEntry.UnusualEnd) {
         switch state {
@@ -173,12 +179,16 @@ extension ClientConnection {
 
     /// All connection slots are in use: sends 503 and closes.
     func rejectOverloaded() {
+        shard.loop.assertIsCurrent()
         shard.counters.rejected(.limit)
         reject(.overloaded("Too many client connections.", closes: true))
     }
 
     /// The client is none of the listener's `peers`: sends 403 and closes.
-    func rejectPeer() { reject(.peerNotAllowed) }
+    func rejectPeer() {
+        shard.loop.assertIsCurrent()
+        reject(.peerNotAllowed)
+    }
 
     /// Refuses the connection itself. Without a response if that would need a TLS handshake, which costs more than the connection.
     private func reject(_ problem: Problem) {

@@ -17,6 +17,7 @@ extension ClientConnection {
     ///
     /// The session is made here and not at the accept: a client that sends nothing costs no memory for it.
     func continueHandshake() {
+        shard.loop.assertIsCurrent()
         if !stream.isSecured {
             guard let index = view.rules.tlsIndex, let context = shard.listenerTLS[index] else { return close() }
             do throws(TLSError) {
@@ -43,6 +44,7 @@ extension ClientConnection {
     }
 
     func handleHandshakeFailure(_ error: TLSError) {
+        shard.loop.assertIsCurrent()
         membership.handshakePermit = nil
         shard.counters.handshake(.init(error))
         // The response to plain HTTP leaves a line of its own.

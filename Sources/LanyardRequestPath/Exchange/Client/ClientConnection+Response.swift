@@ -305,6 +305,7 @@ extension ClientConnection {
 
     /// Gives up the incomplete head or trailer section, because requests are refused for want of memory, and `partialBytes` is not 0.
     func giveUpPartialHead() {
+        shard.loop.assertIsCurrent()
         switch state {
         // Nothing of the request can be read yet.
         case .waiting: close()

@@ -51,6 +51,7 @@ extension ClientConnection {
     }
 
     package func handleTokenCacheChange() {
+        shard.loop.assertIsCurrent()
         guard upstream.isParked, case .exchange(let active) = state else { return }
         if replay.held != nil { return handleHeldTokenChange(for: active) }
         let user = active.user

@@ -61,6 +61,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Begins to wait. The first head is due within `header_timeout` of the accept, whatever a TLS handshake takes of it.
     func begin() {
+        shard.loop.assertIsCurrent()
         beginWaiting()
         begin(state.isHandshake ? .handshake : .idle, for: shard.limits.headerTimeout)
     }
@@ -72,6 +73,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     // MARK: Events
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        shard.loop.assertIsCurrent()
         guard !state.isClosed else { return }
         stream.record(readiness)
         if case .tunnel(_, let tunnel) = state { return tunnel.run() }
@@ -83,12 +85,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     package override func resume() {
+        shard.loop.assertIsCurrent()
         if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         pump()
         pumpResponse()
     }
 
     package override func due(_ deadline: Deadline) {
+        shard.loop.assertIsCurrent()
         if waits.isInbound(deadline) {
             handleInboundDeadline()
         } else if waits.isOutbound(deadline) {
@@ -101,6 +105,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     package func handleUpstreamReadiness(_ connection: UpstreamConnection) {
+        shard.loop.assertIsCurrent()
         guard connection === upstream.connection else { return }
         if case .tunnel(_, let tunnel) = state { return tunnel.run() }
         if connection.stream.canFlush { flushUpstream() }
@@ -243,10 +248,14 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     /// A client without a request does not keep the memory of a replaced configuration.
-    func leaveFormerConfiguration() { if state.isWaiting { adoptServedConfiguration() } }
+    func leaveFormerConfiguration() {
+        shard.loop.assertIsCurrent()
+        if state.isWaiting { adoptServedConfiguration() }
+    }
 
     /// The client would not be admitted any more: its connection ends. The shard ends one that lasts too long.
     func endAdmission() {
+        shard.loop.assertIsCurrent()
         switch state.admissionEnd(isSecured: stream.isSecured, isFlushed: stream.isFlushed) {
         case .atOnce: if state.isHandshake { handleHandshakeFailure(.admissionChanged) } else { close() }
         case .behindExchange:
@@ -288,6 +297,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes after 500 ms without a request. A TLS handshake that has begun keeps its time, which its steps may need.
     func drain() {
+        shard.loop.assertIsCurrent()
         if state.isHandshake, !hasBegunHandshake { begin(.handshake, for: currentIdleTimeout) }
         if state.isWaiting, stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
     }
@@ -317,6 +327,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Closes the connection. Later calls do nothing.
     func close() {
+        shard.loop.assertIsCurrent()
         guard !state.isClosed else { return }
         membership.handshakePermit = nil
         state = .closed

@@ -53,6 +53,7 @@ extension ClientConnection {
     /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
     /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
+        shard.loop.assertIsCurrent()
         if state.isExchange, replay.held == nil, upstream.connection != nil, replay.hasMemory { replay.discardBody() }
     }
 

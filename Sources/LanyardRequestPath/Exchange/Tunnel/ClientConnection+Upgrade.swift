@@ -83,6 +83,7 @@ extension ClientConnection {
 
     /// Closes both sides of the tunnel.
     func endTunnel(_ end: Tunnel.End) {
+        shard.loop.assertIsCurrent()
         guard case .tunnel(let active, let tunnel) = state else { return }
         tunnel.stop()
         logAccess(101, .upstream, AccessEntry.UnusualEnd(end), bytes: tunnel.clientBytes)

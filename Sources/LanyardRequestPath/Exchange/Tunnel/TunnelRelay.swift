@@ -35,7 +35,10 @@ final class TunnelRelay {
     func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool { machine.resets(side, by: end) }
 
     /// No more bytes are moved.
-    func stop() { isOver = true }
+    func stop() {
+        shard.loop.assertIsCurrent()
+        isOver = true
+    }
 
     private func withStream<Result>(of side: Tunnel.Side, _ work: (inout ByteStream) -> Result) -> Result {
         switch side {
@@ -48,6 +51,7 @@ final class TunnelRelay {
 
     /// Sends queued bytes and moves bytes that have arrived, up to one turn's share.
     func run() {
+        shard.loop.assertIsCurrent()
         for side in Tunnel.Side.allCases { flush(to: side) }
         for side in Tunnel.Side.allCases { detectReset(of: side) }
         var left = Self.turnBytesMax
@@ -65,6 +69,7 @@ final class TunnelRelay {
 
     /// The deadline has passed.
     func due() {
+        shard.loop.assertIsCurrent()
         if shard.loop.now >= stallCheckAt { checkAcknowledgements() }
         if !isOver, shard.loop.now >= machine.deadline { handleMachineDeadline() }
         if !isOver { armDeadline() }
@@ -95,12 +100,14 @@ final class TunnelRelay {
 
     /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
     func begin(_ after: UnsafeRawBufferPointer) -> TunnelProgress {
+        shard.loop.assertIsCurrent()
         clientBytes = after.count
         return recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
     }
 
     @discardableResult
     func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) -> TunnelProgress {
+        shard.loop.assertIsCurrent()
         if side == .client { clientBytes &+= bytes.count }
         return recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
