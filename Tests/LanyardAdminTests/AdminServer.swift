@@ -117,6 +117,7 @@ final class PlayedUsers: UserOperations {
     private let secrets = Guarded<[Secret]>([])
     private let parked = Guarded<[Reply]>([])
     private let heldReport = Guarded<DispatchSemaphore?>(nil)
+    private let interruption = Guarded<(@Sendable (String) -> Void)?>(nil)
     /// How many users the report has beside the three.
     let otherUsers = Guarded(0)
     /// The reply; nil leaves the call waiting.
@@ -151,8 +152,12 @@ final class PlayedUsers: UserOperations {
 
     var waiting: Int { parked.withLock { $0.count } }
 
+    /// What to do inside of each call, before it has its reply.
+    func onPerform(_ body: @escaping @Sendable (_ words: String) -> Void) { interruption.withLock { $0 = body } }
+
     func perform(_ request: UserCall, reply: @escaping Reply) {
         note(request)
+        if let body = interruption.withLock({ $0 }) { body(requests.last ?? "") }
         if let result = response.withLock({ $0 }) { reply(result) } else { parked.withLock { $0.append(reply) } }
     }
 

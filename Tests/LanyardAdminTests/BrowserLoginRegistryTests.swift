@@ -7,6 +7,7 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSessions
 @testable import LanyardSettings
+@testable import LanyardTelemetry
 
 /// Logins in a browser as the admin API keeps them, before a service that a test plays.
 @Suite struct BrowserLoginRegistryTests {
@@ -180,5 +181,81 @@ import Testing
         bench.registry.receive(Tokens.secret("code=c"), "bob", id) { refused.set($0) }
         #expect(refused.value?.problemName == "invalid-value")
         #expect(Self.text(bench.registry.report("bob", id)).contains(#""status":"pending""#))
+    }
+
+    @Test("a login whose session takes the tokens cannot be ended: the call is a conflict, and the session begins")
+    func tooLate() throws {
+        let bench = Bench()
+        let (response, index) = bench.begin()
+        let id = try Self.id(response)
+        var method = LoginMethod<Secret>.device
+        method.ticket = 9
+        bench[index].end(.success(method))
+        #expect(Self.text(bench.registry.report("bob", id)).contains(#""status":"finishing""#))
+        let refused = bench.registry.cancel("bob", id)
+        #expect(refused.status == 409 && refused.problemName == "login-in-progress")
+        bench.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
+        #expect(Self.text(bench.registry.report("bob", id)).contains(#""status":"done""#))
+        // It is done, and stays so.
+        #expect(bench.registry.cancel("bob", id).problemName == "no-such-login")
+        #expect(bench.registry.report("bob", id).status == 200)
+    }
+
+    /// Performs a call as the admin API does.
+    private func perform(_ call: AdminCall, _ handler: AdminHandler) -> Received {
+        let response = Received()
+        handler.perform(call, body: UnsafeRawBufferPointer(start: nil, count: 0), peer: PeerCredentials()) {
+            response.set($0)
+        }
+        return response
+    }
+
+    private func handler(_ bench: Bench) -> AdminHandler {
+        let service = bench.service
+        return AdminHandler(
+            AdminHandler.Sources(
+                users: bench.users,
+                info: ProgramInfo(version: "1", startedAt: .now, listeners: []), exposesTokens: false,
+                control: ProcessControl(stop: {}, reload: { $0(.applied([])) }, verbosity: LogVerbosity(.info)),
+                browserLogins: { _, _ in BrowserLoginTarget(service, configured: .device) }),
+            log: Logger(label: "test") { _ in AuditLog.Handler(log: bench.log) })
+    }
+
+    @Test(
+        "a logout, a removal and a deletion of the account end the user's login in a browser, which logs nobody in later",
+        arguments: [AdminCall.logOut("bob"), .remove("bob"), .deleteAccount("bob")])
+    func logout(_ call: AdminCall) throws {
+        let bench = Bench()
+        let handler = handler(bench)
+        let begun = perform(.logIn("bob"), handler)
+        bench[0].prompt(Self.prompt)
+        let id = try Self.id(begun)
+        _ = perform(call, handler)
+        #expect(bench[0].login.isCancelled.withLock { $0 })
+        var method = LoginMethod<Secret>.device
+        method.ticket = 7
+        bench[0].end(.success(method))
+        #expect(bench.users.requests.count == 1 && bench.service.discarded.withLock { $0 } == [7])
+        let report = try #require(perform(.loginResult("bob", id: id), handler).value)
+        #expect(Self.text(report).contains("logged out"), "\(Self.text(report))")
+    }
+
+    @Test("a logout while the session takes the tokens comes behind that login; another user's ends nothing")
+    func logoutWhileFinishing() throws {
+        let bench = Bench()
+        let handler = handler(bench)
+        _ = perform(.logIn("bob"), handler)
+        bench[0].prompt(Self.prompt)
+        _ = perform(.logOut("alice"), handler)
+        #expect(!bench[0].login.isCancelled.withLock { $0 })
+        bench.users.onPerform { [self] words in
+            guard words.hasPrefix("login bob") else { return }
+            _ = perform(.logOut("bob"), handler)
+            #expect(bench.users.requests.last == "login bob by device")
+        }
+        var method = LoginMethod<Secret>.device
+        method.ticket = 7
+        bench[0].end(.success(method))
+        #expect(bench.users.requests == ["logout alice", "login bob by device", "logout bob"])
     }
 }

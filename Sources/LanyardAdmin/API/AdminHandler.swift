@@ -103,9 +103,9 @@ final class AdminHandler: Sendable {
         case .cancelLogin(let name, let id): finish(browserLogins.cancel(name, id), call, name, peer, reply)
         case .activate(let name): performUserCall(.activate(name), name, call, peer, reply)
         case .refresh(let name): performUserCall(.refresh(name), name, call, peer, reply)
-        case .logOut(let name): performUserCall(.logOut(name), name, call, peer, reply)
-        case .remove(let name): performUserCall(.remove(name), name, call, peer, reply)
-        case .deleteAccount(let name): performUserCall(.deleteAccount(name), name, call, peer, reply)
+        case .logOut(let name): end(.logOut(name), name, call, peer, reply)
+        case .remove(let name): end(.remove(name), name, call, peer, reply)
+        case .deleteAccount(let name): end(.deleteAccount(name), name, call, peer, reply)
         case .customData(let name): performUserCall(.customData(name), name, call, peer, reply)
         case .token(let name):
             guard sources.exposesTokens else { return finish(.tokenNotExposed, call, name, peer, reply) }
@@ -150,6 +150,14 @@ final class AdminHandler: Sendable {
         let userCall = UserCall.add(
             name: newUser.name, identity: newUser.identity, newUser.credential, activates: newUser.activates)
         performUserCall(userCall, newUser.name, call, peer, reply)
+    }
+
+    /// Performs a call that ends a session, and the login in a browser that would begin the next one.
+    private func end(
+        _ userCall: UserCall, _ name: String, _ call: AdminCall, _ peer: PeerCredentials,
+        _ reply: @escaping @Sendable (OperatorResponse) -> Void
+    ) {
+        browserLogins.end(name) { [self] in performUserCall(userCall, name, call, peer, reply) }
     }
 
     /// - Parameter name: the user in the call; nil: the call is about no user of this device.

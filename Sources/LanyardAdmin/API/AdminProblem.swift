@@ -80,8 +80,9 @@ enum AdminProblem: String, CaseIterable {
         case .tokenNotExposed: return route == .token
         case .nameInUse: return route == .addUser
         case .configurationInvalid, .restartNeeded: return route == .reload
-        case .identityError, .identityUnreachable, .credentialRefused, .loginInProgress, .accountInUse:
+        case .identityError, .identityUnreachable, .credentialRefused, .accountInUse:
             return call.waitsForOthers && route != .reload
+        case .loginInProgress: return call.waitsForOthers && route != .reload || route == .cancelLogin
         case .notLoggedIn, .notSupported, .loginRequired, .shuttingDown, .storeFailing:
             return call.userName != nil && route != .user || call.waitsForOthers && route != .reload
         default: return true

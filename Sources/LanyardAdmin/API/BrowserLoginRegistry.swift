@@ -28,6 +28,8 @@ final class BrowserLoginRegistry: Sendable {
         let kind: LoginKind
         var state: State
         var login: (any BrowserLogin)?
+        /// Calls of a logout that came while the login was handed to the session; nil: it is not being handed over.
+        var logouts: [@Sendable () -> Void]?
     }
 
     private let find: Find
@@ -85,6 +87,7 @@ final class BrowserLoginRegistry: Sendable {
     private func replace(_ former: Entry, of user: String) {
         former.login?.cancel()
         if case .starting(let reply) = former.state { reply(Self.replaced(user)) }
+        for logOut in former.logouts ?? [] { logOut() }
     }
 
     private static func problem(_ error: UserError, _ user: String) -> OperatorResponse { .problem(error, user: user) }
@@ -116,7 +119,13 @@ final class BrowserLoginRegistry: Sendable {
         case .failure(let error): end(user, id, .failed(Self.problem(.identity(error), user)))
         case .success(let method):
             let isCurrent: Bool? = change(user, id) { entry in
-                if case .pending(let prompt) = entry.state { entry.state = .finishing(prompt) }
+                switch entry.state {
+                case .pending(let prompt): entry.state = .finishing(prompt)
+                case .starting: break
+                // A logout has ended it.
+                case .finishing, .done, .failed: return nil
+                }
+                entry.logouts = []
                 return true
             }
             guard isCurrent == true else { return service.discard(method) }
@@ -130,7 +139,38 @@ final class BrowserLoginRegistry: Sendable {
                 case .failure(let error): end(user, id, .failed(Self.problem(error, user)))
                 }
             }
+            let logouts: [@Sendable () -> Void]? = change(user, id) { $0.logouts.take() }
+            for logOut in logouts ?? [] { logOut() }
         }
+    }
+
+    /// The user logs out or is removed. A login that waits for its browser ends: confirmed later, it would log the user in again.
+    ///
+    /// - Parameter logOut: performs the call: now, or behind a login that is being handed to the session.
+    func end(_ user: String, then logOut: @escaping @Sendable () -> Void) {
+        let failed = State.failed(
+            .problem(
+                .notLoggedIn, "Not logged in", "The user was logged out before this login was completed.", user: user))
+        let waiting = entries.withLock { entries -> Entry? in
+            guard let entry = entries[user] else { return nil }
+            switch entry.state {
+            case .starting, .pending:
+                entries[user]?.state = failed
+                entries[user]?.login = nil
+                return entry
+            case .finishing, .done, .failed: return nil
+            }
+        }
+        if let waiting {
+            waiting.login?.cancel()
+            report(failed, after: waiting.state, of: user)
+        }
+        let isHeld = entries.withLock { entries in
+            guard entries[user]?.logouts != nil else { return false }
+            entries[user]?.logouts?.append(logOut)
+            return true
+        }
+        if !isHeld { logOut() }
     }
 
     private func end(_ user: String, _ id: String, _ state: State) {
@@ -139,7 +179,11 @@ final class BrowserLoginRegistry: Sendable {
             (entry.state, entry.login) = (state, nil)
             return former
         }
-        guard let former else { return }
+        if let former { report(state, after: former, of: user) }
+    }
+
+    /// Tells of the end of a login the call that still waits for its beginning, and the log.
+    private func report(_ state: State, after former: State, of user: String) {
         var metadata: Logger.Metadata = ["event": "browser_login.ended", "user": .string(user), "result": "ok"]
         if case .failed(let response) = state {
             metadata["result"] = .string(response.problemName ?? "")
@@ -209,15 +253,26 @@ final class BrowserLoginRegistry: Sendable {
         body.number(Int64(prompt.interval.inSeconds.rounded(.up)))
     }
 
-    /// `DELETE …/login/{login}`: nothing is left of it.
+    /// `DELETE …/login/{login}`: nothing is left of it. A login whose tokens the session takes, or has taken, cannot be ended.
     func cancel(_ user: String, _ id: String) -> OperatorResponse {
         let former: Entry? = entries.withLock { entries in
-            guard entries[user]?.id == id else { return nil }
-            return entries.removeValue(forKey: user)
+            guard let entry = entries[user], entry.id == id else { return nil }
+            switch entry.state {
+            case .finishing, .done: break
+            case .starting, .pending, .failed: entries[user] = nil
+            }
+            return entry
         }
-        guard let former else { return Self.unknown(user) }
-        replace(former, of: user)
-        return OperatorResponse(status: 204, body: [])
+        switch former?.state {
+        case nil, .done: return Self.unknown(user)
+        case .finishing:
+            return .problem(
+                .loginInProgress, "Login in progress",
+                "The user has confirmed this login, and the session begins: it cannot be ended any more.", user: user)
+        case .starting, .pending, .failed:
+            if let former { replace(former, of: user) }
+            return OperatorResponse(status: 204, body: [])
+        }
     }
 
     /// `POST …/login/{login}`: the browser has come back.
