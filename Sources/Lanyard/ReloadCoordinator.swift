@@ -135,7 +135,7 @@ final class ReloadCoordinator: Sendable {
             return (former, begun)
         }
         if let abandoned {
-            end(abandoned, failed([Self.delayText(abandoned.progress) + "; a later reload takes its place"]))
+            end(abandoned, recordFailure([Self.delayText(abandoned.progress) + "; a later reload takes its place"]))
         }
         guard let begun else { return }
         counts.recordBegin()
@@ -148,15 +148,15 @@ final class ReloadCoordinator: Sendable {
         watchDelay(of: reload)
         let code = DetachedThread.start { [self] in
             let reading = reload.progress.noting { readAll() }
-            queue.async { [self] in filesRead(reload, reading) }
+            queue.async { [self] in handleFilesRead(reload, reading) }
         }
         if code != 0 {
-            complete(reload, failed(["no thread can be started to read the files (\(Errno.text(of: code)))"]))
+            complete(reload, recordFailure(["no thread can be started to read the files (\(Errno.text(of: code)))"]))
         }
     }
 
     /// The files were read: applies them, unless the reload was given up. On the queue.
-    private func filesRead(_ reload: Current, _ reading: Reading) {
+    private func handleFilesRead(_ reload: Current, _ reading: Reading) {
         let isCurrent = state.withLock { state in
             guard state.current?.number == reload.number else { return false }
             state.current?.step = .readingStore(since: .now)
@@ -250,7 +250,7 @@ final class ReloadCoordinator: Sendable {
     private func apply(_ reading: Reading, of reload: Current) {
         let loaded = reading.loaded
         guard let files = reading.files, let configuration = loaded.configuration else {
-            return complete(reload, failed(reading.errors))
+            return complete(reload, recordFailure(reading.errors))
         }
         let changes = state.withLock { ConfigurationChanges(from: $0.running, to: loaded) }
         guard changes.restartOnly.isEmpty else {
@@ -266,7 +266,7 @@ final class ReloadCoordinator: Sendable {
         do throws(ReloadError) {
             try commit(next, loaded, of: reload, to: users)
         } catch {
-            complete(reload, failed([error.message]))
+            complete(reload, recordFailure([error.message]))
         }
     }
 
@@ -282,7 +282,7 @@ final class ReloadCoordinator: Sendable {
             serve: { [parts] active in for part in parts { part.commit(active) } },
             reply: { [self, parts] obstacles in
                 queue.async { [self] in
-                    ended(reload, loaded, next.keys, obstacles) {
+                    handleEnd(reload, loaded, next.keys, obstacles) {
                         users.finish(prepared)
                         for part in parts { part.finish() }
                         next.files.logWarnings(to: log)
@@ -296,7 +296,7 @@ final class ReloadCoordinator: Sendable {
     /// - Parameters:
     ///   - obstacles: why nothing has changed, each with the remedy; nil: the files were read too long ago.
     ///   - finish: called if all has changed, before those who wait are told.
-    private func ended(
+    private func handleEnd(
         _ reload: Current, _ loaded: LoadedConfiguration, _ keys: [String], _ obstacles: [String]?,
         _ finish: () -> Void
     ) {
@@ -310,7 +310,7 @@ final class ReloadCoordinator: Sendable {
         }
         guard isCurrent else { return endAbandoned() }
         guard let obstacles else { return readFiles(reload) }
-        guard obstacles.isEmpty else { return complete(reload, failed(obstacles)) }
+        guard obstacles.isEmpty else { return complete(reload, recordFailure(obstacles)) }
         finish()
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
@@ -322,7 +322,7 @@ final class ReloadCoordinator: Sendable {
         complete(reload, .applied(keys))
     }
 
-    private func failed(_ errors: [String]) -> ReloadOutcome {
+    private func recordFailure(_ errors: [String]) -> ReloadOutcome {
         for error in errors {
             auditLog.error(
                 "the new configuration cannot be used",

@@ -34,10 +34,10 @@ import Testing
         #expect(attempt.begin(Self.tokens(), at: Self.now) == Self.send("access"))
         var late = AccountAttempt(.accessToken)
         #expect(late.begin(Self.tokens(age: 1800), at: Self.now) == .renew)
-        #expect(late.renewed(nil, Self.tokens("new"), at: Self.now) == Self.send("new"))
+        #expect(late.handleRenewal(nil, Self.tokens("new"), at: Self.now) == Self.send("new"))
         var expired = AccountAttempt(.accessToken)
         #expect(expired.begin(Self.tokens(age: 1800), at: Self.now) == .renew)
-        #expect(expired.renewed(nil, Self.tokens(age: 1800), at: Self.now) == .fail(.notLoggedIn))
+        #expect(expired.handleRenewal(nil, Self.tokens(age: 1800), at: Self.now) == .fail(.notLoggedIn))
         #expect(expired.begin(nil, at: Self.now) == .fail(.notLoggedIn))
     }
 
@@ -45,18 +45,19 @@ import Testing
     func refusedTwice() {
         var attempt = AccountAttempt(.accessToken)
         _ = attempt.begin(Self.tokens(), at: Self.now)
-        #expect(attempt.refused(Self.refusal(), Self.tokens(), at: Self.now) == .renew)
-        #expect(attempt.renewed(nil, Self.tokens("two"), at: Self.now) == Self.send("two"))
+        #expect(attempt.handleRefusal(Self.refusal(), Self.tokens(), at: Self.now) == .renew)
+        #expect(attempt.handleRenewal(nil, Self.tokens("two"), at: Self.now) == Self.send("two"))
         let second = Self.refusal(401, "AuthError")
-        #expect(attempt.refused(second, Self.tokens("three"), at: Self.now) == .fail(.identity(second)))
+        #expect(attempt.handleRefusal(second, Self.tokens("three"), at: Self.now) == .fail(.identity(second)))
     }
 
     @Test("a 401 for a token that has been renewed meanwhile repeats the call without another renewal")
     func renewedMeanwhile() {
         var attempt = AccountAttempt(.accessToken)
         _ = attempt.begin(Self.tokens(), at: Self.now)
-        #expect(attempt.refused(Self.refusal(), Self.tokens("two"), at: Self.now) == Self.send("two"))
-        #expect(attempt.refused(Self.refusal(), Self.tokens("two"), at: Self.now) == .fail(.identity(Self.refusal())))
+        #expect(attempt.handleRefusal(Self.refusal(), Self.tokens("two"), at: Self.now) == Self.send("two"))
+        #expect(
+            attempt.handleRefusal(Self.refusal(), Self.tokens("two"), at: Self.now) == .fail(.identity(Self.refusal())))
     }
 
     @Test("a renewal that fails says why; a session that has ended meanwhile is not logged in")
@@ -65,8 +66,8 @@ import Testing
         for error in [UserError.identity(down), .loginRequired, .notLoggedIn, .stopping] {
             var attempt = AccountAttempt(.accessToken)
             _ = attempt.begin(Self.tokens(), at: Self.now)
-            _ = attempt.refused(Self.refusal(), Self.tokens(), at: Self.now)
-            #expect(attempt.renewed(error, nil, at: Self.now) == .fail(error))
+            _ = attempt.handleRefusal(Self.refusal(), Self.tokens(), at: Self.now)
+            #expect(attempt.handleRenewal(error, nil, at: Self.now) == .fail(error))
         }
     }
 
@@ -74,13 +75,13 @@ import Testing
     func refreshToken() {
         var attempt = AccountAttempt(.refreshToken)
         #expect(attempt.begin(Self.tokens(age: 1800), at: Self.now) == Self.send("refresh"))
-        #expect(attempt.refused(Self.refusal(), Self.tokens(), at: Self.now) == .renew)
-        #expect(attempt.renewed(nil, Self.tokens("two"), at: Self.now) == .fail(.identity(Self.refusal())))
+        #expect(attempt.handleRefusal(Self.refusal(), Self.tokens(), at: Self.now) == .renew)
+        #expect(attempt.handleRenewal(nil, Self.tokens("two"), at: Self.now) == .fail(.identity(Self.refusal())))
         // Where the renewal brings another refresh token, the call is repeated with it.
         var rotating = AccountAttempt(.refreshToken)
         _ = rotating.begin(Self.tokens(), at: Self.now)
-        _ = rotating.refused(Self.refusal(), Self.tokens(), at: Self.now)
-        #expect(rotating.renewed(nil, Self.tokens(refresh: "next"), at: Self.now) == Self.send("next"))
+        _ = rotating.handleRefusal(Self.refusal(), Self.tokens(), at: Self.now)
+        #expect(rotating.handleRenewal(nil, Self.tokens(refresh: "next"), at: Self.now) == Self.send("next"))
         var dead = AccountAttempt(.refreshToken)
         #expect(dead.begin(Self.tokens(refresh: nil), at: Self.now) == .renew)
     }
@@ -91,12 +92,12 @@ import Testing
             var attempt = AccountAttempt(.accessToken, isLink: true)
             _ = attempt.begin(Self.tokens(), at: Self.now)
             let error = Self.refusal(401, code)
-            #expect(attempt.refused(error, Self.tokens("two"), at: Self.now) == .fail(.identity(error)))
+            #expect(attempt.handleRefusal(error, Self.tokens("two"), at: Self.now) == .fail(.identity(error)))
         }
         for code in ["InvalidSession", nil] {
             var attempt = AccountAttempt(.accessToken, isLink: true)
             _ = attempt.begin(Self.tokens(), at: Self.now)
-            #expect(attempt.refused(Self.refusal(401, code), Self.tokens(), at: Self.now) == .renew)
+            #expect(attempt.handleRefusal(Self.refusal(401, code), Self.tokens(), at: Self.now) == .renew)
         }
     }
 
@@ -106,9 +107,9 @@ import Testing
         _ = attempt.begin(Self.tokens(), at: Self.now)
         for status in [400, 403, 404, 500] {
             let error = Self.refusal(status)
-            #expect(attempt.refused(error, Self.tokens("two"), at: Self.now) == .fail(.identity(error)))
+            #expect(attempt.handleRefusal(error, Self.tokens("two"), at: Self.now) == .fail(.identity(error)))
         }
         let lost = IdentityError(.unknownOutcome, message: "lost")
-        #expect(attempt.refused(lost, Self.tokens("two"), at: Self.now) == .fail(.serviceOutcomeUnknown(lost)))
+        #expect(attempt.handleRefusal(lost, Self.tokens("two"), at: Self.now) == .fail(.serviceOutcomeUnknown(lost)))
     }
 }

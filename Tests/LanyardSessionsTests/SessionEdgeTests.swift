@@ -59,7 +59,7 @@ struct SessionEdgeTests {
             "and a changed credential",
             { driver in
                 try login(of: driver)
-                driver.context.credentialChanged()
+                driver.context.noteChangedCredential()
             }
         ),
         (

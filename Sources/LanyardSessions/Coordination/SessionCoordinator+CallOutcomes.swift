@@ -18,11 +18,11 @@ extension SessionCoordinator {
             if rotation != .none, let token = error.unusedRefreshToken {
                 refreshToken.orphan = (token, view.user?.session?.id ?? view.base.session)
             }
-            failed(reclassified(error))
+            handleFailure(reclassified(error))
         case (.failure(let error), .login):
             // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
-            failed(error)
+            handleFailure(error)
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
@@ -100,15 +100,15 @@ extension SessionCoordinator {
         if operation?.obtained == nil, let token = grant.refreshToken { revoke(token) }
         let message = "the credential leads to the account that user \(other) of this device is logged in to"
         let error = IdentityError(.accountInUse, message: message, credential: grant.spentCredential)
-        failed(error, operatorReply: .accountInUse(by: other))
+        handleFailure(error, operatorReply: .accountInUse(by: other))
     }
 
     // MARK: Failure
 
     /// The session learns of the failure at once. The store keeps what must survive a crash.
-    mutating func failed(_ error: IdentityError, operatorReply: SessionReply? = nil) {
+    mutating func handleFailure(_ error: IdentityError, operatorReply: SessionReply? = nil) {
         guard let operation else { return }
-        if operation.isFetch { return fetchFailed(error, of: operation) }
+        if operation.isFetch { return handleFetchFailure(error, of: operation) }
         // While another process has the lock, an intent in the store belongs to that process.
         let isSent = !operation.isAwaitingLock
         if operation.purpose == .operatorLogin {

@@ -112,7 +112,8 @@ extension SessionCoordinator {
         case .busy: break
         }
         guard eventContext.instant < operation.lockDeadline else {
-            return failed(IdentityError(.transient(retryAfter: nil), message: "another process has the user's lock"))
+            return handleFailure(
+                IdentityError(.transient(retryAfter: nil), message: "another process has the user's lock"))
         }
         let until = eventContext.instant + Backoff.storeLock.delay(after: 1, chance: eventContext.chance)
         if !operation.hasLoggedWait { logEvent(.waitingForLock, reason: "busy", nextAt: until) }
@@ -145,7 +146,7 @@ extension SessionCoordinator {
         emit(.read(operation: number))
     }
 
-    mutating func read(_ result: Result<StoredUser?, StoreError>, _ number: UInt64) {
+    mutating func handleRead(_ result: Result<StoredUser?, StoreError>, _ number: UInt64) {
         guard let operation, operation.number == number, case .reading = operation.stage else { return }
         if operation.purpose == .closingIntent { return closeStoredIntent(result) }
         switch result {
@@ -170,7 +171,7 @@ extension SessionCoordinator {
             return save(obtained.grant)
         }
         guard !isLoginDuringDeletion(operation) else {
-            return failed(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
+            return handleFailure(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
         }
         guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else { return storeIntent() }
         // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
@@ -257,7 +258,7 @@ extension SessionCoordinator {
                 operation.isFetch
                 ? "; a further access token needs a refresh token, which many servers give for the scope offline_access"
                 : ""
-            failed(IdentityError(.credentialUnavailable, message: "no credential is configured" + remedy))
+            handleFailure(IdentityError(.credentialUnavailable, message: "no credential is configured" + remedy))
         }
     }
 

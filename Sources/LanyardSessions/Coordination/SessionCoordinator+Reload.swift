@@ -13,7 +13,7 @@ extension SessionCoordinator {
         reconfigureVariants()
         guard isCredentialNew else { return }
         // A login under way has the former credential: its refusal says nothing of the new one.
-        if session.call?.kind == .login { context.credentialChanged() }
+        if session.call?.kind == .login { context.noteChangedCredential() }
         switch session {
         case .refused, .loginRequired, .valid(_, .never): applyToSession(.credentialChanged)
         case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.logIn)

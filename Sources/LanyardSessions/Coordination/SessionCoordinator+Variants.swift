@@ -267,7 +267,7 @@ extension SessionCoordinator {
     }
 
     /// Errors of the variant stay with it. An error of the refresh token is the session's.
-    mutating func fetchFailed(_ error: IdentityError, of operation: TokenOperation) {
+    mutating func handleFetchFailure(_ error: IdentityError, of operation: TokenOperation) {
         let isSent = !operation.isAwaitingLock
         if operation.call.kind == .refresh, isSent {
             if error.verdict == .unknownOutcome, rotation == .oneUse || rotation == .grace && !isWithinGrace {

@@ -46,15 +46,15 @@ extension SessionCoordinator {
         writes.isWriting = false
         let write = writes.writesInFlight.removeFirst()
         switch result {
-        case .success(.storedEnding(let user, let ended)): writeSucceeded(write, .stored(user), ending: ended)
-        case .success(let verdict): writeSucceeded(write, verdict, ending: nil)
-        case .failure(let error): writeFailed(write, error)
+        case .success(.storedEnding(let user, let ended)): handleWriteSuccess(write, .stored(user), ending: ended)
+        case .success(let verdict): handleWriteSuccess(write, verdict, ending: nil)
+        case .failure(let error): handleWriteFailure(write, error)
         }
         writeNext()
     }
 
     /// - Parameter ended: the session that the change has ended and that is not known here.
-    private mutating func writeSucceeded(
+    private mutating func handleWriteSuccess(
         _ write: SessionWrites.Write, _ verdict: StoreChange.Verdict, ending ended: StoredRevocation?
     ) {
         // That of a known foreign user is revoked with it.
@@ -73,7 +73,7 @@ extension SessionCoordinator {
         case .operation(let number) where number == operation?.number: continueOperation(write.pendingChange, verdict)
         case .operation, .spentCredential: break
         }
-        if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
+        if writes.recordSuccess() { logEvent(.storeRecovered, reason: "stored") }
         releaseLock()
     }
 
@@ -106,7 +106,7 @@ extension SessionCoordinator {
     /// The operation has begun with its intent.
     mutating func handleIntentStored(_ intent: StoredIntent, _ user: StoredUser?) {
         handleStored(.storeIntent(intent), user)
-        if writes.succeeded() { logEvent(.storeRecovered, reason: "stored") }
+        if writes.recordSuccess() { logEvent(.storeRecovered, reason: "stored") }
         call()
     }
 
@@ -175,7 +175,7 @@ extension SessionCoordinator {
 
     // MARK: Failing writes
 
-    private mutating func writeFailed(_ write: SessionWrites.Write, _ error: StoreError) {
+    private mutating func handleWriteFailure(_ write: SessionWrites.Write, _ error: StoreError) {
         if write.origin != .unsavedChanges { writes.keep(write.pendingChange) }
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
         if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
@@ -197,7 +197,7 @@ extension SessionCoordinator {
     }
 
     mutating func recordStoreFailure(_ error: StoreError) {
-        guard writes.failed(error, at: eventContext) else { return }
+        guard writes.recordFailure(error, at: eventContext) else { return }
         logEvent(
             .storeFailing, .error, reason: "store_failing", nextAt: writes.retryAt == .never ? nil : writes.retryAt,
             details: ["error": error.message])

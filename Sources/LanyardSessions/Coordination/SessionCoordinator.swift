@@ -309,7 +309,7 @@ package struct SessionCoordinator: Sendable {
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): handleLocked(result)
         case .begun(let result, let number): handleBegun(result, number)
-        case .read(let result, let number): read(result, number)
+        case .read(let result, let number): handleRead(result, number)
         case .storeSnapshot(let user): applySnapshot(user)
         case .committed(let result): handleCommitted(result)
         case .callCompleted(let result, let call): handleCallCompleted(result, call)

@@ -132,7 +132,7 @@ struct SessionWrites: Sendable {
     mutating func keepIntent(_ intent: StoredIntent) { unsavedChanges.append(.storeIntent(intent)) }
 
     /// Returns whether this is the first failure.
-    mutating func failed(_ error: StoreError, at eventContext: EventContext) -> Bool {
+    mutating func recordFailure(_ error: StoreError, at eventContext: EventContext) -> Bool {
         defer { self.error = error }
         failures += 1
         let delay = Self.backoff.delay(after: failures, chance: eventContext.chance)
@@ -171,7 +171,7 @@ struct SessionWrites: Sendable {
     }
 
     /// The store works. Returns whether it failed before and nothing is left to store.
-    mutating func succeeded() -> Bool {
+    mutating func recordSuccess() -> Bool {
         guard unsavedChanges.isEmpty else { return false }
         defer { error = nil }
         failures = 0

@@ -86,7 +86,7 @@ package struct RevocationQueue: Sendable {
     }
 
     /// A session that the service does not know counts as revoked.
-    package mutating func callCompleted(
+    package mutating func handleCallCompleted(
         _ token: Secret, _ result: Result<Void, IdentityError>, at eventContext: EventContext
     ) -> [Action] {
         guard let place = entries.firstIndex(where: { $0.revocation.refresh == token }) else { return [] }

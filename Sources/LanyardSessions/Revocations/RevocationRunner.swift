@@ -131,7 +131,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         let complete: @Sendable (Result<Void, IdentityError>) -> Void = { [weak self, weak environment] result in
             environment?.loop.post { [weak self, weak environment] in
                 guard let self, let environment, !environment.isStopped else { return }
-                perform(queue.callCompleted(token, result, at: .now))
+                perform(queue.handleCallCompleted(token, result, at: .now))
                 environment.signalIfDrained()
             }
         }

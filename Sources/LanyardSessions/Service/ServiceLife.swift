@@ -27,9 +27,9 @@ final class ServiceEnd: @unchecked Sendable {
     private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
 
-    func callBegan() { callsInFlight += 1 }
+    func beginCall() { callsInFlight += 1 }
 
-    func callEnded() { callsInFlight -= 1 }
+    func endCall() { callsInFlight -= 1 }
 
     /// Nothing is left to wait for, or the wait is given up. From anywhere, as the members below.
     func signalDrained() { drained.signal() }

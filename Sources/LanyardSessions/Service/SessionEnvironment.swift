@@ -34,10 +34,10 @@ protocol RunnerEnvironment: SessionEnvironment {
     /// Publishes a runner's status in the report.
     func update(_ runner: SessionRunner)
     /// The runner of a user that has left, or that has another runner by now, has ended.
-    func retired(_ runner: SessionRunner)
-    /// A login or refresh call begins; `callEnded` follows when its result has come.
-    func callBegan()
-    func callEnded()
+    func handleRetired(_ runner: SessionRunner)
+    /// A login or refresh call begins; `endCall` follows when its result has come.
+    func beginCall()
+    func endCall()
     func count(_ name: String, _ labels: [MetricSample.Label])
     func observe(refresh duration: Duration)
 }

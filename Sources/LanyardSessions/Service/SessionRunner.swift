@@ -86,7 +86,7 @@ package final class SessionRunner: @unchecked Sendable {
         managedUser.credential?.stop()
         guard case .service = managedUser.source, case .serving = life else {
             stop()
-            return environment.retired(self)
+            return environment.handleRetired(self)
         }
         life = .retiring(successor)
         handle(.drain)
@@ -107,7 +107,7 @@ package final class SessionRunner: @unchecked Sendable {
         }
         if coordinator.lock == .held { environment.store.unlock(name) }
         stop()
-        environment.retired(self)
+        environment.handleRetired(self)
     }
 
     /// The user's name.
@@ -321,7 +321,7 @@ package final class SessionRunner: @unchecked Sendable {
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
             guard case .service(let service) = managedUser.source else { return }
-            environment.callBegan()
+            environment.beginCall()
             let progress = openCall.begin(.refresh)
             guard call.variant == .plain else {
                 service.fetch(call.variant, by: .refreshToken(token), progress: progress) { [self] in
@@ -353,7 +353,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = managedUser.source else { return }
-        environment.callBegan()
+        environment.beginCall()
         let progress = openCall.begin(.login)
         let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
         guard call.variant == .plain else {
@@ -392,7 +392,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall, _ progress: CallProgress) {
         environment.loop.post { [self] in
-            environment.callEnded()
+            environment.endCall()
             openCall.end(progress)
             defer { environment.signalIfDrained() }
             guard !environment.isStopped else { return }

@@ -190,7 +190,7 @@ extension SessionService {
         runner.start(stored, duplicateOf: userService.registry.holder(of: stored, besides: runner.index))
     }
 
-    func retired(_ runner: SessionRunner) {
+    func handleRetired(_ runner: SessionRunner) {
         slots[runner.index].retiring.removeAll { $0 === runner }
         countRefreshes()
         if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {

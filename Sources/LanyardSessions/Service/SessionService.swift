@@ -332,7 +332,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard !runner.isStopped else { return }
         countRefreshes()
         board.update(runner.status, skew: runner.coordinator.context.skew)
-        userService.runnerChanged(runner)
+        userService.handleRunnerChange(runner)
         checkStartup()
         signalIfDrained()
     }
@@ -385,9 +385,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         startupCheck.check(users)
     }
 
-    func callBegan() { waits.callBegan() }
+    func beginCall() { waits.beginCall() }
 
-    func callEnded() { waits.callEnded() }
+    func endCall() { waits.endCall() }
 
     func count(_ name: String, _ labels: [MetricSample.Label]) { board.count(name, labels) }
 

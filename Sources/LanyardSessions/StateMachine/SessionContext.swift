@@ -70,7 +70,7 @@ package struct SessionContext: Sendable {
             startedAtWall: eventContext.wall)
     }
 
-    mutating func credentialChanged() { hasUntriedCredential = true }
+    mutating func noteChangedCredential() { hasUntriedCredential = true }
 
     /// The service must not be called before this instant; `.past`: it may.
     package var notBefore: Instant { limit.notBefore }

@@ -49,7 +49,7 @@ package struct AccountAttempt: Sendable {
     }
 
     /// The service has refused the call.
-    package mutating func refused(_ error: IdentityError, _ tokens: SessionTokens?, at now: Instant) -> Step {
+    package mutating func handleRefusal(_ error: IdentityError, _ tokens: SessionTokens?, at now: Instant) -> Step {
         guard error.status == 401, !isRepeated, !(isLink && Self.credentialCodes.contains(error.code ?? "")) else {
             return .fail(Self.failure(error))
         }
@@ -64,7 +64,7 @@ package struct AccountAttempt: Sendable {
     /// The renewal has ended.
     ///
     /// - Parameter error: nil: the access token is new.
-    package mutating func renewed(_ error: UserError?, _ tokens: SessionTokens?, at now: Instant) -> Step {
+    package mutating func handleRenewal(_ error: UserError?, _ tokens: SessionTokens?, at now: Instant) -> Step {
         if let error {
             // A token that cannot be renewed leaves the refusal as it is.
             if error == .notSupported, let rejection { return .fail(Self.failure(rejection)) }

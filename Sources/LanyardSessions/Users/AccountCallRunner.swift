@@ -48,7 +48,7 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
                 // After the event at hand: the report then shows the new token.
                 environment.loop.post { [self] in
                     guard !environment.isStopped else { return }
-                    follow(attempt.renewed(reply.refreshError, tokens, at: .now))
+                    follow(attempt.handleRenewal(reply.refreshError, tokens, at: .now))
                 }
             }
         case .fail(let error): done(.failure(error))
@@ -59,7 +59,7 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
         guard !environment.isStopped else { return }
         switch result {
         case .success(let value): done(.success(value))
-        case .failure(let error): follow(attempt.refused(error, tokens, at: .now))
+        case .failure(let error): follow(attempt.handleRefusal(error, tokens, at: .now))
         }
     }
 }

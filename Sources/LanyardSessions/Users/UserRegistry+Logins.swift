@@ -115,7 +115,7 @@ extension UserRegistry {
     }
 
     /// The state of a session has changed.
-    mutating func sessionChanged(_ index: UserIndex, _ snapshot: SessionSnapshot) -> [Action] {
+    mutating func handleSessionChange(_ index: UserIndex, _ snapshot: SessionSnapshot) -> [Action] {
         guard var user = self[index] else { return [] }
         let wasAuthenticated = user.isAuthenticated
         user.isAuthenticated = snapshot.state.isAuthenticated

@@ -234,7 +234,7 @@ package struct UserRegistry: Sendable {
         case .accountChangeEnded(let callID): endAccountChange(callID)
         case .accountDeleted(let callID): completeDeletion(callID)
         case .storeRead(let callID, let user, let hasSession): logOutAgain(user, callID, hasSession: hasSession)
-        case .changed(let user, let snapshot): sessionChanged(user, snapshot)
+        case .changed(let user, let snapshot): handleSessionChange(user, snapshot)
         case .removalCompleted(let user): releaseIndex(user)
         }
     }

@@ -170,7 +170,7 @@ extension UserService {
             case .deletionBegun:
                 later { [unowned self] in
                     perform(.deleteAccount, as: runner, at: accounts) { [unowned self] result in
-                        deleted(callID, runner, result)
+                        handleDeleted(callID, runner, result)
                     }
                 }
             case .storeFailing: end(callID, .failure(.storeFailing))
@@ -181,7 +181,7 @@ extension UserService {
         }
     }
 
-    private func deleted(_ callID: UserCallID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
+    private func handleDeleted(_ callID: UserCallID, _ runner: SessionRunner, _ result: Result<Secret, UserError>) {
         switch result {
         case .success:
             runner.endDeletion(isDeleted: true)

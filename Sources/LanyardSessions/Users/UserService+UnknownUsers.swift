@@ -38,28 +38,28 @@ extension UserService {
         _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<StoredUser?, StoreError>
     ) {
         guard case .success(let found) = result else { return endRemoval(callID, .failure(.storeFailing)) }
-        guard let user = found else { return removedStored(callID, name, .failure(.noSuchUser)) }
+        guard let user = found else { return handleRemovedStored(callID, name, .failure(.noSuchUser)) }
         // What the store holds of the session at that instant is revoked, unless no configured service can be told.
         let hasNoService = user.evictionRevocation(at: .now).map { environment.service(of: $0) == nil } ?? false
         let end = hasNoService ? StoreChange.SessionEnd(user.version, revocation: nil, at: .now) : .ofUnknown(at: .now)
         environment.commit(.remove(user: name, end)) { [weak self] result in
-            self?.later { [weak self] in self?.removedStored(callID, name, result) }
+            self?.later { [weak self] in self?.handleRemovedStored(callID, name, result) }
         }
     }
 
-    private func removedStored(
+    private func handleRemovedStored(
         _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<StoreChange.Verdict, StoreError>
     ) {
         guard case .success(let verdict) = result else { return endRemoval(callID, .failure(.storeFailing)) }
         guard case .storedEnding(_, let revocation) = verdict else {
-            return removedStored(callID, name, .success(.removed(isStored: true)))
+            return handleRemovedStored(callID, name, .success(.removed(isStored: true)))
         }
         environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
-            self?.removedStored(callID, name, .success(.removed(isStored: true)))
+            self?.handleRemovedStored(callID, name, .success(.removed(isStored: true)))
         }
     }
 
-    private func removedStored(
+    private func handleRemovedStored(
         _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<UserOutcome, UserError>
     ) {
         registry.forgetStored(name)

@@ -76,7 +76,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     func claim(_ account: String?, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
 
     /// Handles a change of a runner.
-    func runnerChanged(_ runner: SessionRunner) {
+    func handleRunnerChange(_ runner: SessionRunner) {
         environment.loop.assertIsCurrent()
         let snapshot = UserRegistry.SessionSnapshot(
             state: runner.coordinator.session.state, isLoggingIn: runner.coordinator.isLoggingIn,
@@ -311,11 +311,11 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     private func save(_ choice: StoreContents.ActiveChoice) {
         openChoices += 1
         environment.commit(.activate(choice)) { [weak self] result in
-            self?.environment.loop.post { [weak self] in self?.saved(choice, result) }
+            self?.environment.loop.post { [weak self] in self?.handleSaved(choice, result) }
         }
     }
 
-    private func saved(_ choice: StoreContents.ActiveChoice, _ result: Result<StoreChange.Verdict, StoreError>) {
+    private func handleSaved(_ choice: StoreContents.ActiveChoice, _ result: Result<StoreChange.Verdict, StoreError>) {
         guard !environment.isStopped else { return }
         openChoices -= 1
         switch result {

@@ -110,7 +110,7 @@ extension FleetWorld {
         case .success: endDeletion(process, call.user, isDeleted: true)
         case .failure(let error):
             guard var change = process.accountChanges[call.user] else { return }
-            let step = change.attempt.refused(error, tokens(of: call.user, at: process), at: clocks.instant)
+            let step = change.attempt.handleRefusal(error, tokens(of: call.user, at: process), at: clocks.instant)
             process.accountChanges[call.user] = change
             follow(step, process, call.user)
         }
@@ -157,7 +157,7 @@ extension FleetWorld {
         let tokens = tokens(of: user, at: process)
         let step: AccountAttempt.Step
         switch (demand.what, reply) {
-        case (.renewal, _): step = change.attempt.renewed(reply.refreshError, tokens, at: clocks.instant)
+        case (.renewal, _): step = change.attempt.handleRenewal(reply.refreshError, tokens, at: clocks.instant)
         case (.mark, .deletionBegun): step = change.attempt.begin(tokens, at: clocks.instant)
         case (.mark, _): return close(process, user)
         case (.adoption, _):
