@@ -97,21 +97,20 @@ struct BrowserLoginWait {
     private func wait(_ time: Duration, _ path: String) throws -> RedirectListener.Visit? {
         let end = ContinuousClock.now + time
         while true {
-            var polled = [
-                pollfd(fd: signals, events: Int16(POLLIN), revents: 0),
-                pollfd(fd: listener?.descriptor ?? -1, events: Int16(POLLIN), revents: 0),
-            ]
+            var polled = ([signals] + (listener?.descriptors ?? [])).map {
+                pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+            }
             let left = end - ContinuousClock.now
             guard left > .zero else { return nil }
             let milliseconds = CInt(
                 clamping: left.components.seconds * 1000 + left.components.attoseconds / 1_000_000_000_000_000 + 1)
-            guard poll(&polled, 2, milliseconds) > 0 else { continue }
+            guard poll(&polled, nfds_t(polled.count), milliseconds) > 0 else { continue }
             let number = polled[0].revents == 0 ? 0 : lanyard_next_signal(signals)
             if number != 0 {
                 cancel(path)
                 throw ExitCode(128 + number)
             }
-            if polled[1].revents != 0, let visit = listener?.accept() { return visit }
+            if let visit = listener?.visit() { return visit }
         }
     }
 

@@ -4,7 +4,8 @@ import LanyardFoundations
 
 /// Where the browser comes back after a login by authorization code: a loopback address with a port of its own (RFC 8252 §7.3).
 ///
-/// It serves one page at a time, to one path. The pages are plain and show nothing of the login.
+/// It serves one page, to one path. The pages are plain and show nothing of the login. It never blocks: browsers open connections ahead
+/// on which nothing comes, and such a connection keeps nobody waiting.
 final class RedirectListener {
     /// What the browser is told.
     enum Page {
@@ -17,25 +18,44 @@ final class RedirectListener {
     struct Visit {
         /// Without `?`. It has the code, which works once.
         let query: Secret
-        fileprivate let connection: CInt
+        fileprivate let connection: Connection
 
         /// Sends the page and closes the connection.
         func respond(_ page: Page) { RedirectListener.respond(page, on: connection) }
     }
 
+    /// A connection whose request is not complete yet. It is closed with its last owner.
+    fileprivate final class Connection {
+        let descriptor: CInt
+        /// A client that has not sent its request by then is no browser.
+        let end = ContinuousClock.now + .seconds(5)
+        var head = SecretBuffer(capacity: 4096)
+
+        init(_ descriptor: CInt) { self.descriptor = descriptor }
+        deinit { close(descriptor) }
+    }
+
+    private enum Reading {
+        case incomplete
+        case ended
+        case head
+    }
+
     private static let path = "/callback"
     private static let headBytesMax = 20 << 10
-    /// A browser sends its request at once. A client that does not is no browser.
-    private static let readTimeout = timeval(tv_sec: 5, tv_usec: 0)
+    /// Of connections at a time: beyond it the oldest one is closed.
+    private static let connectionsMax = 16
 
-    let descriptor: CInt
+    private let descriptor: CInt
     let port: UInt16
+    private var connections: [Connection] = []
 
     /// Binds. nil: `errno` says why not.
     ///
     /// - Parameter port: 0: a free one.
     init?(port: UInt16) {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        let kind = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+        let descriptor = socket(AF_INET, Int32(kind), 0)
         guard descriptor >= 0 else { return nil }
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
@@ -63,40 +83,51 @@ final class RedirectListener {
     /// The redirect URI.
     var uri: String { "http://127.0.0.1:\(port)\(Self.path)" }
 
-    /// Takes a waiting connection. nil: it was not a browser that comes back; it has its response.
-    func accept() -> Visit? {
-        let connection = Glibc.accept(descriptor, nil, nil)
-        guard connection >= 0 else { return nil }
-        var timeout = Self.readTimeout
-        setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
-        setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &timeout, socklen_t(MemoryLayout<timeval>.size))
-        guard let head = Self.readHead(connection), let query = query(in: head) else {
-            Self.respond(.notFound, on: connection)
-            return nil
-        }
-        return Visit(query: query, connection: connection)
-    }
+    /// What can be read when a browser comes or sends.
+    var descriptors: [CInt] { [descriptor] + connections.map(\.descriptor) }
 
-    private static func readHead(_ connection: CInt) -> Secret? {
-        var head = SecretBuffer(capacity: 4096)
-        var room = [UInt8](repeating: 0, count: 4096)
-        defer { for index in room.indices { room[index] = 0 } }
-        while head.count < headBytesMax {
-            let count = recv(connection, &room, room.count, 0)
-            guard count > 0 else { return nil }
-            for byte in room.prefix(count) { head.append(byte) }
-            let isWhole = head.withBytes { bytes in
-                bytes.count >= 4
-                    && (0...(bytes.count - 4)).contains { bytes[$0..<($0 + 4)].elementsEqual("\r\n\r\n".utf8) }
-            }
-            if isWhole { return head.seal() }
+    /// Takes what has come, without waiting. nil: no browser has come back; whoever else came has its response.
+    func visit() -> Visit? {
+        accept()
+        while let index = connections.firstIndex(where: { Self.read($0) != .incomplete }) {
+            let connection = connections.remove(at: index)
+            if let query = query(of: connection) { return Visit(query: query, connection: connection) }
+            Self.respond(.notFound, on: connection)
         }
+        let now = ContinuousClock.now
+        connections.removeAll { $0.end < now }
         return nil
     }
 
+    private func accept() {
+        while true {
+            let accepted = lanyard_accept(descriptor, nil, nil)
+            guard accepted >= 0 else { return }
+            connections.append(Connection(accepted))
+            if connections.count > Self.connectionsMax { connections.removeFirst() }
+        }
+    }
+
+    private static func read(_ connection: Connection) -> Reading {
+        var room = [UInt8](repeating: 0, count: 4096)
+        defer { room.withUnsafeMutableBytes { lanyard_wipe($0.baseAddress!, $0.count) } }
+        while connection.head.count < headBytesMax {
+            let count = recv(connection.descriptor, &room, room.count, 0)
+            if count < 0, errno == EAGAIN || errno == EINTR { return .incomplete }
+            guard count > 0 else { return .ended }
+            room.withUnsafeBytes { connection.head.append(UnsafeRawBufferPointer(rebasing: $0.prefix(count))) }
+            let isWhole = connection.head.withBytes { bytes in
+                bytes.count >= 4
+                    && (0...(bytes.count - 4)).contains { bytes[$0..<($0 + 4)].elementsEqual("\r\n\r\n".utf8) }
+            }
+            if isWhole { return .head }
+        }
+        return .ended
+    }
+
     /// The query of `GET /callback?…`, from this address by name.
-    private func query(in head: Secret) -> Secret? {
-        head.withBytes { bytes in
+    private func query(of connection: Connection) -> Secret? {
+        connection.head.withBytes { bytes in
             let lines = bytes.split(separator: UInt8(ascii: "\n"))
             // Another name in Host is a page of another site that has been led here (DNS rebinding).
             let hosts = ["127.0.0.1:\(port)", "localhost:\(port)"].map { "host: " + $0 }
@@ -114,7 +145,7 @@ final class RedirectListener {
         }
     }
 
-    private static func respond(_ page: Page, on connection: CInt) {
+    private static func respond(_ page: Page, on connection: Connection) {
         let (status, text) =
             switch page {
             case .accepted: ("200 OK", "The login continues in the terminal. This window can be closed.")
@@ -126,8 +157,7 @@ final class RedirectListener {
             + "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n"
             + "Content-Security-Policy: default-src 'none'\r\nConnection: close\r\n\r\n" + text
         let bytes = Array(response.utf8)
-        _ = send(connection, bytes, bytes.count, CInt(MSG_NOSIGNAL))
-        _ = shutdown(connection, Int32(SHUT_WR))
-        close(connection)
+        _ = send(connection.descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL))
+        _ = shutdown(connection.descriptor, Int32(SHUT_WR))
     }
 }

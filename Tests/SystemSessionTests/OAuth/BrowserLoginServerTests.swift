@@ -16,8 +16,8 @@ struct BrowserLoginServerTests {
         let admin: AdminClient
         let folder: TemporaryFolder
 
-        static func start() async throws -> Bench {
-            let server = try await GlewlwydServer.start(lifetime: 3600)
+        static func start(isPushed: Bool = false) async throws -> Bench {
+            let server = try await GlewlwydServer.start(lifetime: 3600, isPushed: isPushed)
             let folder = try TemporaryFolder()
             try folder.write("key", String(repeating: "k", count: 32))
             return try await Bench(server, folder)
@@ -162,6 +162,67 @@ struct BrowserLoginServerTests {
         #expect(try await command.waitForExit() == .code(0), "\(command.log)")
         #expect(try await bench.status("/browser") == 200)
         try await bench.admin.call("POST", "/v1/users/browser/refresh")
+        try await bench.stop()
+    }
+
+    @Test("a server that requires pushed requests: the browser gets a reference, the session begins (RFC 9126)")
+    func pushed() async throws {
+        let bench = try await Bench.start(isPushed: true)
+        let program = try RawServer()
+        let back = "http://\(program.endpoint)/callback"
+        _ = try await bench.browse("register", back)
+        let path = "/v1/users/browser/login"
+        let login = try await bench.admin.call("POST", path, #"{"redirect_uri":"\#(back)"}"#)
+        let uri = try #require(login["authorization_uri"].string)
+        #expect(uri.contains("request_uri=urn%3Aietf%3Aparams%3Aoauth%3Arequest_uri%3A"), "\(uri)")
+        #expect(!uri.contains("redirect_uri=") && !uri.contains("code_challenge"), "\(uri)")
+        #expect(try await bench.browse("code", uri).hasPrefix("200 "))
+        let target = try #require(program.requests.first?.target)
+        let query = try #require(target.split(separator: "?", maxSplits: 1).last)
+        let done = try await bench.admin.call(
+            "POST", path + "/" + (login["id"].string ?? ""), #"{"query":"\#(query)"}"#)
+        try await eventually("the login is done; it was \(done)") {
+            try await bench.admin.call("GET", path + "/" + (login["id"].string ?? ""))["status"].string == "done"
+        }
+        #expect(try await bench.status("/browser") == 200)
+        try await bench.stop()
+    }
+
+    @Test("strangers at the address where the browser comes back: 404, and the login still waits for its browser")
+    func strangers() async throws {
+        let bench = try await Bench.start()
+        let shown = /\ \ (http:\/\/\S+response_type=code\S+)\n/
+        let (command, uri) = try await bench.login("browser", until: shown)
+        let port = try #require(uri.firstMatch(of: /redirect_uri=http%3A%2F%2F127\.0\.0\.1%3A(\d+)%2F/)?.1)
+        let endpoint = RawEndpoint.tcp(try #require(UInt16(port)))
+        let silent = try RawClient(endpoint)
+        let slow = try RawClient(endpoint)
+        try slow.send("GET /callback?code=x HTTP/1.1\r\nHost: 127.")
+        let own = "127.0.0.1:\(port)"
+        for (head, status) in [
+            ("GET /callback?code=x&state=y HTTP/1.1\r\nHost: evil.example\r\n\r\n", 404),
+            ("GET /callback?code=x&state=y HTTP/1.1\r\nHost: evil.example\r\nX: Host: \(own)\r\n\r\n", 404),
+            ("GET /favicon.ico HTTP/1.1\r\nHost: \(own)\r\n\r\n", 404),
+            ("POST /callback?code=x HTTP/1.1\r\nHost: \(own)\r\nContent-Length: 0\r\n\r\n", 404),
+            ("GET /callback?code=x&state=y HTTP/1.1\r\nHost: \(own)\r\n\r\n", 400),
+            ("GET /callback?" + String(repeating: "x", count: 21 << 10), 404),
+        ] {
+            let client = try RawClient(endpoint)
+            try client.send(head)
+            #expect(try client.response().status == status, "\(head.prefix(80))")
+            client.close()
+        }
+        #expect(command.exit == nil)
+        #expect(try await bench.browse("code", uri).hasPrefix("200 "))
+        #expect(try await command.waitForExit() == .code(0), "\(command.log)")
+        #expect(try await bench.status("/browser") == 200)
+        // A client that sends nothing does not keep Ctrl-C waiting either.
+        let (second, again) = try await bench.login("browser", until: shown)
+        let next = try #require(again.firstMatch(of: /redirect_uri=http%3A%2F%2F127\.0\.0\.1%3A(\d+)%2F/)?.1)
+        let other = try RawClient(.tcp(try #require(UInt16(next))))
+        second.signal(SIGINT)
+        #expect(try await second.waitForExit() == .code(130))
+        [silent, slow, other].forEach { $0.close() }
         try await bench.stop()
     }
 

@@ -13,12 +13,15 @@ struct GlewlwydServer {
     let endpoint: RawEndpoint
     private let folder: TemporaryFolder
 
-    /// - Parameter lifetime: of access tokens, in seconds.
-    static func start(lifetime: Int = 20) async throws -> GlewlwydServer {
+    /// - Parameters:
+    ///   - lifetime: of access tokens, in seconds.
+    ///   - isPushed: an authorization request must be pushed (RFC 9126).
+    static func start(lifetime: Int = 20, isPushed: Bool = false) async throws -> GlewlwydServer {
         let folder = try TemporaryFolder()
         let script = Products.root + "/Tests/SystemSessionTests/OAuth/Peer/glewlwyd_server.py"
         let (process, endpoint) = try await PythonProcess.serve(
-            ["-B", script, "--root", root + "/root", "--work", folder.path, "--lifetime", String(lifetime)])
+            ["-B", script, "--root", root + "/root", "--work", folder.path, "--lifetime", String(lifetime)]
+                + (isPushed ? ["--pushed"] : []))
         return GlewlwydServer(process: process, endpoint: endpoint, folder: folder)
     }
 

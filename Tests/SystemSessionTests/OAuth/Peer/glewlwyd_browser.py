@@ -2,8 +2,10 @@
 
     glewlwyd_browser.py device BASE CODE      confirms a user code (BASE: the address of glewlwyd)
     glewlwyd_browser.py code BASE URI         opens an authorization URI and follows it to where it leads; prints the page
+    glewlwyd_browser.py register BASE URI     makes this the client's redirect URI
 
-For `code` the administrator first registers the redirect URI of the request: glewlwyd compares the port, too.
+For `code` the administrator first registers the redirect URI of the request: glewlwyd compares the port, too. A request that is pushed
+names none here, and needs `register` before it is pushed.
 """
 
 import http.cookiejar
@@ -35,6 +37,9 @@ def register(base, redirect):
 
 def main():
     kind, base, value = sys.argv[1:]
+    if kind == "register":
+        register(base, value)
+        return
     if kind == "code":
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(value).query)
         if "redirect_uri" in query:

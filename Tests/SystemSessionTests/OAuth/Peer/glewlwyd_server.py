@@ -1,6 +1,8 @@
 """Runs glewlwyd (Debian's package, unpacked) on loopback until it is ended: an OpenID provider with one-use refresh tokens.
 
-    glewlwyd_server.py --root FOLDER --work FOLDER [--lifetime SECONDS]
+    glewlwyd_server.py --root FOLDER --work FOLDER [--lifetime SECONDS] [--pushed]
+
+--pushed: an authorization request must be pushed (RFC 9126).
 
 The first line says the port. The client is lanyard with the secret s3cret, the user alice with the password wonderland, the scope api.
 """
@@ -97,7 +99,7 @@ def start(root, work):
     sys.exit("glewlwyd did not start")
 
 
-def set_up(api, port, work, lifetime):
+def set_up(api, port, work, lifetime, is_pushed):
     api.post("/auth/", {"username": "admin", "password": "password"})
     key = open(f"{work}/key.pem", encoding="utf-8").read()
     public = open(f"{work}/public.pem", encoding="utf-8").read()
@@ -106,6 +108,10 @@ def set_up(api, port, work, lifetime):
         "access-token-duration": lifetime, "refresh-token-duration": 3600, "code-duration": 600, "refresh-token-one-use": "always",
         "device-authorization-expiration": 600, "device-authorization-interval": 2, "subject-type": "public", "resource-allowed": False,
     }
+    if is_pushed:
+        parameters |= {
+            "oauth-par-allowed": True, "oauth-par-required": True, "oauth-par-duration": 90,
+            "oauth-par-request_uri-prefix": "urn:ietf:params:oauth:request_uri:"}
     api.post("/mod/plugin/", {
         "module": "oidc", "name": "oidc", "display_name": "oidc", "enabled": True, "parameters": parameters})
     api.post("/scope/", {"name": "api", "display_name": "api", "password_required": True, "scheme": {}})
@@ -118,6 +124,7 @@ def main():
     parser.add_argument("--root", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--lifetime", type=int, default=20)
+    parser.add_argument("--pushed", action="store_true")
     options = parser.parse_args()
     work = options.work
     with gzip.open(f"{options.root}/usr/share/doc/glewlwyd/database/init.sqlite3.sql.gz", "rt", encoding="utf-8") as script:
@@ -129,7 +136,7 @@ def main():
     subprocess.run(["openssl", "rsa", "-in", f"{work}/key.pem", "-pubout", "-out", f"{work}/public.pem"], **quiet)
     process, port, api = start(options.root, work)
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    set_up(api, port, work, options.lifetime)
+    set_up(api, port, work, options.lifetime, options.pushed)
     print(f"port {port}", flush=True)
     process.wait()
 
