@@ -53,7 +53,9 @@ package struct IdentitySettings: Equatable, Sendable {
             let fields = client.tokenFields.compactMap {
                 if case .file(let path) = $0.value { path } else { nil as String? }
             }
-            return [client.authentication.file].compactMap(\.self) + fields
+            // A renewed certificate is another proof of the client.
+            let certificate = client.authentication == .tls ? [certificateFile, keyFile] : []
+            return ([client.authentication.file] + certificate).compactMap(\.self) + fields
         }
     }
 }

@@ -21,6 +21,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     let discovery: OAuthDiscovery
     /// Of what refused refresh tokens are remembered by.
     private let refusalKey = KeyedHash.newKey()
+    /// Of the client; nil: none.
+    private let certificateFile: String?
     /// What logins in a browser have obtained, until the session of each takes it.
     let obtainedGrants = Guarded<[UInt64: Grant]>([:])
     /// The service's clock, by which assertions begin and end.
@@ -38,6 +40,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         self.files = files
         self.warning = warning
         self.logger = logger
+        certificateFile = identity.certificateFile
         fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID] + Self.servers(settings))
         transport = IdentityTransport(
             of: identity, at: Self.calledURLs(settings), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
@@ -127,11 +130,12 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         loop.post { [self] in
             let deadline = transport.newDeadline
             let paths: [String] = if case .configured(let login) = credential { login.files } else { [] }
-            read(paths + [settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+            read(paths + [proofFile].compactMap(\.self) + fieldFiles) { [self] contents in
                 // A client whose own file cannot be read is reported when its proof is made.
-                let proof = settings.authentication.file.flatMap { try? contents[$0]?.get().secret }
+                let proof = proofFile.flatMap { try? contents[$0]?.get().secret }
                 let prepared = OAuthLogin.prepare(
-                    credential, contents: contents, guarded: guarded, at: fingerprint, proof: proof)
+                    credential, contents: contents, guarded: guarded, at: fingerprint, proof: proof,
+                    request: requestMark(contents))
                 switch prepared {
                 case .failure(let error): reply(.failure(error))
                 case .success(let login):
@@ -287,6 +291,32 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     }.map { VariantAudience.checked($0, for: call.variant) })
             }
         }
+    }
+
+    /// What shows who the client is: its secret, key or certificate; nil: nothing.
+    private var proofFile: String? {
+        settings.authentication == .tls ? certificateFile : settings.authentication.file
+    }
+
+    /// What a login's request says besides its credential, for its fingerprint.
+    private func requestMark(_ contents: [String: FileSnapshot.Outcome]) -> Secret {
+        var mark = SecretBuffer(capacity: 512)
+        let fields = settings.parameters.map { "\($0.name)=\($0.value)" }
+        // The lengths separate the parts.
+        for part in ["\(settings.authentication)", settings.scopes.joined(separator: " ")] + fields {
+            mark.append("\(part.utf8.count) \(part) ")
+        }
+        for field in settings.tokenFields {
+            mark.append("\(field.name) ")
+            switch field.value {
+            case .text(let text): mark.append("\(text.utf8.count) \(text) ")
+            case .file(let path):
+                let content = try? contents[path]?.get().secret
+                mark.append("\(content?.count ?? 0) ")
+                content?.withBytes { mark.append($0) }
+            }
+        }
+        return mark.seal()
     }
 
     /// The configured fields, with the variant's in place of those with the same name.

@@ -18,8 +18,10 @@ struct OAuthLogin: Sendable {
     private let assertion: AssertionSettings?
     /// What in the secret's text looks as if an editor had added it; nil: nothing. It is sent all the same.
     let finding: String?
-    /// nil without a guard.
+    /// Of the login with what else its request says, which a refusal may be for. nil without a guard.
     private(set) var fingerprint: CredentialFingerprint?
+    /// Of the login alone: what has been used stays so, whatever the request says besides. nil without a guard.
+    private var spentFingerprint: CredentialFingerprint?
 
     /// A refresh token from elsewhere is taken once: afterwards the session has its successor.
     var isOneUse: Bool { kind == .refreshToken }
@@ -41,10 +43,10 @@ struct OAuthLogin: Sendable {
     /// - Parameters:
     ///   - contents: of the credential's files, by path.
     ///   - proof: the client's own secret, whose change makes another credential; nil: it has none.
+    ///   - request: what the request says besides, such as scopes: a refusal is not remembered for a corrected one.
     static func prepare(
         _ credential: Credential, contents: [String: FileSnapshot.Outcome], guarded: LoginGuard?,
-        at identity: IdentityFingerprint?,
-        proof: Secret?
+        at identity: IdentityFingerprint?, proof: Secret?, request: Secret
     ) -> Result<OAuthLogin, IdentityError> {
         Result { () throws(IdentityError) in
             var login = try OAuthLogin(credential, contents)
@@ -54,8 +56,12 @@ struct OAuthLogin: Sendable {
                     message: "an oauth2 identity has no login of the kind \(login.kind.provider); use one of "
                         + LoginKind.providers(of: .oauth).joined(separator: ", "))
             }
-            login.fingerprint = guarded.map { login.fingerprint(identity, proof, key: $0.key) }
-            guard let refused = guarded?.refused, login.fingerprint?.isSame(as: refused) == true else { return login }
+            guard let guarded else { return login }
+            login.fingerprint = login.fingerprint(identity, proof, request, key: guarded.key)
+            login.spentFingerprint = login.fingerprint(identity, proof, nil, key: guarded.key).spent
+            guard let refused = guarded.refused else { return login }
+            let own = refused.isSpent ? login.spentFingerprint : login.fingerprint
+            guard own?.isSame(as: refused) == true else { return login }
             throw login.rejected(by: refused)
         }
     }
@@ -146,7 +152,7 @@ struct OAuthLogin: Sendable {
     func annotated(_ outcome: Result<Grant, IdentityError>) -> Result<Grant, IdentityError> {
         switch outcome {
         case .success(var grant):
-            grant.spentCredential = isOneUse ? fingerprint?.spent : nil
+            grant.spentCredential = isOneUse ? spentFingerprint : nil
             // A server without rotation sends none: the session keeps the one that was sent.
             if isOneUse, grant.refreshToken == nil { grant.refreshToken = secret }
             grant.hasRotated = isOneUse && grant.refreshToken != secret
@@ -161,7 +167,7 @@ struct OAuthLogin: Sendable {
         error.credential?.code = error.code
         if isOneUse, error.hasMadeSession {
             error.verdict = .credentialRefused
-            error.credential = fingerprint?.spent
+            error.credential = spentFingerprint
         }
         if error.verdict == .credentialRefused || error.verdict == .credentialDoubted {
             let notes = [secretLocation, finding.map { "the file \($0)" }].compactMap(\.self)
@@ -185,8 +191,8 @@ struct OAuthLogin: Sendable {
         return IdentityError(
             .credentialRefused, code: refused.code,
             message: what
-                + " was refused before\(code); it is not tried again until it or a file of the client changes; "
-                + "correct it, or repair the client at the service and run lanyard login",
+                + " was refused before\(code); it is not tried again until it, the identity's configuration or a file of "
+                + "the client changes; correct it, or repair the client at the service and run lanyard login",
             credential: refused)
     }
 
@@ -196,10 +202,10 @@ struct OAuthLogin: Sendable {
         return "\(kind.provider).\(key) \(path)"
     }
 
-    /// The fingerprint covers kind, account, secret, the client's own secret, and the identity: a change of any of these makes another
-    /// credential.
+    /// The fingerprint covers kind, account, secret, the client's own secret, the identity, and what the request says besides: a change
+    /// of any of these makes another credential.
     private func fingerprint(
-        _ identity: IdentityFingerprint?, _ proof: Secret?, key: Secret
+        _ identity: IdentityFingerprint?, _ proof: Secret?, _ request: Secret?, key: Secret
     ) -> CredentialFingerprint {
         var buffer = SecretBuffer(capacity: 512)
         let account = account ?? ""
@@ -217,6 +223,10 @@ struct OAuthLogin: Sendable {
             actorToken.withBytes { buffer.append($0) }
         }
         if tokenTypes != TokenTypes() { buffer.append(" \(tokenTypes)") }
+        if let request {
+            buffer.append(" ")
+            request.withBytes { buffer.append($0) }
+        }
         return CredentialFingerprint(bytes: buffer.withBytes { KeyedHash.sha256($0, key: key) })
     }
 }

@@ -13,6 +13,7 @@ final class OAuthBench: Sendable {
     let server: RawServer
     let identity: OAuthIdentity
     let folder: TemporaryFolder
+    private let client: IdentitySettings.OAuth
 
     /// - Parameter change: changes the client's settings. The issuer is the scripted server.
     init(
@@ -32,6 +33,7 @@ final class OAuthBench: Sendable {
         var client = IdentitySettings.OAuth(clientID: "lan yard")
         client.issuer = issuer
         try change(&client, folder)
+        self.client = client
         var settings = IdentitySettings(name: "corp", kind: .oauth(client))
         settings.proxy = proxy
         identity = OAuthIdentity(settings, oauth: client, tls: tls, on: loop)
@@ -50,6 +52,17 @@ final class OAuthBench: Sendable {
 
     func login(_ credential: Credential, guarded: LoginGuard? = nil) async -> Result<Grant, IdentityError> {
         await settling { identity.login(credential, guarded: guarded, reply: $0) }
+    }
+
+    /// The login of the same client after a change of its configuration.
+    func login(
+        _ login: UserSettings.Login, guarded: LoginGuard, after change: (inout IdentitySettings.OAuth) -> Void
+    ) async -> Result<Grant, IdentityError> {
+        var client = client
+        change(&client)
+        let changed = OAuthIdentity(IdentitySettings(name: "corp", kind: .oauth(client)), oauth: client, on: loop)
+        defer { changed.stop() }
+        return await settling { changed.login(.configured(login), guarded: guarded, reply: $0) }
     }
 
     func refresh(_ token: String = Tokens.refresh) async -> Result<Grant, IdentityError> {

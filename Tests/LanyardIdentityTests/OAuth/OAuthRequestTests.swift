@@ -156,6 +156,50 @@ import Testing
         #expect(bench.forms.count == 2)
     }
 
+    @Test("a refused request is sent again after the configuration has changed; a used refresh token never is")
+    func correctedRequest() async throws {
+        let bench = try OAuthBench(
+            script: { request in
+                guard request.target == "/token" else { return nil }
+                return request.bodyText.contains("scope=orders") ? nil : OAuthBench.json(400, #"{"error":"invalid_scope"}"#)
+            },
+            settings: { client, folder in
+                client.scopes = ["odrers"]
+                client.authentication = .basic(secretFile: try folder.write("client", "s"), isRaw: false)
+                client.tokenFields = [OAuthTokenField("X-Tenant", .file(try folder.write("tenant", "one")))]
+            })
+        let key = Tokens.secret(String(repeating: "k", count: 32))
+        func refusal(_ outcome: Result<Grant, IdentityError>) throws -> IdentityError {
+            try #require(throws: IdentityError.self) { try outcome.get() }
+        }
+        let first = try refusal(await bench.login(.clientCredentials, guarded: LoginGuard(key: key, refused: nil)))
+        let guarded = LoginGuard(key: key, refused: first.credential)
+        let again = try refusal(await bench.login(.clientCredentials, guarded: guarded))
+        #expect(again.message.contains("was refused before") && bench.forms.count == 1)
+        // Each of these changes the request, and it is refused anew.
+        let changes: [(inout IdentitySettings.OAuth) -> Void] = [
+            { $0.scopes = ["order"] }, { $0.parameters = [OAuthParameter("organization", "o")] },
+            { $0.authentication = .basic(secretFile: $0.authentication.file ?? "", isRaw: true) },
+        ]
+        for (index, change) in changes.enumerated() {
+            _ = try refusal(await bench.login(.clientCredentials, guarded: guarded, after: change))
+            #expect(bench.forms.count == index + 2)
+        }
+        try bench.folder.write("tenant", "two")
+        _ = try refusal(await bench.login(.clientCredentials, guarded: guarded))
+        #expect(bench.forms.count == 5)
+        _ = try await bench.login(.clientCredentials, guarded: guarded, after: { $0.scopes = ["orders"] }).get()
+        #expect(bench.forms.count == 6)
+        // A refresh token that was taken is spent, whatever else the request says.
+        let file = try bench.folder.write("refresh", "r1")
+        let taken = try await bench.login(
+            .refreshToken(file), guarded: LoginGuard(key: key, refused: nil), after: { $0.scopes = ["orders"] }
+        ).get()
+        let spent = LoginGuard(key: key, refused: taken.spentCredential)
+        _ = try refusal(await bench.login(.refreshToken(file), guarded: spent, after: { $0.scopes = ["orders", "more"] }))
+        #expect(bench.forms.count == 7)
+    }
+
     @Test("a client that was refused is not sent again until one of its files changes")
     func refusedClient() async throws {
         let bench = try OAuthBench(script: { request in

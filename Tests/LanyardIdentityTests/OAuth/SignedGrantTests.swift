@@ -224,7 +224,7 @@ import Testing
         let guarded = LoginGuard(key: Tokens.secret(String(repeating: "k", count: 32)), refused: nil)
         func note() throws {
             let login = try OAuthLogin.prepare(
-                .given(method), contents: [:], guarded: guarded, at: nil, proof: nil
+                .given(method), contents: [:], guarded: guarded, at: nil, proof: nil, request: Tokens.secret("")
             ).get()
             let fingerprint = try #require(login.fingerprint)
             #expect(!seen.contains { fingerprint.isSame(as: $0) })
