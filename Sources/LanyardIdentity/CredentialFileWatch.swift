@@ -20,8 +20,8 @@ package final class CredentialFileWatch: CredentialWatch {
         self.loop = loop
     }
 
-    package func start(_ login: UserSettings.Login, _ onChange: @escaping @Sendable () -> Void) {
-        let paths = login.files + clientFiles
+    package func start(_ login: UserSettings.Login?, _ onChange: @escaping @Sendable () -> Void) {
+        let paths = (login?.files ?? []) + clientFiles
         loop.post { [self] in
             guard watches.isEmpty else { return }
             // The first read finds the state that the user's first login uses.

@@ -6,7 +6,9 @@ extension IdentityError {
     ///
     /// - Parameter canLogIn: a configured credential can begin another session.
     package func action(canLogIn: Bool) -> ResponsibleParty {
-        isAlarming ? .operator : verdict.action(canLogIn: canLogIn)
+        if isAlarming { return .operator }
+        return needsUser && [.credentialRefused, .clientRefused].contains(verdict)
+            ? .user : verdict.action(canLogIn: canLogIn)
     }
 }
 

@@ -50,6 +50,8 @@ package struct IdentityError: Error, Equatable, Sendable {
     /// The response was the service's own error: it had a JSON `error` or `error_code`. After another response, such as a
     /// gateway's page, it is unknown whether the service has seen the call.
     package var isServiceError = false
+    /// The service wants the user to log in or to consent: an operator alone cannot mend it.
+    package var needsUser = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.

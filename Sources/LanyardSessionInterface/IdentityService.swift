@@ -94,6 +94,8 @@ package struct Grant: Sendable {
     /// The access token is a JWT for another audience than the one that was asked for, in words: it must not be used. The refresh
     /// token is the session's all the same. nil: nothing is wrong with it.
     package var audienceMismatch: String?
+    /// The access token cannot be used: the refresh token alone counts, and `accessToken` is empty. nil: nothing is wrong with it.
+    package var unusable: IdentityError?
 
     package init(
         accessToken: Secret, refreshToken: Secret?, userID: String?, lifetime: Duration, refreshTokenExpiry: WallTime?,
@@ -106,6 +108,19 @@ package struct Grant: Sendable {
         self.refreshTokenExpiry = refreshTokenExpiry
         self.serverDate = serverDate
         self.requestStartedAt = requestStartedAt
+    }
+
+    /// What a refresh has brought whose response is a success without an access token that can be used. nil: not even a refresh
+    /// token.
+    package init?(successorIn error: IdentityError) {
+        guard let token = error.unusedRefreshToken, let status = error.status, 200..<300 ~= status else { return nil }
+        self.init(
+            accessToken: SecretBuffer().seal(), refreshToken: token, userID: nil, lifetime: .zero,
+            refreshTokenExpiry: nil, serverDate: nil)
+        // The server has done what was asked for, even if the rest of its response did not come.
+        var outcome = error
+        if outcome.verdict == .unknownOutcome { outcome.verdict = .transient(retryAfter: nil) }
+        unusable = outcome
     }
 }
 

@@ -41,6 +41,9 @@ struct CurlResponse: Sendable {
         var retryAfter: String?
         var date: String?
         var location: String?
+        /// `x-ratelimit-remaining` and `x-ratelimit-reset` of GitHub.
+        var rateLimitRemaining: String?
+        var rateLimitReset: String?
     }
 
     var status: Int

@@ -435,6 +435,8 @@ final class CurlTransfer {
         case "retry-after": fields.retryAfter = Self.value(line[(colon + 1)...])
         case "date": fields.date = Self.value(line[(colon + 1)...])
         case "location": fields.location = Self.value(line[(colon + 1)...])
+        case "x-ratelimit-remaining": fields.rateLimitRemaining = Self.value(line[(colon + 1)...])
+        case "x-ratelimit-reset": fields.rateLimitReset = Self.value(line[(colon + 1)...])
         case "content-length", "transfer-encoding": hasBodyLength = true
         default: break
         }

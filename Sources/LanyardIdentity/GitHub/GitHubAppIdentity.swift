@@ -99,9 +99,26 @@ package final class GitHubAppIdentity: TransportedIdentity {
             return reply(
                 .failure(IdentityError(.credentialRefused, code: refused.code, message: message, credential: refused)))
         }
+        send(key, by: clock, progress, deadline) { outcome in
+            reply(
+                outcome.mapError { error in
+                    var error = error
+                    error.credential = fingerprint
+                    return error
+                })
+        }
+    }
+
+    /// - Parameters:
+    ///   - time: the clock by which the key signs.
+    ///   - isRepeated: a refusal is not asked once more.
+    private func send(
+        _ key: Secret, by time: ServiceClock, isRepeated: Bool = false, _ progress: CallProgress, _ deadline: Instant,
+        _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) {
         let assertion: Secret
         do throws(SigningKey.KeyError) {
-            assertion = try signedAssertion(key)
+            assertion = try signedAssertion(key, at: time.time())
         } catch {
             let message = SecretFile.ReadError.unfit(error.message).message(path: app.keyFile)
             return reply(.failure(IdentityError(.credentialUnavailable, message: message)))
@@ -112,21 +129,20 @@ package final class GitHubAppIdentity: TransportedIdentity {
         progress.wait(for: tokenURL)
         transport.http.send(request) { [self] outcome in
             clock.learn(from: outcome)
-            reply(
-                GitHubAppResponse.grant(in: outcome, now: .now).mapError { error in
-                    var error = error
-                    error.credential = fingerprint
-                    return error
-                })
+            let result = GitHubAppResponse.grant(in: outcome, now: .now)
+            guard case .failure(let error) = result, error.verdict == .credentialRefused, !isRepeated,
+                let corrected = time.corrected(by: outcome)
+            else { return reply(result) }
+            send(key, by: corrected, isRepeated: true, progress, deadline, reply)
         }
     }
 
-    private func signedAssertion(_ key: Secret) throws(SigningKey.KeyError) -> Secret {
+    private func signedAssertion(_ key: Secret, at now: WallTime) throws(SigningKey.KeyError) -> Secret {
         let signer = try SigningKey(key, for: .rs256)
         var token = JSONWebToken(issuer: app.appID, subject: nil, audience: nil)
         token.issuedAtMargin = Self.issuedAtMargin
         token.lifetime = Self.assertionLifetime
-        guard let text = token.signed(by: signer, .rs256, keyID: nil, at: clock.time()) else { throw .notAKey }
+        guard let text = token.signed(by: signer, .rs256, keyID: nil, at: now) else { throw .notAKey }
         return text
     }
 

@@ -36,8 +36,11 @@ enum GitHubAppResponse {
 
     /// Each refusal of GitHub has a JSON body with `message`; a page without one is a gateway's.
     private static func error(_ response: CurlResponse, _ now: WallTime) -> IdentityError {
-        let transient = IdentityError.Verdict.transient(retryAfter: response.retryAfter(now: now))
-        let isOwn = response.body.withBytes { Body($0) }?.hasMessage == true
+        let body = response.body.withBytes { Body($0) }
+        let isOwn = body?.hasMessage == true
+        let isLimit = response.fields.rateLimitRemaining == "0" || body?.namesLimit == true
+        let transient = IdentityError.Verdict.transient(
+            retryAfter: response.retryAfter(now: now) ?? (isLimit ? limitEnd(response, now) : nil))
         let (verdict, remedy): (IdentityError.Verdict, String) =
             switch response.status {
             case 408, 425, 429, 500...599: (transient, "")
@@ -47,8 +50,9 @@ enum GitHubAppResponse {
                     ": the key does not belong to the app, or this machine's clock is wrong; check app_id and key_file"
                 )
             case 401: (.credentialDoubted, "")
-            // A limit on requests has this status, too, and says when it ends.
-            case 403 where response.fields.retryAfter != nil: (transient, "")
+            // A limit on requests has this status, too.
+            case 403 where isLimit || response.fields.retryAfter != nil:
+                (transient, ": a limit on requests, which ends by itself")
             case 403 where isOwn: (.credentialRefused, ": the installation is suspended, or may not do this")
             case 404 where isOwn:
                 (.credentialRefused, ": the app has no such installation; check installation_id and base_url")
@@ -64,11 +68,20 @@ enum GitHubAppResponse {
         return error
     }
 
+    /// How long a limit on requests lasts that does not say so by `Retry-After`: to its reset, which GitHub gives in seconds since 1970;
+    /// without one a minute, as GitHub's documentation asks for.
+    private static func limitEnd(_ response: CurlResponse, _ now: WallTime) -> Duration {
+        let reset = response.fields.rateLimitReset.flatMap { Int64($0) }.map { WallTime(seconds: $0) }
+        return reset.map { max($0 - (response.serverDate ?? now), .seconds(1)) } ?? .seconds(60)
+    }
+
     /// The members that count.
     private struct Body {
         var token: Secret?
         var expiresAt: WallTime?
         var hasMessage = false
+        /// The message is of a limit on requests.
+        var namesLimit = false
 
         /// nil: not an object.
         init?(_ bytes: UnsafeRawBufferPointer) {
@@ -88,7 +101,10 @@ enum GitHubAppResponse {
                         token = secret.flatMap { BearerToken.isValid($0) ? $0 : nil }
                     case "expires_at":
                         expiresAt = Timestamp.readShort(String(decoding: bytes[text.range], as: UTF8.self))
-                    default: hasMessage = true
+                    default:
+                        hasMessage = true
+                        namesLimit = String(decoding: bytes[text.range], as: UTF8.self).lowercased()
+                            .contains("rate limit")
                     }
                 }
                 guard try reader.next() == .end else { return nil }

@@ -146,7 +146,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     /// What the grant's own errors mean (RFC 8628 §3.5); nil: another response.
     private static func pending(_ response: CurlResponse) -> DeviceAuthorization.Poll? {
-        switch response.body.withBytes({ OAuthResponse($0) }).errors["error"] {
+        switch response.body.withBytes({ OAuthResponse($0) }).error(at: "/error") {
         case "authorization_pending": .pending
         case "slow_down": .slowDown
         case "expired_token": .refused(expired)
@@ -163,15 +163,21 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
         }
     }
 
-    private static let expired = IdentityError(
-        .credentialRefused, code: "expired_token",
-        message: "the code has expired before the user has confirmed it; run lanyard login again")
+    private static var expired: IdentityError {
+        var error = IdentityError(
+            .credentialRefused, code: "expired_token",
+            message: "the code has expired before the user has confirmed it; run lanyard login again")
+        error.needsUser = true
+        return error
+    }
 
     static func denied(status: Int?) -> IdentityError {
-        IdentityError(
+        var error = IdentityError(
             .credentialRefused, status: status, code: "access_denied",
             message: "the user, or the identity service, has denied the login; run lanyard login again to ask once more"
         )
+        error.needsUser = true
+        return error
     }
 
     private func end(_ result: Result<LoginMethod<Secret>, IdentityError>) {

@@ -145,6 +145,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         kind: .login, variant: variant, secrets: login.secrets,
                         credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
+                        isGrantSigned: login.isSigned,
                         scopes: login.hasScopeField ? scopes : [], progress: progress, deadline: deadline,
                         write: { [self] form, url throws(IdentityError) in
                             try login.write(into: &form, assertionContext(url, scopes))
@@ -242,6 +243,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         let contents: [String: FileSnapshot.Outcome]
         let keepsRefreshToken: Bool
         var isClientNamed = true
+        /// The grant has a time that Lanyard has signed.
+        var isGrantSigned = false
         /// That the form asks for.
         var scopes: [String] = []
         let progress: CallProgress
@@ -261,7 +264,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    private func send(_ call: TokenCall, to found: FoundEndpoints) {
+    /// - Parameter former: the clock that a refusal was for, perhaps. The call is repeated with the service's; if that does not help, the
+    ///   former one counts again.
+    private func send(_ call: TokenCall, to found: FoundEndpoints, after former: ServiceClock? = nil) {
         let url = found.endpoints.token ?? ""
         let made = request(to: url, of: found, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
             form throws(IdentityError) in
@@ -279,6 +284,15 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 discovery.noteResponse(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
                 let result = classified(call.kind, outcome, secrets, proof, isFetch: call.variant != .plain)
+                if case .failure(let error) = result, isSigned(call), Self.mayBeTime(error.verdict) {
+                    if let former {
+                        clock = former
+                    } else if let corrected = clock.corrected(by: outcome) {
+                        let present = clock
+                        clock = corrected
+                        return send(call, to: found, after: present)
+                    }
+                }
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
                 }
@@ -291,6 +305,16 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     }.map { VariantAudience.checked($0, for: call.variant) })
             }
         }
+    }
+
+    /// A time of this machine is in what the call sends.
+    private func isSigned(_ call: TokenCall) -> Bool {
+        if case .privateKeyJWT = settings.authentication { true } else { call.isGrantSigned }
+    }
+
+    /// A signature whose times are wrong gets such a refusal. A refused refresh token has no time of Lanyard's.
+    private static func mayBeTime(_ verdict: IdentityError.Verdict) -> Bool {
+        [.credentialRefused, .credentialDoubted, .clientRefused].contains(verdict)
     }
 
     /// What shows who the client is: its secret, key or certificate; nil: nothing.

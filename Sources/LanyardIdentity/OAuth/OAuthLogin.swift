@@ -35,6 +35,9 @@ struct OAuthLogin: Sendable {
     /// Without an authentication of the client no `client_id` is sent: Google takes none beside an assertion of a service account.
     var isClientNamed: Bool { kind != .googleKey }
 
+    /// The grant is an assertion with a time, which Lanyard signs.
+    var isSigned: Bool { kind == .signedAssertion || kind == .googleKey }
+
     /// What an error must not show.
     var secrets: [Secret] { [secret, actorToken].compactMap(\.self) }
 

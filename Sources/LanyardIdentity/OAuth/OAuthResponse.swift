@@ -14,8 +14,9 @@ struct OAuthResponse: Sendable {
     var expiresIn: Int64?
     /// Of the refresh token, in seconds, as Keycloak and others send it. 0 and less say nothing.
     var refreshExpiresIn: Int64?
-    /// Members that state an error, by name: `error`, `error_code`, `code`. Only texts of `[A-Za-z0-9_.-]{1,64}`.
-    var errors: [String: String] = [:]
+    /// What states an error, by JSON pointer: `/error`, `/error_code`, `/code` and others. Only texts of
+    /// `[A-Za-z0-9_.-]{1,64}`, and numbers as text. An array has several.
+    var errors: [String: [String]] = [:]
     /// There is an `error`, whatever it holds, or `ok` is false.
     var hasError = false
     /// The body is not empty and not an object: a gateway's page, for example.
@@ -55,9 +56,7 @@ struct OAuthResponse: Sendable {
 
     private enum Member: CaseIterable {
         case accessToken, refreshToken, idToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error,
-            errorCode,
-            code,
-            ok
+            errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok
 
         var name: StaticString {
             switch self {
@@ -71,6 +70,11 @@ struct OAuthResponse: Sendable {
             case .error: "error"
             case .errorCode: "error_code"
             case .code: "code"
+            case .suberror: "suberror"
+            case .errorSubtype: "error_subtype"
+            case .errorCodes: "error_codes"
+            case .oktaErrorCode: "errorCode"
+            case .awsType: "__type"
             case .ok: "ok"
             }
         }
@@ -83,6 +87,7 @@ struct OAuthResponse: Sendable {
             return try reader.skipValue()
         }
         let token = try reader.next()
+        if token == .arrayStart, member == .errorCodes { return try readErrorCodes(&reader, bytes) }
         if token == .objectStart || token == .arrayStart { try Self.skipRest(of: &reader) }
         let text: JSONReader.Text? = if case .string(let text) = token { text } else { nil }
         switch member {
@@ -102,12 +107,34 @@ struct OAuthResponse: Sendable {
             refreshExpiresIn = Self.integer(token, bytes) ?? refreshExpiresIn
         case .error:
             hasError = hasError || token != .null
-            errors["error"] = text.flatMap { Self.word($0, bytes) }
-        case .errorCode: errors["error_code"] = text.flatMap { Self.word($0, bytes) }
-        case .code: errors["code"] = text.flatMap { Self.word($0, bytes) }
+            noteError(member, text, bytes)
+        case .errorCode, .code, .suberror, .errorSubtype, .errorCodes, .oktaErrorCode, .awsType:
+            noteError(member, text, bytes)
         case .ok: if token == .bool(false) { hasError = true }
         }
     }
+
+    private mutating func noteError(_ member: Member, _ text: JSONReader.Text?, _ bytes: UnsafeRawBufferPointer) {
+        errors["/\(member.name)"] = text.flatMap { Self.word($0, bytes) }.map { [$0] }
+    }
+
+    /// Entra's numbers of causes. The array is open already.
+    private mutating func readErrorCodes(_ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer) throws(JSONError)
+    {
+        var codes: [String] = []
+        while true {
+            switch try reader.next() {
+            case .number(let range) where codes.count < 16:
+                codes += JSONNumber.integer(bytes[range]).map { ["\($0)"] } ?? []
+            case .objectStart, .arrayStart: try Self.skipRest(of: &reader)
+            case .arrayEnd, .end: return errors["/error_codes"] = codes
+            default: break
+            }
+        }
+    }
+
+    /// The first text at a pointer.
+    func error(at pointer: String) -> String? { errors[pointer]?.first }
 
     /// The container is open already.
     static func skipRest(of reader: inout JSONReader) throws(JSONError) {

@@ -28,7 +28,7 @@ enum OAuthVerdict {
         let decoded = response.body.withBytes { OAuthResponse($0) }
         let isSuccess = 200..<300 ~= response.status
         guard !isSuccess || decoded.hasError else { return nil }
-        let row = OAuthErrorRow.match(decoded, profile: subject.profile)
+        let row = OAuthErrorRow.match(decoded, status: response.status, profile: subject.profile)
         let code = code(decoded, subject.secrets)
         let verdict = verdict(subject, response, decoded, row, now: now)
         var error = IdentityError(
@@ -36,6 +36,7 @@ enum OAuthVerdict {
             message: "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
                 + subject.call.rawValue + remedy(subject, response.status, decoded, row))
         error.isServiceError = decoded.hasError
+        error.needsUser = row == .user
         return error
     }
 
@@ -72,6 +73,8 @@ enum OAuthVerdict {
         guard ![408, 425, 429].contains(response.status), response.status < 500 else { return transient }
         switch (row, subject.call) {
         case (.client, .login) where subject.isFetch, (.request, .login) where subject.isFetch: return .clientRefused
+        // A consent that one resource wants says nothing of the session.
+        case (.user, .refresh) where subject.isFetch: return .clientRefused
         case (.grant, .refresh), (.user, .refresh): return .sessionDead
         case (.grant, .login), (.user, .login), (.client, .login), (.request, .login): return .credentialRefused
         case (.client, .refresh), (.request, .refresh): return .clientRefused
@@ -84,7 +87,7 @@ enum OAuthVerdict {
 
     /// Only `[A-Za-z0-9_]` is a code for the log and the store.
     private static func code(_ decoded: OAuthResponse, _ secrets: [Secret]) -> String? {
-        guard let text = decoded.errors["error"] ?? decoded.errors["error_code"] ?? decoded.errors["code"],
+        guard let text = ["/error", "/error_code", "/code", "/errorCode"].lazy.compactMap(decoded.error).first,
             text.utf8.allSatisfy({ $0 != UInt8(ascii: ".") && $0 != UInt8(ascii: "-") && !(0x30...0x39 ~= $0) }),
             !ServiceErrorText.repeats(text, anyOf: secrets)
         else { return nil }
@@ -101,12 +104,14 @@ enum OAuthVerdict {
         case (.client, _):
             ": the client is unknown or its authentication was refused; check client_id and client_authentication"
                 + hint
-        case (.request, _) where decoded.errors["error"] == "invalid_scope":
+        case (.request, _) where decoded.error(at: "/error") == "invalid_scope":
             subject.isFetch ? ": check token.scopes of the route" : ": check scopes"
-        case (.request, _) where decoded.errors["error"] == "invalid_target":
+        case (.request, _) where decoded.error(at: "/error") == "invalid_target":
             subject.isFetch ? ": check token of the route" : ": check the audience or resource"
         case (.request, _):
             ": the server does not offer this grant to the client, or wants another form; check the client at the server, and params"
+        case (.user, _) where subject.isFetch:
+            ": the user must consent at the service to what token of the route asks for"
         case (.user, _): ": the user must log in or consent at the service; then run lanyard login"
         case (nil, _) where 300..<400 ~= status: ", a redirect that is not followed; check the endpoint"
         case (nil, _) where decoded.isEmpty && 400..<500 ~= status:

@@ -131,6 +131,42 @@ import Testing
         #expect(error.verdict == .transient(retryAfter: .seconds(17)))
     }
 
+    @Test("a limit without Retry-After ends at its reset by GitHub's clock, else after a minute")
+    func limitWithoutTime() async throws {
+        let reset = ("X-RateLimit-Reset", "1798797620")
+        for (fields, message, seconds) in [
+            ([Self.date, ("X-RateLimit-Remaining", "0"), reset], "API rate limit exceeded", 20),
+            ([Self.date, ("X-RateLimit-Remaining", "12"), reset], "You have exceeded a secondary rate limit", 20),
+            ([Self.date], "You have exceeded a secondary rate limit", 60),
+        ] {
+            let bench = try Bench { Self.json(403, #"{"message":"\#(message)"}"#, fields) }
+            defer { bench.stop() }
+            #expect(try await bench.error().verdict == .transient(retryAfter: .seconds(seconds)))
+        }
+    }
+
+    @Test("a key refused by a clock that is an hour away signs once more by GitHub's; a second refusal is one")
+    func clock() async throws {
+        for isHelped in [true, false] {
+            let calls = Guarded(0)
+            let bench = try Bench {
+                let call = calls.withLock {
+                    $0 += 1; return $0
+                }
+                return call == 2 && isHelped
+                    ? Self.json(201, #"{"token":"ghs_a","expires_at":"2027-01-01T11:00:00Z"}"#, [Self.date])
+                    : Self.json(401, #"{"message":"'Issued at' claim is too far in the future"}"#, [Self.date])
+            }
+            defer { bench.stop() }
+            let outcome = await bench.login()
+            let tokens = bench.server.requests.map { String(($0["Authorization"] ?? "").dropFirst("Bearer ".count)) }
+            #expect(tokens.count == 2)
+            let start = try #require(try SignedGrantTests.part(1, of: tokens.last)["iat"] as? Int)
+            #expect(abs(start - (1_798_797_600 - 60)) <= 2, "by the Date of the response")
+            if isHelped { _ = try outcome.get() } else { #expect(throws: IdentityError.self) { try outcome.get() } }
+        }
+    }
+
     @Test("a refused key is not sent again until it changes; a key that cannot sign is named")
     func keys() async throws {
         let folder = try TemporaryFolder()

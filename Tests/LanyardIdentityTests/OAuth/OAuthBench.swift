@@ -69,6 +69,14 @@ final class OAuthBench: Sendable {
         await settling { identity.refresh(Tokens.secret(token), reply: $0) }
     }
 
+    /// The fetch of a variant by a refresh token.
+    func fetch(_ variant: TokenVariant) async -> Result<Grant, IdentityError> {
+        await settling {
+            identity.fetch(
+                variant, by: .refreshToken(Tokens.secret(Tokens.refresh)), progress: CallProgress(.refresh), reply: $0)
+        }
+    }
+
     func revoke(_ token: String = Tokens.refresh) async -> Result<Void, IdentityError> {
         await settling { identity.revoke(Tokens.secret(token), reply: $0) }
     }

@@ -161,7 +161,8 @@ import Testing
         let bench = try OAuthBench(
             script: { request in
                 guard request.target == "/token" else { return nil }
-                return request.bodyText.contains("scope=orders") ? nil : OAuthBench.json(400, #"{"error":"invalid_scope"}"#)
+                return request.bodyText.contains("scope=orders")
+                    ? nil : OAuthBench.json(400, #"{"error":"invalid_scope"}"#)
             },
             settings: { client, folder in
                 client.scopes = ["odrers"]
@@ -196,7 +197,8 @@ import Testing
             .refreshToken(file), guarded: LoginGuard(key: key, refused: nil), after: { $0.scopes = ["orders"] }
         ).get()
         let spent = LoginGuard(key: key, refused: taken.spentCredential)
-        _ = try refusal(await bench.login(.refreshToken(file), guarded: spent, after: { $0.scopes = ["orders", "more"] }))
+        _ = try refusal(
+            await bench.login(.refreshToken(file), guarded: spent, after: { $0.scopes = ["orders", "more"] }))
         #expect(bench.forms.count == 7)
     }
 

@@ -51,6 +51,24 @@ import Testing
             refresh: .sessionDead),
         Row(200, #"{"ok":false,"error":"ratelimited"}"#, .slack, login: transient, refresh: transient),
         Row(400, #"{"error_code":"session_not_found"}"#, login: .credentialRefused, refresh: .sessionDead),
+        // Entra's own causes behind one `error`.
+        Row(
+            400, #"{"error":"invalid_grant","error_codes":[50000,700082],"suberror":"bad_token"}"#, .entra,
+            login: .credentialRefused, refresh: .sessionDead),
+        Row(
+            401, #"{"error":"invalid_grant","error_codes":[7000222]}"#, .entra, login: .credentialRefused,
+            refresh: .clientRefused),
+        Row(400, #"{"error":"invalid_grant","error_codes":[90033]}"#, .entra, login: transient, refresh: transient),
+        Row(
+            400, #"{"error":"invalid_grant","error_codes":[7000222]}"#, login: .credentialRefused,
+            refresh: .sessionDead),
+        Row(401, #"{"error":"access_denied"}"#, .auth0, login: .credentialRefused, refresh: .clientRefused),
+        Row(400, #"{"error":"access_denied"}"#, .auth0, login: .credentialRefused, refresh: .sessionDead),
+        Row(
+            400, #"{"__type":"TooManyRequestsException","error":"invalid_grant"}"#, .cognito, login: transient,
+            refresh: transient),
+        Row(
+            401, #"{"errorCode":"E0000011"}"#, .okta, login: .credentialRefused, refresh: .sessionDead),
         Row(200, #"{"access_token":"a b"}"#, login: transient, refresh: transient),
         Row(200, #"{"access_token":"a\nb"}"#, login: transient, refresh: transient),
         Row(200, #"{"access_token":"a","expires_in":1}"#, login: transient, refresh: transient),
@@ -73,6 +91,31 @@ import Testing
             guard case .failure(let error) = result else { return #expect(Bool(false), "a success") }
             #expect(error.verdict == wanted, "\(error.message)")
         }
+    }
+
+    @Test("who must act follows the class: the user for consent, the operator for the client; a route's token is apart")
+    func action() async throws {
+        func error(_ body: String, _ call: (OAuthBench) async -> Result<Grant, IdentityError>) async throws
+            -> IdentityError
+        {
+            let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(400, body) : nil }) {
+                client, _ in
+                client.profile = .entra
+            }
+            let outcome = await call(bench)
+            return try #require(throws: IdentityError.self) { try outcome.get() }
+        }
+        let consent = #"{"error":"invalid_grant","suberror":"consent_required"}"#
+        let login = try await error(consent) { await $0.login(.clientCredentials) }
+        #expect(login.verdict == .credentialRefused && login.action(canLogIn: true) == .user)
+        let client = try await error(#"{"error":"invalid_client"}"#) { await $0.login(.clientCredentials) }
+        #expect(client.action(canLogIn: true) == .operator)
+        let dead = try await error(consent) { await $0.refresh() }
+        #expect(dead.verdict == .sessionDead && dead.action(canLogIn: true) == .nobody)
+        // The session says nothing against another resource, and this one nothing against the session.
+        let fetch = try await error(consent) { await $0.fetch(TokenVariant(audience: "orders")) }
+        #expect(fetch.verdict == .clientRefused && fetch.action(canLogIn: true) == .user)
+        #expect(fetch.message.contains("token of the route"))
     }
 
     @Test(

@@ -217,6 +217,32 @@ import Testing
         for text in ["", "access-token", "a b:c", "saml"] { #expect(TokenTypes.uri(text) == nil, "\(text)") }
     }
 
+    @Test("a signature refused by a clock that is an hour away comes once more by the server's; nothing else does")
+    func clock() async throws {
+        let date = [("Date", "Fri, 01 Jan 2027 10:00:00 GMT")]
+        for (isSigned, isHelped, calls) in [(true, true, 2), (true, false, 2), (false, false, 1)] {
+            let count = Guarded(0)
+            let bench = try OAuthBench(script: { request in
+                guard request.target == "/token" else { return nil }
+                let call = count.withLock {
+                    $0 += 1; return $0
+                }
+                return call == 2 && isHelped
+                    ? nil : OAuthBench.json(401, #"{"error":"invalid_client"}"#, fields: date)
+            }) { client, folder in
+                let key = ClientKey(file: try Self.keys.folder.file("ec"))
+                client.authentication = isSigned ? .privateKeyJWT(key) : .post(secretFile: try folder.write("s", "s"))
+            }
+            let outcome = await bench.refresh()
+            #expect(bench.forms.count == calls)
+            if isHelped { _ = try outcome.get() } else { #expect(throws: IdentityError.self) { try outcome.get() } }
+            guard isSigned else { continue }
+            let form = Self.fields(bench.forms[1])
+            let start = try #require(try Self.part(1, of: form["client_assertion"])["iat"] as? Int)
+            #expect(abs(start - (1_798_797_600 - 30)) <= 2, "by the Date of the response")
+        }
+    }
+
     @Test("a refused login is another one after its actor, its types or its assertion has changed")
     func fingerprints() throws {
         var method = LoginMethod<Secret>.tokenExchange(subjectToken: Tokens.secret("s"))
