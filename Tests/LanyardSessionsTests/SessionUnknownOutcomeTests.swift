@@ -125,9 +125,9 @@ struct SessionUnknownOutcomeTests {
         error.unusedRefreshToken = Tokens.secret("two")
         driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
         driver.toCall()
-        #expect(driver.call?.kind == .login && driver.sent == ["one"])
-        try driver.grant(refresh: "new", account: "a")
-        #expect(driver.revoked == ["two"])
+        #expect(driver.call?.kind == .refresh && driver.sent == ["one", "two"])
+        try driver.fail(.unknownOutcome)
+        #expect(driver.call?.kind == .login, "as one_use")
     }
 
     @Test(

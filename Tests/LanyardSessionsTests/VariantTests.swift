@@ -264,7 +264,34 @@ struct VariantTests {
         #expect(driver.variant(1) != nil && driver.storedRefresh == "four")
     }
 
-    @Test("a fetch that finds the refresh token dead ends the session as a refresh does")
+    @Test(
+        "a fetch whose refresh token is refused: one refresh of the session decides, and the variant alone is refused")
+    func doubtfulRefreshToken() throws {
+        let driver = try Self.fetched()
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
+        try driver.fail(.sessionDead)
+        #expect(driver.call?.kind == .refresh && driver.call?.variant == .plain)
+        #expect(driver.stored?.session?.refresh != nil && driver.state == .refreshing)
+        try driver.grant(refresh: "next")
+        #expect(driver.state == .valid && driver.storedRefresh == "next")
+        #expect(driver.call == nil, "the variant rests")
+    }
+
+    @Test("a 410 to a fetch holds it up until a call for another token is successful")
+    func gone() throws {
+        let driver = try Self.fetched()
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
+        try driver.fail(.gone)
+        #expect(driver.call == nil)
+        driver.handle(.session(.tokenRefused(Generation(try #require(driver.token?.generation)))))
+        #expect(driver.call?.variant == .plain)
+        try driver.grant(refresh: "next")
+        #expect(driver.call?.variant == Self.orders)
+        try driver.grant(refresh: "later", token: "for orders again")
+        #expect(Tokens.text(driver.variant(1)?.token) == "for orders again")
+    }
+
+    @Test("a fetch that finds the refresh token dead: the session's own refresh finds it, too, and ends it")
     func deadRefreshToken() throws {
         for hasCredential in [true, false] {
             let driver = try Self.fetched()
@@ -272,6 +299,7 @@ struct VariantTests {
                 hasCredential: hasCredential, rotation: .oneUse, variants: [Self.orders, Self.stock])
             next.begin()
             next.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(next.variant(1)?.generation)))))
+            try next.fail(.sessionDead)
             try next.fail(.sessionDead)
             if hasCredential {
                 #expect(

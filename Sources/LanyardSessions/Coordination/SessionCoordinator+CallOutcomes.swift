@@ -15,8 +15,10 @@ extension SessionCoordinator {
         switch (result, call.kind) {
         case (.failure(let error), .refresh):
             learnRotation(error.unusedRefreshToken)
-            if rotation != .none, let token = error.unusedRefreshToken {
-                refreshToken.orphan = (token, view.user?.session?.id ?? view.base.session)
+            if rotation != .none, let grant = Grant(successorIn: error), grant.refreshToken != operation.refresh {
+                refreshToken.triesWithoutResponse = 0
+                refreshToken.orphan = nil
+                return save(grant)
             }
             handleFailure(reclassified(error))
         case (.failure(let error), .login):
@@ -198,7 +200,8 @@ extension SessionCoordinator {
         }
         self.operation?.stage = .saving(grant)
         let login =
-            operation.isFetch ? login(fetching: grant, by: operation) : login(with: grant, by: operation)
+            operation.isFetch || grant.unusable != nil
+            ? login(fetching: grant, by: operation) : login(with: grant, by: operation)
         guard let login else { return handleSaved(grant, generation: nil) }
         write(.saveSession(login), for: .operation(operation.number))
     }
@@ -274,6 +277,7 @@ extension SessionCoordinator {
     /// - Parameter generation: of the tokens in the store; nil: the store holds another identity's user in their place.
     mutating func handleSaved(_ grant: Grant, generation: Generation?) {
         guard let operation else { return }
+        if let error = grant.unusable { return handleSuccessor(grant, error, by: operation) }
         if operation.isFetch { return handleFetched(grant, by: operation) }
         let continuesVariants = continuesVariants(with: grant, operation)
         if let generation { context.expect(generation: generation) }
@@ -302,9 +306,19 @@ extension SessionCoordinator {
             for place in variants.indices where variants[place].session.state == .refused {
                 applyToVariant(at: place, .logIn)
             }
+            if waiting.awaitsRefresh { retryVariants() }
+            endGoneOfVariants()
         } else {
             restartVariants()
         }
+        refreshToken.warnings.restart()
+        finish()
+    }
+
+    /// A refresh has brought the next refresh token, which is stored, and no access token that can be used: it is tried again.
+    private mutating func handleSuccessor(_ grant: Grant, _ error: IdentityError, by operation: TokenOperation) {
+        applyToSession(.refreshTokenUsed(grant, operation.call))
+        if operation.isFetch { failFetch(error, of: operation) } else { applyToSession(.failed(error, operation.call)) }
         refreshToken.warnings.restart()
         finish()
     }

@@ -91,7 +91,8 @@ extension SessionCoordinator {
 
     mutating func refresh() {
         if session.tokens != nil { applyToSession(.refreshNow) }
-        retryVariants()
+        // Otherwise its outcome comes first: the service may not want to be called.
+        if session.call == nil { retryVariants() }
         // One that waits already is told of the same end.
         guard session.call == nil, !waiting.awaitsRefresh else { return waiting.awaitsRefresh = true }
         guard session.tokens != nil else { return emit(.refreshEnded(.notLoggedIn)) }

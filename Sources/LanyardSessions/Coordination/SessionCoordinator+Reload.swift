@@ -18,7 +18,11 @@ extension SessionCoordinator {
         case .refused, .loginRequired, .valid(_, .never): applyToSession(.credentialChanged)
         case .loggedOut where !wasLoggedOut, .loggingIn: applyToSession(.logIn)
         case .loggedOut: break
-        case .valid, .refreshing, .stale, .unreachable: if let stored = view.user { compareLoginKinds(stored) }
+        case .valid, .refreshing: if let stored = view.user { compareLoginKinds(stored) }
+        case .stale, .unreachable:
+            if let stored = view.user { compareLoginKinds(stored) }
+            // A refusal of the client may be mended.
+            applyToSession(.credentialChanged)
         }
     }
 

@@ -124,6 +124,19 @@ extension SessionCoordinator {
         }
     }
 
+    /// A call for another token was successful: variants that a 410 holds up are fetched now.
+    mutating func endGoneOfVariants() {
+        for place in variants.indices {
+            variants[place].context.endGone()
+            guard variants[place].session.retryState?.isGone == true else { continue }
+            switch variants[place].session {
+            case .loggingIn: applyToVariant(at: place, .logIn)
+            case .stale, .unreachable: applyToVariant(at: place, .refreshNow)
+            case .loggedOut, .valid, .refreshing, .loginRequired, .refused: break
+            }
+        }
+    }
+
     /// A reload may name other variants.
     mutating func reconfigureVariants() {
         let former = variants
@@ -233,7 +246,7 @@ extension SessionCoordinator {
         for (variant, token) in stored.tokens.others where token.issuedAt + token.lifetime <= eventContext.wall {
             stored.tokens[variant] = nil
         }
-        if grant.audienceMismatch == nil {
+        if grant.audienceMismatch == nil, grant.unusable == nil {
             stored.tokens[operation.call.variant] = StoredAccessToken(
                 grant.accessToken, issuedAt: operation.call.startedAtWall,
                 issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime
@@ -266,7 +279,13 @@ extension SessionCoordinator {
         finish()
     }
 
-    /// Errors of the variant stay with it. An error of the refresh token is the session's.
+    /// The variant waits no more.
+    mutating func failFetch(_ error: IdentityError, of operation: TokenOperation) {
+        if let (place, call) = fetch(of: operation.call) { applyToVariant(at: place, .failed(error, call)) }
+    }
+
+    /// Errors of the variant stay with it. Whether the refresh token has ended is the session's to find out: a server may have
+    /// refused what the route asks for.
     mutating func handleFetchFailure(_ error: IdentityError, of operation: TokenOperation) {
         let isSent = !operation.isAwaitingLock
         if operation.call.kind == .refresh, isSent {
@@ -277,12 +296,14 @@ extension SessionCoordinator {
                 refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
             }
             if error.verdict == .sessionDead {
-                applyToSession(.refreshTokenEnded(error, .sessionDead))
-                if session.state == .loginRequired { revokeOrphaned() }
-                return close(with: waiting.call?.call.kind == .login ? .dropRefreshToken : .end)
+                var refusal = error
+                refusal.verdict = .clientRefused
+                failFetch(refusal, of: operation)
+                applyToSession(.refreshNow)
+                return close(with: .clearIntent)
             }
         }
-        if let (place, call) = fetch(of: operation.call) { applyToVariant(at: place, .failed(error, call)) }
+        failFetch(error, of: operation)
         applyToSession(.limited(error))
         limitVariants(by: error, besides: operation.call.variant)
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }

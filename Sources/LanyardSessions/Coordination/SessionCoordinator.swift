@@ -27,7 +27,7 @@ package struct SessionCoordinator: Sendable {
         case due
         /// A reload has changed the settings. What is in progress ends as it began.
         ///
-        /// - isCredentialNew: the configured login is another one, or gone.
+        /// - isCredentialNew: the configured login is another one, or gone, or goes to another service object.
         case reconfigured(Setup, isCredentialNew: Bool)
         /// An event from shards, clocks, token feeds or file watches.
         case session(Session.Event)

@@ -63,7 +63,9 @@ package final class SessionRunner: @unchecked Sendable {
     /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
     func reconfigure(_ new: ManagedUser, _ setup: SessionCoordinator.Setup) {
         let former = managedUser
-        let isCredentialNew = former.settings.login != new.settings.login
+        // With another service the same login may be another request, by other files of the client.
+        let isCredentialNew =
+            former.settings.login != new.settings.login || former.origin.source != new.origin.source
         managedUser = new
         if !isCredentialNew { managedUser.credential = former.credential }
         if isWaiting {
@@ -148,8 +150,9 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func watchCredential() {
-        guard let login = managedUser.settings.login else { return }
-        managedUser.credential?.start(login) { [weak self] in self?.send(.session(.credentialChanged)) }
+        managedUser.credential?.start(managedUser.settings.login) { [weak self] in
+            self?.send(.session(.credentialChanged))
+        }
     }
 
     /// The process is about to end: see `SessionCoordinator.Event.drain`.

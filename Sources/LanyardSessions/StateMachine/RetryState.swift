@@ -152,6 +152,9 @@ package struct RetryState: Sendable {
     /// Only an operator can make the next attempt succeed: requests do not bring it forward.
     private var waitsForOperator: Bool { error?.verdict == .gone || error?.verdict == .clientRefused }
 
+    /// It rests because the service has said 410.
+    var isGone: Bool { call == nil && error?.verdict == .gone }
+
     /// The credential can be read again: the next attempt waits only for the service's limit.
     mutating func retryWithReadableCredential(at now: Instant) {
         guard case .resting(let until) = phase else { return }

@@ -92,7 +92,10 @@ extension Session {
             (.gone, _), (.credentialDelayed, _), (.clientRefused, _), (.callRefused, .refresh):
             let asked = min(transition.context.notBefore, tokens?.mandatoryFrom ?? .never)
             let retryState = retryState ?? RetryState(calling: call, notBefore: asked)
-            return Self.continueFailing(error, of: call, holding: tokens, retryState, &transition)
+            let next = Self.continueFailing(error, of: call, holding: tokens, retryState, &transition)
+            // A file of the client changed after this call had begun.
+            guard error.verdict == .clientRefused, transition.context.hasUntriedCredential else { return next }
+            return next.retryWithChangedCredential(&transition)
         case (.sessionDead, .refresh), (.credentialDoubted, .refresh), (.credentialRefused, .refresh),
             (.credentialUnavailable, .refresh):
             transition.logEvent(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, error: error)

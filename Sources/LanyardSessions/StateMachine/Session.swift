@@ -188,7 +188,7 @@ package enum Session {
 
     /// A changed credential is tried at once if the old one was refused or missing, or could not be read in time.
     /// A healthy session is left alone.
-    private consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
+    consuming func retryWithChangedCredential(_ transition: inout TransitionContext) -> Session {
         transition.context.noteChangedCredential()
         let next: Session
         switch self {

@@ -63,7 +63,7 @@ package struct SessionContext: Sendable {
         -> SessionCall
     {
         calls.count += 1
-        if kind == .login { hasUntriedCredential = false }
+        hasUntriedCredential = false
         if cause == .forced { calls.forced.begin(at: eventContext.instant) }
         return SessionCall(
             number: calls.count, kind: kind, cause: cause, startedAt: eventContext.instant,
@@ -78,6 +78,11 @@ package struct SessionContext: Sendable {
     /// Records when the service may be called again after an attempt failed with `error`.
     mutating func recordRetryAfter(_ retryState: RetryState, _ error: IdentityError) {
         limit.record(retryState.notBefore, error)
+    }
+
+    /// A call for another token was successful: the service is not gone.
+    mutating func endGone() {
+        if limit.error?.verdict == .gone { limit = ServiceLimit() }
     }
 
     /// Something renews the tokens, or they do not end.
