@@ -97,6 +97,9 @@ final class FleetSession {
         self.coordinator = coordinator
     }
 
+    /// Until then the service has said to this process that it is gone, which is honoured in full.
+    var goneUntil = Instant.past
+
     /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (architecture.md 5.3).
     func delay(by after: Duration, at now: Instant) {
         retryAfter = (now, after)

@@ -96,6 +96,17 @@ extension FleetWorld {
         }
     }
 
+    /// It may have died just after the store took an operator's login with another credential, which makes a refusal forgotten.
+    func recordLogins(ofDying process: FleetProcess) {
+        guard let stored = storedContents() else { return }
+        for user in process.sessions.indices where members[user].recorded?.isSpent == false {
+            guard let user = stored[members[user].name].map({ ($0, user) }), user.0.refused == nil,
+                user.0.provider != nil, user.0.provider != members[user.1].login.provider
+            else { continue }
+            members[user.1].recorded = nil
+        }
+    }
+
     /// A session has the store record what the latest login says of its credential, or an operator's login that makes a
     /// refusal forgotten.
     func recordCredential(_ change: StoreChange, _ process: FleetProcess, _ user: Int, isStored: Bool) {

@@ -224,6 +224,7 @@ extension FleetWorld {
         switch result {
         case .success(let grant):
             session.notBefore = .past
+            session.goneUntil = .past
             if let refresh = grant.refreshToken { session.newest = SimulatedToken(refresh) }
             members[call.user].shortestLife = min(members[call.user].shortestLife, grant.lifetime)
             if isOfLatest { members[call.user].unknownOutcomes = 0 }
@@ -235,6 +236,8 @@ extension FleetWorld {
             case .credentialRefused, .unknownApp, .credentialDoubted: members[call.user].wasRefused = true
             default: break
             }
+            // The pause of a 410, and what it is spread by.
+            if fault.verdict == .gone { session.goneUntil = clocks.instant + .seconds(320) }
             if fault.verdict == .sessionDead { members[call.user].wasDeclaredDead = true }
             if call.token != nil, isOfLatest, fault.verdict != .unknownOutcome {
                 members[call.user].unknownOutcomes = max(0, members[call.user].unknownOutcomes - 1)

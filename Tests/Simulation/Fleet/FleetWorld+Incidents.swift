@@ -128,6 +128,7 @@ extension FleetWorld {
         process.gate.die(at: CrashPoint(.open, .none))
         processes[process.number] = nil
         toldStore(byDying: process)
+        recordLogins(ofDying: process)
         cutOffAccountChanges(of: process)
         for user in process.sessions.indices {
             members[user].isUnsettled = true

@@ -162,6 +162,7 @@ extension FleetWorld {
         report.checks += 1
         let variant = process.sessions[user].variants[place]
         guard variant.isConfigured, !variant.hasFailed, livesLong(user, place),
+            clocks.instant >= process.sessions[user].goneUntil,
             process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) != nil,
             isQuiet(process, user, since: clocks.now - .seconds(60))
         else { return }
@@ -196,6 +197,7 @@ extension FleetWorld {
         for place in process.sessions[user].variants.indices where traffic[user][place].isSteady {
             let variant = process.sessions[user].variants[place]
             guard variant.isConfigured, !variant.isRefused, livesLong(user, place),
+                clocks.instant >= process.sessions[user].goneUntil,
                 isQuiet(process, user, since: clocks.now - .seconds(60)),
                 traffic[user][place].changedAt < clocks.now - .seconds(60)
             else { continue }
