@@ -114,11 +114,15 @@ struct BrowserLoginWait {
         }
     }
 
-    /// Ends the login at Lanyard. If Lanyard is gone, so is the login.
+    /// Ends the login at Lanyard. If Lanyard is gone, so is the login. One that the user has just confirmed is not ended.
     private func cancel(_ path: String) {
         do throws(AdminCallError) {
             _ = try session.client.call("DELETE", path)
-        } catch {}
+        } catch {
+            if case .problem = error {
+                return Report.error("the login has ended already, or is just being stored; lanyard users shows which")
+            }
+        }
         Report.error("the login was ended; nothing was changed")
     }
 

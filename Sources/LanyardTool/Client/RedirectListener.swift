@@ -5,7 +5,7 @@ import LanyardFoundations
 /// Where the browser comes back after a login by authorization code: a loopback address with a port of its own (RFC 8252 §7.3).
 ///
 /// It serves one page, to one path. The pages are plain and show nothing of the login. It never blocks: browsers open connections ahead
-/// on which nothing comes, and such a connection keeps nobody waiting.
+/// on which nothing comes, and such a connection delays no other.
 final class RedirectListener {
     /// What the browser is told.
     enum Page {
@@ -86,7 +86,7 @@ final class RedirectListener {
     /// What can be read when a browser comes or sends.
     var descriptors: [CInt] { [descriptor] + connections.map(\.descriptor) }
 
-    /// Takes what has come, without waiting. nil: no browser has come back; whoever else came has its response.
+    /// Takes what has come, without waiting. nil: no browser has come back; any other client has its response.
     func visit() -> Visit? {
         accept()
         while let index = connections.firstIndex(where: { Self.read($0) != .incomplete }) {
