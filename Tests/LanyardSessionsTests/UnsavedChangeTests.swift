@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 @testable import LanyardFoundations
@@ -94,6 +95,19 @@ struct UnsavedChangeTests {
         #expect(driver.coordinator.storeError == nil && driver.stored?.intent == nil && driver.revoked.isEmpty)
         for _ in 0..<20 where other.call == nil { other.toDue() }
         #expect(other.sent.allSatisfy { $0 == "three" } && other.refresh == "three")
+    }
+
+    @Test("a second logout takes the place of one that the store has not taken, and of what that is to revoke")
+    func secondLogout() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        driver.storeError = CoordinatorDriver.full
+        driver.terminate(.logOut, ticket: 1)
+        driver.terminate(.logOut, ticket: 2)
+        driver.storeError = nil
+        for _ in 0..<20 { driver.toDue() }
+        #expect(driver.stored?.isLoggedOut == true && driver.stored?.session == nil)
+        #expect(driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
     }
 
     @Test("a session that has died is not stored later")

@@ -40,8 +40,9 @@ extension SessionCoordinator {
             }
         }
         let evicted = view.wasStored ? nil : view.foreign?.evictionRevocation(at: eventContext.wall)
+        // This termination takes the place of one that the store has not taken, and of what that is to revoke.
         var end = StoreChange.SessionEnd(
-            version, revocation: newest.map(revocation) ?? evicted, at: eventContext.wall)
+            version, revocation: newest.map(revocation) ?? writes.unsavedRevocation ?? evicted, at: eventContext.wall)
         // Another process may have put another identity's user in the place of this one.
         if view.wasStored { end.owner = identity }
         // The sessions of a deleted account are over.

@@ -58,6 +58,14 @@ struct SessionWrites: Sendable {
         writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
     }
 
+    /// What a termination that the store has not taken is to revoke; nil: there is none.
+    var unsavedRevocation: StoredRevocation? {
+        for case .terminate(_, let end) in writesInFlight.map(\.pendingChange) + unsavedChanges {
+            if let revocation = end.revocation { return revocation }
+        }
+        return nil
+    }
+
     /// Nothing is on its way into the store, and nothing is unsaved.
     var isIdle: Bool { writesInFlight.isEmpty && !isWriting && unsavedChanges.isEmpty }
 
