@@ -61,7 +61,7 @@ extension SessionCoordinator {
         logEvent(.credentialDiffers, .warning, reason: "kind", details: ["stored": provider, "configured": configured])
     }
 
-    /// An operator's login, or a session that came from one. It begins when the operation under way has ended.
+    /// An operator's login, or a session that came from one. It begins when the present operation has ended.
     mutating func beginOperatorLogin(_ login: OperatorLogin) {
         let refusal: SessionReply? =
             if waiting.awaitsLogin || isLoggingIn { .loginInProgress } else if isDraining, login.obtained == nil {

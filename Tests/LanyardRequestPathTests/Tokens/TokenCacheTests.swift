@@ -138,7 +138,7 @@ import Testing
         switch outlook {
         case .renewed(let token): "renewed \(token.generation)"
         case .awaited: "awaited"
-        case .underWay: "under way"
+        case .underWay: "renewing"
         case .coolingDown: "cooling down"
         case .replaced: "replaced"
         case .none: "none"
@@ -152,7 +152,7 @@ import Testing
         for _ in 0..<3 { #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "awaited") }
         #expect(source.refused == [4])
         cache.receive(.token(token(4, renewal: .underWay)), for: user)
-        #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "under way")
+        #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "renewing")
         cache.receive(.token(token(5)), for: user)
         #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: true)) == "renewed 5")
         #expect(word(cache.handleRefusal(4, of: user, at: at(1), forces: false)) == "renewed 5")
@@ -201,14 +201,14 @@ import Testing
         let cache = cache()
         for (renewal, word) in [
             (.possible(from: at(9)), "cooling down"), (.failing(until: at(9)), "none"), (.impossible, "none"),
-            (.underWay, "under way"),
+            (.underWay, "renewing"),
         ] as [(AccessToken.Renewal, String)] {
             cache.receive(.token(token(renewal: renewal)), for: user)
             #expect(self.word(cache.handleRefusal(1, of: user, at: at(8), forces: true)) == word)
         }
         cache.receive(.token(token()), for: user)
         #expect(word(cache.handleRefusal(1, of: user, at: at(8), forces: false)) == "none")
-        #expect(word(cache.handleRefusal(1, of: UserIndex(7), at: at(8), forces: true)) == "under way")
+        #expect(word(cache.handleRefusal(1, of: UserIndex(7), at: at(8), forces: true)) == "renewing")
         cache.receive(.none(.loginRequired), for: user)
         #expect(word(cache.handleRefusal(1, of: user, at: at(8), forces: true)) == "none")
         #expect(source.refused == [])
