@@ -284,7 +284,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 discovery.noteResponse(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
                 let result = classified(call.kind, outcome, secrets, proof, isFetch: call.variant != .plain)
-                if case .failure(let error) = result, isSigned(call), Self.mayBeTime(error.verdict) {
+                if case .failure(let error) = result, mayBeTime(error, of: call) {
                     if let former {
                         clock = former
                     } else if let corrected = clock.corrected(by: outcome) {
@@ -307,14 +307,13 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    /// A time of this machine is in what the call sends.
-    private func isSigned(_ call: TokenCall) -> Bool {
-        if case .privateKeyJWT = settings.authentication { true } else { call.isGrantSigned }
-    }
-
-    /// A signature whose times are wrong gets such a refusal. A refused refresh token has no time of Lanyard's.
-    private static func mayBeTime(_ verdict: IdentityError.Verdict) -> Bool {
-        [.credentialRefused, .credentialDoubted, .clientRefused].contains(verdict)
+    /// A signature whose times are wrong may get such a refusal. A password or a refresh token has no time of Lanyard's: refused, it is
+    /// not sent again.
+    private func mayBeTime(_ error: IdentityError, of call: TokenCall) -> Bool {
+        guard [.credentialRefused, .credentialDoubted, .clientRefused].contains(error.verdict) else { return false }
+        if call.isGrantSigned { return true }
+        guard case .privateKeyJWT = settings.authentication else { return false }
+        return error.code != "invalid_grant"
     }
 
     /// What shows who the client is: its secret, key or certificate; nil: nothing.

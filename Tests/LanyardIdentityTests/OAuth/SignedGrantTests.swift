@@ -243,6 +243,20 @@ import Testing
         }
     }
 
+    @Test("a password that a server with another clock refuses is sent once, whatever signs for the client")
+    func passwordOnce() async throws {
+        let date = [("Date", "Fri, 01 Jan 2027 10:00:00 GMT")]
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token" ? OAuthBench.json(400, #"{"error":"invalid_grant"}"#, fields: date) : nil
+        }) { client, _ in
+            client.authentication = .privateKeyJWT(ClientKey(file: try Self.keys.folder.file("ec")))
+        }
+        let login = LoginMethod<String>.password(username: "a", try bench.folder.write("p", "secret"))
+        let outcome = await bench.login(login)
+        #expect(throws: IdentityError.self) { try outcome.get() }
+        #expect(bench.forms.count == 1)
+    }
+
     @Test("a refused login is another one after its actor, its types or its assertion has changed")
     func fingerprints() throws {
         var method = LoginMethod<Secret>.tokenExchange(subjectToken: Tokens.secret("s"))
