@@ -46,19 +46,19 @@ import Testing
         return API(folder: folder, nginx: nginx, gate: try FaultGate(before: .unix(folder.file("tls.sock"))))
     }
 
-    /// The flags of README's set-up before an `https` API, whose lines are these.
-    private static func readmeLines() throws -> [String] {
-        let page = try String(contentsOfFile: "\(Products.root)/README.md", encoding: .utf8)
+    /// The flags of the set-up before an `https` API in docs/configuration.md, whose lines are these.
+    private static func pageLines() throws -> [String] {
+        let page = try String(contentsOfFile: "\(Products.root)/docs/configuration.md", encoding: .utf8)
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         let start = try #require(lines.firstIndex { $0.hasPrefix("lanyard run --upstream https://") })
         let end = try #require(lines[start...].firstIndex { !$0.hasSuffix("\\") })
         return lines[start...end].map { $0.trimmingCharacters(in: [" ", "\\"]) }
     }
 
-    @Test("README's five lines of flags put Lanyard in front of an https API of a private authority")
+    @Test("five lines of flags of docs/configuration.md put Lanyard in front of an https API of a private authority")
     func walk() async throws {
         let api = try await Self.start()
-        let lines = try Self.readmeLines()
+        let lines = try Self.pageLines()
         #expect(lines.count == 5)
         let places = [
             "https://api.example.com": api.url, "/etc/ssl/private-ca.pem": api.folder.file("ca.pem"),

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// docs/tutorial.md, docs/accounts.md, and the tour of README.md: every command of the page is run, and prints what the page says.
+/// docs/tutorial.md, docs/accounts.md, and the first walk of README.md: every command is run, and prints what the page says.
 @Suite struct TutorialTests {
     private struct Block {
         var language: String
@@ -12,11 +12,16 @@ import Testing
     }
 
     /// The code blocks of a page that are commands (`sh`) or what they print (`text`), in their order.
-    private static func blocks(of page: String) throws -> [Block] {
+    ///
+    /// - Parameter section: the heading of the second level whose blocks are meant; nil for the whole page.
+    private static func blocks(of page: String, _ section: String?) throws -> [Block] {
         var blocks: [Block] = []
         var isOpen = false
+        var isMeant = section == nil
         let text = try String(contentsOfFile: Products.root + "/" + page, encoding: .utf8)
         for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
+            if !isOpen, let section, line.hasPrefix("## ") { isMeant = line == "## " + section }
+            guard isMeant else { continue }
             if line.hasPrefix("```") {
                 if !isOpen { blocks.append(Block(language: String(line.dropFirst(3)), lines: [])) }
                 isOpen.toggle()
@@ -69,23 +74,25 @@ import Testing
     }
 
     @Test(
-        "every command of a page works, and prints what the page says",
-        arguments: [("docs/accounts.md", 9, 7), ("README.md", 5, 5)])
-    func page(_ page: String, _ commands: Int, _ outputs: Int) async throws {
-        try await Self.run(page, commands, outputs)
+        "every command of a walk works, and prints what the page says",
+        arguments: [
+            ("README.md", nil, 2, 1), ("docs/accounts.md", nil, 9, 7), ("docs/tutorial.md", "Five minutes", 5, 5),
+        ] as [(String, String?, Int, Int)])
+    func walk(_ page: String, _ section: String?, _ commands: Int, _ outputs: Int) async throws {
+        try await Self.run(page, section, commands, outputs)
     }
 
     @Test(
-        "every command of the tutorial works, and prints what the page says",
+        "every command of the walk with nginx works, and prints what the page says",
         .enabled(if: NginxProcess.isInstalled, "docs/tutorial.md was not tried: it needs nginx (package nginx-light)"))
     func tutorial() async throws {
-        try await Self.run("docs/tutorial.md", 10, 10)
+        try await Self.run("docs/tutorial.md", "A set-up of your own", 10, 10)
     }
 
-    /// Runs the blocks of a page in a folder of their own, and compares what they print.
-    private static func run(_ page: String, _ commands: Int, _ outputs: Int) async throws {
+    /// Runs the blocks of a page or section in a folder of their own, and compares what they print.
+    private static func run(_ page: String, _ section: String?, _ commands: Int, _ outputs: Int) async throws {
         let folder = try TemporaryFolder()
-        let blocks = try blocks(of: page)
+        let blocks = try blocks(of: page, section)
         #expect(blocks.count { $0.language == "sh" } == commands && blocks.count { $0.language == "text" } == outputs)
         // Each block's output goes into a file of its own; the programs in the background keep none of it open.
         // A folder as `mkdir` makes it: others may read it.
