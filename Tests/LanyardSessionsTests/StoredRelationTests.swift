@@ -18,6 +18,7 @@ import Testing
             .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer,
         ],
         .ownFailedWrite: [.yield, .yield, .rebase, .rebase, .rebase, .rebase, .yield, .yield],
+        .exchangedToken: [.yield, .yield, .rebase, .keepLogin, .keepLogin, .rebase, .rebase, .rebase],
         .sameTokens: [.yield, .yield, .rebase, .yield, .keepLogin, .yield, .rebase, .yield],
         .absent: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
         .loggedOut: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
@@ -59,9 +60,11 @@ import Testing
     private static let identity = StoredIdentity("demo", IdentityFingerprint(of: ["here"]))
     private static let elsewhere = StoredIdentity("demo", IdentityFingerprint(of: ["elsewhere"]))
 
-    private static func session(_ id: UInt64, _ token: String, issuedAt: Int64 = 1) -> StoredSession {
+    private static func session(
+        _ id: UInt64, _ token: String, refresh: String? = "refresh", issuedAt: Int64 = 1
+    ) -> StoredSession {
         StoredSession(
-            id: id, access: Tokens.secret(token), refresh: Tokens.secret("refresh"), refreshExpiry: nil,
+            id: id, access: Tokens.secret(token), refresh: refresh.map { Tokens.secret($0) }, refreshExpiry: nil,
             issuedAt: WallTime(seconds: issuedAt), issuedAtBoot: BootInstant(boot: "", instant: .past),
             lifetime: .seconds(60))
     }
@@ -78,13 +81,13 @@ import Testing
     /// Session 7 is known at generation 5 with the token "known".
     private static func relation(
         _ user: StoredUser?, base: SessionVersion = SessionVersion(session: 7, generation: 5),
-        failed: StoredRelation.FailedWrite? = nil, hasDeletionMark: Bool = false
+        failed: StoredRelation.FailedWrite? = nil, exchanged: [String] = [], hasDeletionMark: Bool = false
     ) -> StoredRelation {
         StoredRelation(
             user,
             to: StoredRelation.Known(
                 identity: identity, base: base, session: session(7, "known"), failedWrite: failed,
-                hasDeletionMark: hasDeletionMark))
+                exchanged: exchanged.map { Tokens.secret($0) }, hasDeletionMark: hasDeletionMark))
     }
 
     @Test("each relation is told from the others")
@@ -97,6 +100,7 @@ import Testing
             Self.relation(Self.user(.active(Self.session(7, "known")), 5)),
             Self.relation(Self.user(.active(Self.session(7, "old")), 4)),
             Self.relation(ours, failed: failed),
+            Self.relation(Self.user(.active(Self.session(7, "theirs")), 6), exchanged: ["refresh"]),
             Self.relation(Self.user(.active(Self.session(7, "known")), 6)),
             Self.relation(nil),
             Self.relation(Self.user(.loggedOut, 6)),
@@ -124,6 +128,16 @@ import Testing
         let other = StoredRelation.FailedWrite(
             version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 8))
         #expect(Self.relation(Self.user(.active(Self.session(7, "theirs")), 6), failed: other) == .newer)
+        // Of the refresh tokens that were exchanged here any counts, and its loss; of another session none does.
+        let exchanged = ["older", "refresh"]
+        #expect(Self.relation(Self.user(.active(Self.session(7, "known")), 6), exchanged: exchanged) == .exchangedToken)
+        let dropped = Self.user(.active(Self.session(7, "theirs", refresh: nil)), 6)
+        #expect(Self.relation(dropped, exchanged: exchanged) == .exchangedToken && Self.relation(dropped) == .newer)
+        let renewed = Self.user(.active(Self.session(7, "theirs", refresh: "further")), 6)
+        #expect(Self.relation(renewed, exchanged: exchanged) == .newer)
+        #expect(
+            Self.relation(Self.user(.active(Self.session(8, "theirs")), 6), exchanged: exchanged) == .otherSession)
+        #expect(Self.relation(marked, exchanged: exchanged) == .deletingElsewhere)
         // Without a session no version is older.
         let loggedOut = SessionVersion(session: 0, generation: 5)
         #expect(Self.relation(Self.user(.none, 3), base: loggedOut) == .ended)

@@ -97,6 +97,68 @@ struct UnsavedChangeTests {
         #expect(other.sent.allSatisfy { $0 == "three" } && other.refresh == "three")
     }
 
+    /// A second later the user of this process has a link's access token.
+    private static func link(_ driver: CoordinatorDriver) {
+        driver.pass(1)
+        let link = ObtainedSession(
+            SessionDriver.grant(account: "a"), startedAt: driver.now, startedAtWall: driver.wall, provider: "api_key",
+            continuedSession: driver.coordinator.sessionID)
+        driver.obtain(link, ticket: 2)
+    }
+
+    /// Neither process can lock or write. One exchanges the refresh token `one` for `two`, the other has a link's access token;
+    /// the other's is stored first.
+    private static func linkedBesideRefresh() throws -> (one: CoordinatorDriver, other: CoordinatorDriver) {
+        let one = CoordinatorDriver(rotation: .oneUse)
+        try one.logIn()
+        let other = one.another(rotation: .oneUse)
+        for driver in [one, other] {
+            driver.lockReply = .failed("no locks available")
+            driver.storeError = CoordinatorDriver.full
+        }
+        one.refreshNow(ticket: 1)
+        try one.grant(refresh: "two")
+        link(other)
+        other.storeError = nil
+        for _ in 0..<3 where other.coordinator.storeError != nil { other.toDue() }
+        try #require(one.stored?.generation == 2 && one.storedRefresh == "one" && one.refresh == "two")
+        return (one, other)
+    }
+
+    @Test("an unsaved refresh token replaces the stored one that was exchanged for it, in a newer version, too")
+    func exchangedToken() throws {
+        let (one, other) = try Self.linkedBesideRefresh()
+        one.storeError = nil
+        for _ in 0..<3 where one.coordinator.storeError != nil { one.toDue() }
+        #expect(one.refresh == "two" && one.storedRefresh == "two" && one.sent == ["one"])
+        #expect(one.stored?.generation == 3 && one.revoked.isEmpty && !one.coordinator.isUnsaved)
+        other.toCall()
+        #expect(other.sent == ["two"])
+    }
+
+    @Test("a refresh that is overtaken by a version with the refresh token that it has sent is stored over it")
+    func exchangedWhileSaving() throws {
+        let one = CoordinatorDriver(rotation: .oneUse)
+        try one.logIn()
+        let other = one.another(rotation: .oneUse)
+        one.lockReply = .failed("no locks available")
+        one.refreshNow(ticket: 1)
+        Self.link(other)
+        try #require(one.stored?.generation == 2)
+        try one.grant(refresh: "two")
+        #expect(one.refresh == "two" && one.storedRefresh == "two" && one.sent == ["one"])
+    }
+
+    @Test("the end of an exchanged refresh token counts for a stored version with the token before it")
+    func exchangedThenDead() throws {
+        let (one, _) = try Self.linkedBesideRefresh()
+        one.refreshNow(ticket: 3)
+        one.storeError = nil
+        try one.fail(.sessionDead)
+        for _ in 0..<3 where one.call == nil { one.toDue() }
+        #expect(one.call?.kind == .login && one.sent == ["one", "two"] && one.storedRefresh == nil)
+    }
+
     @Test("a second logout takes the place of one that the store has not taken, and of what that is to revoke")
     func secondLogout() throws {
         let driver = CoordinatorDriver()

@@ -332,6 +332,25 @@ struct VariantTests {
         #expect(other.stored?.intent == nil && other.variant(1) != nil)
     }
 
+    @Test("a fetch inside a Retry-After, as its token ends, loses the refresh token: the login waits")
+    func lostResponseInsideLimit() throws {
+        let driver = try Self.fetched()
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
+        try driver.grant(.seconds(120), refresh: "four", token: "for orders")
+        driver.handle(.variant(UserIndex(2), .tokenRefused(Generation(try #require(driver.variant(2)?.generation)))))
+        let asked = driver.now
+        try driver.fail(.transient(retryAfter: .seconds(300)))
+        driver.uses[UserIndex(1)] = 1
+        driver.toDue { driver.call != nil }
+        try #require(driver.call?.variant == Self.orders && driver.now - asked < .seconds(120))
+        try driver.fail(.unknownOutcome)
+        #expect(driver.call == nil && driver.state == .stale && driver.refresh == nil && driver.token != nil)
+        driver.toDue { driver.call != nil }
+        #expect(driver.call?.kind == .login && driver.call?.variant == .plain && driver.now - asked >= .seconds(300))
+        try driver.grant(refresh: "new", account: "a")
+        #expect(driver.call?.kind == .refresh && driver.call?.variant == Self.orders && driver.sent.last == "new")
+    }
+
     @Test("another process has fetched the variant: its token is taken over, and no call is made")
     func anotherProcess() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders])

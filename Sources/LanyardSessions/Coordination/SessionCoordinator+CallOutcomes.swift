@@ -14,7 +14,7 @@ extension SessionCoordinator {
         }
         switch (result, call.kind) {
         case (.failure(let error), .refresh):
-            learnRotation(error.unusedRefreshToken)
+            refreshToken.exchange(operation.refresh, for: error.unusedRefreshToken)
             if rotation != .none, let grant = Grant(successorIn: error), grant.refreshToken != operation.refresh {
                 refreshToken.triesWithoutResponse = 0
                 refreshToken.orphan = nil
@@ -28,7 +28,7 @@ extension SessionCoordinator {
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
-            learnRotation(grant.refreshToken)
+            refreshToken.exchange(operation.refresh, for: grant.refreshToken)
             save(grant)
         case (.success(var grant), .login) where operation.isFetch:
             if let token = grant.refreshToken { revoke(token) }
@@ -38,12 +38,6 @@ extension SessionCoordinator {
             self.operation?.stage = .claiming(grant)
             emit(.claim(account: grant.userID, operation: operation.number))
         }
-    }
-
-    /// The response to a refresh has brought this refresh token; nil: none.
-    private mutating func learnRotation(_ token: Secret?) {
-        guard let token, let sent = operation?.refresh, token != sent else { return }
-        refreshToken.hasRotated = true
     }
 
     /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens may rotate, it may have had
@@ -296,8 +290,7 @@ extension SessionCoordinator {
         }
         if operation.call.kind == .login {
             revokeOrphaned()
-            refreshToken.triesWithoutResponse = 0
-            refreshToken.hasRotated = grant.hasRotated
+            refreshToken.begin(hasRotated: grant.hasRotated)
             view.refused = spentCredential(after: grant)
             view.provider = operation.provider ?? view.provider
             view.isProvisional = false

@@ -44,7 +44,7 @@ extension SessionCoordinator {
             user,
             to: StoredRelation.Known(
                 identity: identity, base: view.base, session: view.user?.session, failedWrite: writes.failedWrite,
-                hasDeletionMark: hasDeletionMark))
+                exchanged: refreshToken.exchanged, hasDeletionMark: hasDeletionMark))
     }
 
     /// Handles a read of all users. If this user is idle, an external change is taken over without a call.

@@ -96,6 +96,7 @@ extension SessionCoordinator {
         case .storeIntent: refreshToken.isIntentUnsaved = false
         case .saveSession:
             writes.dropAll()
+            refreshToken.recordSaved()
             view.current = view.base.generation
             view.accountSince = user?.accountSince
         case .terminate: writes.dropAll()

@@ -12,6 +12,10 @@ enum StoredRelation: String, CaseIterable, Sendable {
     case older = "an older version of the session"
     /// A write of this process that the store reported as failed has been made all the same.
     case ownFailedWrite = "a write of ours that was reported as failed"
+    /// A newer version of the session with a refresh token that this process has exchanged for a later one, or without one: the
+    /// other process has renewed the access token alone, or has found the earlier refresh token dead. The later refresh token is
+    /// unsaved here, and its use is the only way on.
+    case exchangedToken = "a newer version with a refresh token that was exchanged here"
     /// Another generation with the tokens that are known here: another process has cancelled its deletion.
     case sameTokens = "another version with the known tokens"
     /// The store does not know the user: another process has removed it.
@@ -35,8 +39,16 @@ enum StoredRelation: String, CaseIterable, Sendable {
         var session: StoredSession?
         /// What the latest failed write would have stored.
         var failedWrite: FailedWrite?
+        /// The refresh tokens that were exchanged for a later one which is not stored.
+        var exchanged: [Secret]
         /// A mark of a deletion may be this process's own.
         var hasDeletionMark: Bool
+
+        /// A session with this refresh token, or without one, is behind the session here.
+        func hasExchanged(_ token: Secret?) -> Bool {
+            guard let token else { return !exchanged.isEmpty }
+            return exchanged.contains(token)
+        }
     }
 
     /// A session that a failed write would have stored.
@@ -62,6 +74,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case (.same, _): self = .same
         case (.older, _): self = .older
         case (.newer, _) where isOwn, (.otherSession, _) where isOwn: self = .ownFailedWrite
+        case (.newer, .active(let session)) where known.hasExchanged(session.refresh): self = .exchangedToken
         case (_, .active(let session)) where session == known.session: self = .sameTokens
         case (_, .loggedOut): self = .loggedOut
         case (_, .none), (_, .refused): self = .ended
@@ -123,6 +136,12 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case (.ownFailedWrite, .reading), (.ownFailedWrite, .idle), (.ownFailedWrite, .retryingSession),
             (.ownFailedWrite, .retryingChange):
             .yield
+        case (.exchangedToken, .savingRefresh), (.exchangedToken, .closing), (.exchangedToken, .retryingSession),
+            (.exchangedToken, .retryingChange):
+            .rebase
+        case (.exchangedToken, .savingLogin), (.exchangedToken, .savingLoginAfterUnsavedEnd): .keepLogin
+        // Nothing is unsaved then.
+        case (.exchangedToken, .reading), (.exchangedToken, .idle): .yield
         case (.sameTokens, .savingRefresh), (.sameTokens, .retryingSession): .rebase
         case (.sameTokens, .savingLoginAfterUnsavedEnd): .keepLogin
         case (.sameTokens, .reading), (.sameTokens, .idle), (.sameTokens, .savingLogin), (.sameTokens, .closing),

@@ -73,7 +73,12 @@ struct RefreshTokenState: Sendable {
     /// `session` is the `StoredSession.id` of its session.
     var orphan: (token: Secret, session: UInt64)?
     /// A response of this session has brought another refresh token than the one that was sent.
-    var hasRotated = false
+    private(set) var hasRotated = false
+    /// The refresh tokens that were exchanged for a later one which the store does not hold yet, from the one
+    /// that it holds to the latest.
+    private(set) var exchanged: [Secret] = []
+    /// So many of them are kept: the first and the latest. A store that fails for days must not fill the memory.
+    private static let exchangedMax = 16
     /// Of its end, and of its account's.
     var warnings = SessionWarnings()
 
@@ -81,6 +86,23 @@ struct RefreshTokenState: Sendable {
     mutating func send(at wall: WallTime) {
         if triesWithoutResponse == 0 { unconfirmedSince = wall }
         triesWithoutResponse += 1
+    }
+
+    /// The response to a call with the token `sent` has brought `token`; nil: none.
+    mutating func exchange(_ sent: Secret?, for token: Secret?) {
+        guard let token, let sent, token != sent else { return }
+        hasRotated = true
+        if exchanged.count == Self.exchangedMax { exchanged.remove(at: 1) }
+        exchanged.append(sent)
+    }
+
+    /// The store holds the latest one.
+    mutating func recordSaved() { exchanged = [] }
+
+    /// A login has begun another session.
+    mutating func begin(hasRotated: Bool) {
+        triesWithoutResponse = 0
+        self.hasRotated = hasRotated
     }
 
     /// What the store says of calls without a response. What another process had open when this one started may have
@@ -94,6 +116,7 @@ struct RefreshTokenState: Sendable {
     /// The token is that of a stored session. An unstored intent belongs to a call with the token before it.
     mutating func begin(with intent: StoredIntent?, of session: StoredSession) {
         isIntentUnsaved = false
+        exchanged = []
         hasRotated = session.hasRotated
         triesWithoutResponse = intent?.tries ?? 0
     }

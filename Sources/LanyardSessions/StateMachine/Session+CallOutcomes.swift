@@ -188,6 +188,7 @@ extension Session {
         transition.context.lastError = error
         guard var tokens else { return self }
         tokens.refresh = nil
+        if let next = waitForLogin(with: tokens, &transition) { return next }
         guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
         switch self {
         case .valid, .refreshing: return .refreshing(tokens, call)
@@ -196,6 +197,28 @@ extension Session {
         // They have no tokens.
         case .loggedOut, .loggingIn, .loginRequired, .refused: return self
         }
+    }
+
+    /// A fetch has lost the refresh token, which its own token's end had it send inside a Retry-After. The login that follows waits
+    /// for the Retry-After, as the session's other calls do. Nil: it may be made now.
+    private borrowing func waitForLogin(with tokens: SessionTokens, _ transition: inout TransitionContext) -> Session? {
+        guard call == nil, transition.context.canRenew(tokens) else { return nil }
+        let next: Session
+        switch self {
+        case .valid:
+            let wait = transition.context.waitBeforeCall(holding: tokens, at: transition.now)
+            guard let retryState = wait else { return nil }
+            next = .stale(tokens, retryState)
+        case .stale(_, let retryState):
+            guard transition.now < retryState.notBefore else { return nil }
+            next = .stale(tokens, retryState)
+        case .unreachable(_, let retryState):
+            guard transition.now < retryState.notBefore else { return nil }
+            next = .unreachable(tokens, retryState)
+        case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: return nil
+        }
+        transition.publish(next)
+        return next
     }
 
     /// The credential is definitely refused: no further call until it changes or an operator logs in.
