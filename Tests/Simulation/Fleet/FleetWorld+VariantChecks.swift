@@ -173,8 +173,8 @@ extension FleetWorld {
     func checkRenewed(_ process: FleetProcess, _ user: Int, _ place: Int) {
         let variant = process.sessions[user].variants[place]
         guard let token = variant.latest, clocks.instant >= token.usableUntil, livesLong(user, place),
-            // Another process may have got one that ends in seconds: its fetch waits for a call in progress.
-            variant.fetched == token.token || clocks.real(variant.mandatoryFrom) > variant.issuedAt + .seconds(10),
+            // The next fetch of one that ends in seconds may wait for a call in progress.
+            clocks.real(variant.mandatoryFrom) > variant.issuedAt + .seconds(10),
             traffic[user][place].changedAt < variant.issuedAt, !variant.hasFailed,
             isQuiet(process, user, since: variant.issuedAt - .seconds(1))
         else { return }
