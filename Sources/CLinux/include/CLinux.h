@@ -1,9 +1,10 @@
 /* Shims of Linux calls that are hidden behind _GNU_SOURCE, variadic, or macros. _GNU_SOURCE itself stays in linux.c:
- * defined in a header it clashes with Swift's own view of Glibc. */
+ * defined in a header it clashes with Swift's own view of Glibc. Beside them comparisons of whole vectors, which Swift has none of. */
 #ifndef CLINUX_H
 #define CLINUX_H
 
 #include <stdint.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -95,6 +96,41 @@ int lanyard_next_signal(int descriptor);
 /* Opens /dev/null in the place of each of the descriptors 0 to 2 that is closed: 0 for reading, 1 and 2 for writing. Otherwise the next
  * file or socket would get that number. 0, or -1 with errno. Before any other thread. */
 int lanyard_open_standard_descriptors(void);
+
+/* Which of the 16 bytes at `bytes` are of a class: bit i is set if byte i is. Clang compiles each function to a few vector instructions;
+ * Swift 6.3 compares the bytes of a SIMD16 one by one. */
+typedef uint8_t lanyard_block __attribute__((ext_vector_type(16)));
+typedef _Bool lanyard_marks __attribute__((ext_vector_type(16)));
+
+static inline lanyard_block lanyard_load(const uint8_t *bytes) {
+    lanyard_block block;
+    memcpy(&block, bytes, sizeof block);
+    return block;
+}
+static inline uint32_t lanyard_mask(lanyard_marks marks) {
+    uint16_t mask;
+    memcpy(&mask, &marks, sizeof mask);
+    return mask;
+}
+
+/* Control bytes, HTAB included: no field value has another one. */
+static inline uint32_t lanyard_find_controls(const uint8_t *bytes) {
+    lanyard_block block = lanyard_load(bytes);
+    return lanyard_mask(__builtin_convertvector(block < 0x20 | block == 0x7f, lanyard_marks));
+}
+
+/* All bytes but letters, digits and `-`. A byte below the first of a range wraps around to one above it. */
+static inline uint32_t lanyard_find_other_than_plain_name(const uint8_t *bytes) {
+    lanyard_block block = lanyard_load(bytes);
+    lanyard_block letter = (block | 0x20) - 'a', digit = block - '0';
+    return lanyard_mask(__builtin_convertvector(~(letter < 26 | digit < 10 | block == '-'), lanyard_marks));
+}
+
+/* All bytes but visible ASCII without `#`: what no request target has. */
+static inline uint32_t lanyard_find_other_than_target(const uint8_t *bytes) {
+    lanyard_block block = lanyard_load(bytes);
+    return lanyard_mask(__builtin_convertvector(block - 0x21 > 0x7e - 0x21 | block == '#', lanyard_marks));
+}
 
 /* pthread_setname_np() for the calling thread: at most 15 characters. */
 void lanyard_name_thread(const char *name);

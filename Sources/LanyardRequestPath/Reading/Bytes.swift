@@ -8,20 +8,25 @@ extension UnsafeBufferPointer where Element == UInt8 {
         Bytes(start: baseAddress.unsafelyUnwrapped + range.lowerBound, count: range.count)
     }
 
+    /// Equality byte for byte.
+    @inline(__always)
+    func isEqual(to text: StaticString) -> Bool {
+        guard count == text.utf8CodeUnitCount else { return false }
+        return count == 0 || Word.areEqual(baseAddress.unsafelyUnwrapped, text.utf8Start, count)
+    }
+
     /// Equality without regard to ASCII case. `lowered` is already lower case.
     @inline(__always)
     package func equals(lowered: StaticString) -> Bool {
         guard count == lowered.utf8CodeUnitCount else { return false }
-        let other = lowered.utf8Start
-        for index in 0..<count where ByteClass.lower(self[index]) != other[index] { return false }
-        return true
+        return count == 0 || Word.areSame(baseAddress.unsafelyUnwrapped, lowered.utf8Start, count)
     }
 
     /// Equality without regard to ASCII case.
+    @inline(__always)
     package func equalsIgnoringCase(_ other: Bytes) -> Bool {
         guard count == other.count else { return false }
-        for index in 0..<count where ByteClass.lower(self[index]) != ByteClass.lower(other[index]) { return false }
-        return true
+        return count == 0 || Word.areSame(baseAddress.unsafelyUnwrapped, other.baseAddress.unsafelyUnwrapped, count)
     }
 
     /// Equality without regard to ASCII case when each byte that is no letter or digit is read as `-`
@@ -35,68 +40,10 @@ extension UnsafeBufferPointer where Element == UInt8 {
     }
 
     /// Begins with these letters, without regard to ASCII case.
+    @inline(__always)
     package func hasPrefix(lowered: StaticString) -> Bool {
         guard count >= lowered.utf8CodeUnitCount else { return false }
         return self[run: 0..<lowered.utf8CodeUnitCount].equals(lowered: lowered)
-    }
-
-    /// The place of the first byte from `start` on that is none of `ByteClass.isPlainName`, or `count`.
-    @inline(__always)
-    func endOfPlainName(from start: Int) -> Int {
-        guard let base = baseAddress else { return start }
-        var index = start
-        while index &+ 8 <= count {
-            let word = UnsafeRawPointer(base).loadUnaligned(fromByteOffset: index, as: UInt64.self)
-            let others = Self.notPlainName(in: UInt64(littleEndian: word))
-            guard others == 0 else { return index &+ others.trailingZeroBitCount >> 3 }
-            index &+= 8
-        }
-        while index < count, ByteClass.isPlainName(base[index]) { index &+= 1 }
-        return index
-    }
-
-    /// Marks bytes that are no letter, digit or `-` by their highest bit. A sum stays within its byte: seven bits are added to seven.
-    @inline(__always)
-    private static func notPlainName(in word: UInt64) -> UInt64 {
-        let (ones, highest) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
-        let ascii = word & ~highest
-        let lower = ascii | ones &* 0x20
-        // The highest bit is set where a byte is at least the first and below the second.
-        let letters = (lower &+ ones &* (0x80 - 0x61)) ^ (lower &+ ones &* (0x80 - 0x7b))
-        let digits = (ascii &+ ones &* (0x80 - 0x30)) ^ (ascii &+ ones &* (0x80 - 0x3a))
-        let hyphens = ~((ascii ^ ones &* 0x2d) &+ ones &* 0x7f)
-        return (~(letters | digits | hyphens) | word) & highest
-    }
-
-    /// The place of the first byte from `start` on that no field value may hold (`ByteClass.isValue`), or `count`.
-    ///
-    /// Most bytes of a head are values, so eight of them are looked at together.
-    @inline(__always)
-    func endOfValue(from start: Int) -> Int {
-        var index = start
-        while index + 8 <= count {
-            let word = UnsafeRawPointer(baseAddress.unsafelyUnwrapped).loadUnaligned(
-                fromByteOffset: index, as: UInt64.self)
-            let controls = Self.controls(in: UInt64(littleEndian: word))
-            if controls == 0 {
-                index += 8
-                continue
-            }
-            index += controls.trailingZeroBitCount >> 3
-            guard self[index] == 0x09 else { return index }
-            index += 1
-        }
-        while index < count, ByteClass.isValue(self[index]) { index += 1 }
-        return index
-    }
-
-    /// Marks bytes below 0x20 and bytes 0x7f by their highest bit. A mark may be wrong only above a right one, because a subtraction
-    /// borrows from the byte above.
-    @inline(__always)
-    private static func controls(in word: UInt64) -> UInt64 {
-        let (ones, highest) = (UInt64(0x0101_0101_0101_0101), UInt64(0x8080_8080_8080_8080))
-        let delete = word ^ (ones &* 0x7f)
-        return ((word &- ones &* 0x20) & ~word | (delete &- ones) & ~delete) & highest
     }
 
     /// Without SP and HTAB at both ends.

@@ -7,7 +7,43 @@ package enum FieldName: UInt8, Sendable {
     case date, proxyStatus, wwwAuthenticate
 
     /// The case of a name, compared without regard to ASCII case.
+    @inline(__always)
     package static func of(_ name: Bytes) -> FieldName {
+        guard let first = name.first, firstLetters(ofLength: name.count) &>> UInt32(first & 31) & 1 == 1
+        else { return .other }
+        return compare(name)
+    }
+
+    /// With which letters the names of a length begin: a bit for each letter, by its lowest five bits, which both cases share.
+    /// Most names of a head are none of these.
+    @inline(__always)
+    private static func firstLetters(ofLength length: Int) -> UInt32 {
+        switch length {
+        case 2: letters("t")
+        case 3: letters("v")
+        case 4: letters("hd")
+        case 6: letters("eo")
+        case 7: letters("ut")
+        case 9: letters("flx")
+        case 10: letters("cklx")
+        case 12: letters("mplx")
+        case 14: letters("chslx")
+        case 16: letters("wplx")
+        case 17: letters("tlx")
+        case 18, 19: letters("plx")
+        case 8...: letters("lx")
+        default: 0
+        }
+    }
+
+    @inline(__always)
+    private static func letters(_ text: StaticString) -> UInt32 {
+        var bits: UInt32 = 0
+        for index in 0..<text.utf8CodeUnitCount { bits |= 1 &<< UInt32(text.utf8Start[index] & 31) }
+        return bits
+    }
+
+    private static func compare(_ name: Bytes) -> FieldName {
         switch name.count {
         case 2: name.equals(lowered: "te") ? .te : .other
         case 3: name.equals(lowered: "via") ? .via : .other

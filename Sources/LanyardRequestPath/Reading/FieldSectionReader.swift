@@ -60,43 +60,50 @@ package struct FieldSectionReader {
 
     /// Reads lines as nearly all are: whole in `bytes`, a plain name, at most one space before the value, within the
     /// limits. The states read any other line from its start, with the same result.
+    ///
+    /// No sum can overflow: places and counts are far below `Int.max`, and so are the limits.
     private mutating func readPlainLines(
         _ bytes: Bytes, _ position: inout Int, _ table: Unmanaged<FieldTable>?, _ limits: HeadLimits
     ) {
+        guard let base = bytes.baseAddress else { return }
         var start = position
-        while true {
+        let sectionStart = start &- sectionBytes
+        // The last place of a line's CR: LF follows it in `bytes`, and the section is not too long.
+        let endMax = min(bytes.count, sectionStart &+ limits.sectionBytesMax) &- 2
+        while fields < limits.fieldsMax {
             let colon = bytes.endOfPlainName(from: start)
-            guard colon > start, colon < bytes.count, bytes[colon] == UInt8(ascii: ":") else { break }
-            var valueStart = colon + 1
-            if valueStart < bytes.count, bytes[valueStart] == 0x20 { valueStart += 1 }
-            guard valueStart < bytes.count, !ByteClass.isSpace(bytes[valueStart]) else { break }
+            guard colon < endMax, colon > start, base[colon] == UInt8(ascii: ":") else { break }
+            let hasSpace = base[colon &+ 1] == 0x20
+            let valueStart = hasSpace ? colon &+ 2 : colon &+ 1
+            guard !ByteClass.isSpace(base[valueStart]) else { break }
             let end = bytes.endOfValue(from: valueStart)
-            guard end + 1 < bytes.count, bytes[end] == 0x0d, bytes[end + 1] == 0x0a else { break }
-            let length = end - start
-            guard length <= limits.fieldLineBytesMax, sectionBytes + length + 2 <= limits.sectionBytesMax,
-                fields < limits.fieldsMax
+            guard end <= endMax, base[end] == 0x0d, base[end &+ 1] == 0x0a, end &- start <= limits.fieldLineBytesMax
             else { break }
             if let table {
-                let line = Self.line(bytes, name: start..<colon, value: valueStart..<end, isConfusable: false)
+                var line = Self.line(base, name: start, colon, value: valueStart, end)
+                line.hasWrittenForm = hasSpace && line.end == end &+ 2
                 guard table._withUnsafeGuaranteedRef({ $0.append(line) }) else { break }
             }
-            fields += 1
-            sectionBytes += length + 2
-            start = end + 2
+            fields &+= 1
+            start = end &+ 2
         }
+        sectionBytes = start &- sectionStart
         position = start
     }
 
     /// A field line without the spaces behind its value.
     @inline(__always)
-    private static func line(_ bytes: Bytes, name: Range<Int>, value: Range<Int>, isConfusable: Bool) -> FieldLine {
-        var end = value.upperBound
-        while end > value.lowerBound, ByteClass.isSpace(bytes[end - 1]) { end -= 1 }
+    private static func line(
+        _ base: UnsafePointer<UInt8>, name start: Int, _ nameEnd: Int, value valueStart: Int, _ lineEnd: Int
+    ) -> FieldLine {
+        var end = lineEnd
+        while end > valueStart, ByteClass.isSpace(base[end &- 1]) { end &-= 1 }
         return FieldLine(
-            nameStart: Int32(truncatingIfNeeded: name.lowerBound), nameLength: Int32(truncatingIfNeeded: name.count),
-            valueStart: Int32(truncatingIfNeeded: value.lowerBound),
-            valueLength: Int32(truncatingIfNeeded: end - value.lowerBound), name: FieldName.of(bytes[run: name]),
-            isConfusable: isConfusable)
+            nameStart: Int32(truncatingIfNeeded: start), nameLength: Int32(truncatingIfNeeded: nameEnd &- start),
+            valueStart: Int32(truncatingIfNeeded: valueStart),
+            valueLength: Int32(truncatingIfNeeded: end &- valueStart),
+            name: FieldName.of(Bytes(start: base + start, count: nameEnd &- start)),
+            isConfusable: false, hasWrittenForm: false)
     }
 
     private mutating func startLine(_ bytes: Bytes, _ position: inout Int) throws(HeadError) {
@@ -177,9 +184,11 @@ package struct FieldSectionReader {
 
     /// False if the table is full. The caller retains the table: reference counting for each field would cost time.
     private func add(to table: Unmanaged<FieldTable>, _ bytes: Bytes, end: Int) -> Bool {
-        let line = Self.line(
-            bytes, name: Int(nameStart)..<Int(nameStart + nameLength), value: Int(valueStart)..<end,
-            isConfusable: isConfusable)
+        guard let base = bytes.baseAddress else { return false }
+        let nameEnd = Int(nameStart + nameLength)
+        var line = Self.line(base, name: Int(nameStart), nameEnd, value: Int(valueStart), end)
+        line.isConfusable = isConfusable
+        line.hasWrittenForm = valueStart == nameEnd + 2 && base[nameEnd + 1] == 0x20 && line.end == end + 2
         return table._withUnsafeGuaranteedRef { $0.append(line) }
     }
 

@@ -7,6 +7,12 @@ package struct FieldLine: Equatable, Sendable {
     package var name: FieldName
     /// The name has a byte other than letters, digits and `-`: it may look like another name (http-rules.md 10.4).
     package var isConfusable: Bool
+    /// The line is name, colon, space, value and CRLF and nothing else: as Lanyard writes lines. So its bytes can be copied.
+    package var hasWrittenForm: Bool
+
+    /// Behind the line's CRLF, if it has the written form.
+    @inline(__always)
+    package var end: Int { Int(valueStart &+ valueLength) &+ 2 }
 }
 
 /// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.
@@ -37,6 +43,14 @@ package final class FieldTable {
         budget?.release(grownBytes)
     }
 
+    /// False if the table is full. Few heads need this.
+    @inline(never)
+    private func grow() -> Bool {
+        guard count < capacity else { return false }
+        resize(to: min(room * 2, capacity))
+        return true
+    }
+
     private var grownBytes: Int { (room - min(capacity, Self.firstRoom)) * MemoryLayout<FieldLine>.stride }
 
     private func resize(to lineCount: Int) {
@@ -61,11 +75,9 @@ package final class FieldTable {
     }
 
     /// False if the table is full.
+    @inline(__always)
     func append(_ line: FieldLine) -> Bool {
-        if count == room {
-            guard count < capacity else { return false }
-            resize(to: min(room * 2, capacity))
-        }
+        guard count < room || grow() else { return false }
         (lines + count).initialize(to: line)
         count += 1
         return true

@@ -33,10 +33,7 @@ package struct RequestHead: Equatable, Sendable {
         }
 
         static func of(_ name: Bytes) -> Method {
-            func spells(_ word: StaticString) -> Bool {
-                name.count == word.utf8CodeUnitCount
-                    && name.elementsEqual(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
-            }
+            @inline(__always) func spells(_ word: StaticString) -> Bool { name.isEqual(to: word) }
             return switch name.count {
             case 3: spells("GET") ? .get : spells("PUT") ? .put : spells("PRI") ? .preface : .other
             case 4: spells("POST") ? .post : spells("HEAD") ? .head : .other

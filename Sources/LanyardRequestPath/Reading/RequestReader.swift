@@ -42,6 +42,9 @@ package struct RequestReader {
     ) throws(HeadError) -> RequestHead? {
         while position < bytes.count {
             switch state {
+            case .leading where readPlainLine(bytes, limits):
+                table.removeAll()
+                state = .fields
             case .leading, .leadingLineFeed: try skipEmptyLine(bytes[position])
             case .method: try readMethod(bytes, limits)
             case .target: try readTarget(bytes, limits)
@@ -59,6 +62,31 @@ package struct RequestReader {
             }
         }
         return nil
+    }
+
+    /// Reads a request line as nearly all are: whole in `bytes`, with a path, of HTTP/1.0 or 1.1, within the limits.
+    ///
+    /// False: it is another one. The states read it from its start, with the same result.
+    private mutating func readPlainLine(_ bytes: Bytes, _ limits: HeadLimits) -> Bool {
+        let methodEnd = bytes.endOfPlainName(from: position)
+        let targetStart = methodEnd + 1
+        guard methodEnd > position, methodEnd - position <= Self.methodBytesMax, targetStart < bytes.count,
+            bytes[methodEnd] == 0x20, bytes[targetStart] == UInt8(ascii: "/")
+        else { return false }
+        let kind = RequestHead.Method.of(bytes[run: position..<methodEnd])
+        let targetEnd = bytes.endOfTarget(from: targetStart)
+        // Behind the target stands " HTTP/1.1" and CRLF.
+        guard kind != .preface, targetEnd + 11 <= bytes.count, targetEnd <= position + limits.startLineBytesMax - 9,
+            bytes[run: targetEnd..<targetEnd + 8].isEqual(to: " HTTP/1."),
+            bytes[targetEnd + 8] | 1 == UInt8(ascii: "1"), bytes[targetEnd + 9] == 0x0d, bytes[targetEnd + 10] == 0x0a
+        else { return false }
+        head.method = position..<methodEnd
+        head.kind = kind
+        head.target = targetStart..<targetEnd
+        (major, minor) = (1, bytes[targetEnd + 8] - 0x30)
+        lineStart = position
+        position = targetEnd + 11
+        return true
     }
 
     private mutating func skipEmptyLine(_ byte: UInt8) throws(HeadError) {

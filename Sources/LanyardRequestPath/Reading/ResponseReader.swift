@@ -3,6 +3,8 @@ package struct ResponseReader {
     private enum State: UInt8 { case statusLine, reason, lineFeed, fields }
 
     private static let prefix: StaticString = "HTTP/"
+    /// Behind the status' last digit.
+    private static let statusEnd = 12
 
     private var state = State.statusLine
     private var matched = 0
@@ -25,6 +27,9 @@ package struct ResponseReader {
     ) throws(HeadError) -> ResponseHead? {
         while position < bytes.count {
             switch state {
+            case .statusLine where position == 0 && readPlainLine(bytes, limits):
+                table.removeAll()
+                state = .fields
             case .statusLine: try readStatus(bytes[position])
             case .reason: try readReason(bytes, limits)
             case .lineFeed:
@@ -40,6 +45,26 @@ package struct ResponseReader {
             }
         }
         return nil
+    }
+
+    /// Reads a status line as nearly all are: whole in `bytes`, of HTTP/1.0 or 1.1, with a space behind its status, within
+    /// the limits.
+    ///
+    /// False: it is another one. The states read it from its start, with the same result.
+    private mutating func readPlainLine(_ bytes: Bytes, _ limits: HeadLimits) -> Bool {
+        guard bytes.count >= Self.statusEnd + 3, bytes[run: 0..<7].isEqual(to: "HTTP/1."),
+            bytes[7] | 1 == UInt8(ascii: "1"), bytes[8] == 0x20, bytes[Self.statusEnd] == 0x20
+        else { return false }
+        let (hundreds, tens, ones) = (bytes[9] &- 0x30, bytes[10] &- 0x30, bytes[11] &- 0x30)
+        guard 1...5 ~= hundreds, tens < 10, ones < 10 else { return false }
+        let end = bytes.endOfValue(from: Self.statusEnd + 1)
+        guard end <= limits.startLineBytesMax, end + 1 < bytes.count, bytes[end] == 0x0d, bytes[end + 1] == 0x0a
+        else { return false }
+        head.minorVersion = Int(bytes[7] - 0x30)
+        head.status = Int(hundreds) * 100 + Int(tens) * 10 + Int(ones)
+        head.reason = (Self.statusEnd + 1)..<end
+        position = end + 2
+        return true
     }
 
     /// `HTTP/1.x SP 3DIGIT`, then SP or the line's end.
@@ -75,7 +100,7 @@ package struct ResponseReader {
     }
 
     private mutating func readReason(_ bytes: Bytes, _ limits: HeadLimits) throws(HeadError) {
-        while position < bytes.count, ByteClass.isValue(bytes[position]) { position += 1 }
+        position = bytes.endOfValue(from: position)
         guard position <= limits.startLineBytesMax else {
             throw HeadError(.fieldsTooLarge, "the status line is too long")
         }
@@ -89,12 +114,11 @@ package struct ResponseReader {
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, isResponseToHead: Bool) throws(HeadError) {
         var framing = ResponseFraming(status: head.status, isResponseToHead: isResponseToHead)
         for index in 0..<table.count {
-            let value = table.value(index, in: bytes)
             switch table[index].name {
-            case .connection: try head.connection.add(value)
-            case .contentLength: try framing.addLength(value)
-            case .transferEncoding: try framing.addCoding(value)
-            case .keepAlive: readKeepAlive(value)
+            case .connection: try head.connection.add(table.value(index, in: bytes))
+            case .contentLength: try framing.addLength(table.value(index, in: bytes))
+            case .transferEncoding: try framing.addCoding(table.value(index, in: bytes))
+            case .keepAlive: readKeepAlive(table.value(index, in: bytes))
             default: break
             }
         }

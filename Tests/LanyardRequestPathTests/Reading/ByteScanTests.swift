@@ -6,14 +6,19 @@ import Testing
 
 /// Scans that look at several bytes together find what a look at each byte finds.
 @Suite struct ByteScanTests {
-    @Test("the end of a value, for every byte at every place of a word, before every other odd byte")
+    @Test("the end of a value, for every byte at every place of a block, before every other odd byte")
     func endOfValue() async throws {
         try await scan(isAllowed: ByteClass.isValue) { $0.endOfValue(from: $1) }
     }
 
-    @Test("the end of a plain name, for every byte at every place of a word, before every other odd byte")
+    @Test("the end of a plain name, for every byte at every place of a block, before every other odd byte")
     func endOfPlainName() async throws {
         try await scan(isAllowed: ByteClass.isPlainName) { $0.endOfPlainName(from: $1) }
+    }
+
+    @Test("the end of a target, for every byte at every place of a block, before every other odd byte")
+    func endOfTarget() async throws {
+        try await scan(isAllowed: ByteClass.isTarget) { $0.endOfTarget(from: $1) }
     }
 
     /// Two seconds of computing each: not on the pool, where nothing else would go on meanwhile.
@@ -24,11 +29,18 @@ import Testing
         #expect(faults.isEmpty)
     }
 
+    /// Both sides of each border between classes of bytes.
+    private static let borders: [UInt8] =
+        [0x00, 0x08, 0x09, 0x0a, 0x0d, 0x1f, 0x20, 0x21, 0x22, 0x23, 0x24, 0x2c, 0x2d, 0x2e, 0x2f, 0x30, 0x39, 0x3a]
+        + [0x40, 0x41, 0x5a, 0x5b, 0x60, 0x61, 0x7a, 0x7b, 0x7e, 0x7f, 0x80, 0xad, 0xff]
+
     private static func faults(_ isAllowed: (UInt8) -> Bool, _ end: (Bytes, Int) -> Int) -> [String] {
         var faults: [String] = []
-        for length in 0...20 {
+        for length in 0...35 {
+            // Every byte in texts shorter than a block, of one block, of one with a rest, and of two.
+            let tested = [7, 16, 18, 32].contains(length) ? Array(UInt8.min ... .max) : borders
             for place in 0..<max(length, 1) {
-                for byte in UInt8.min ... .max {
+                for byte in tested {
                     for other: UInt8 in [0x61, 0x09, 0x0d, 0x7f, 0x00, 0xff, 0x80, 0x20] {
                         var bytes = [UInt8](repeating: 0x62, count: length)
                         if length > 0 {
@@ -45,6 +57,57 @@ import Testing
             }
         }
         return faults
+    }
+
+    @Test("equality without regard to case, for every pair of bytes at every place of texts of all kinds of length")
+    func equality() {
+        var faults: [String] = []
+        for length in 1...18 {
+            for place in 0..<length {
+                for left in UInt8.min ... .max {
+                    // The same byte, what differs from it in one bit, and both cases.
+                    for right in [left, left | 0x20, left & ~0x20] + (0..<8).map({ left ^ 1 << $0 }) {
+                        var one = [UInt8](repeating: 0x62, count: length)
+                        var other = one
+                        (one[place], other[place]) = (left, right)
+                        let expected = ByteClass.lower(left) == ByteClass.lower(right)
+                        let found = one.withUnsafeBufferPointer { one in
+                            other.withUnsafeBufferPointer { one.equalsIgnoringCase($0) }
+                        }
+                        if found != expected { faults.append("\(one), \(other): \(found)") }
+                    }
+                }
+            }
+        }
+        #expect(faults.isEmpty)
+    }
+
+    @Test("each known field name is read in any case, and none that differs from it in one letter or its length")
+    func fieldNames() {
+        let names: [(String, FieldName)] = [
+            ("connection", .connection), ("content-length", .contentLength), ("transfer-encoding", .transferEncoding),
+            ("host", .host), ("keep-alive", .keepAlive), ("proxy-connection", .proxyConnection), ("te", .te),
+            ("trailer", .trailer), ("upgrade", .upgrade), ("proxy-authenticate", .proxyAuthenticate),
+            ("proxy-authorization", .proxyAuthorization), ("http2-settings", .http2Settings), ("expect", .expect),
+            ("via", .via), ("forwarded", .forwarded), ("x-forwarded-", .xForwarded), ("x-forwarded-for", .xForwarded),
+            ("x-forwarded-proto", .xForwarded), ("x-real-ip", .xRealIP), ("origin", .origin),
+            ("sec-fetch-site", .secFetchSite), ("max-forwards", .maxForwards), ("lanyard-", .lanyard),
+            ("lanyard-user", .lanyard), ("lanyard-capability", .lanyard), ("date", .date),
+            ("proxy-status", .proxyStatus), ("www-authenticate", .wwwAuthenticate),
+        ]
+        func read(_ name: [UInt8]) -> FieldName { name.withUnsafeBufferPointer { FieldName.of($0) } }
+        for (text, name) in names {
+            let bytes = Array(text.utf8)
+            #expect(read(bytes) == name && read(Array(text.uppercased().utf8)) == name, "\(text)")
+            #expect(read(bytes.dropLast()) != name || name == .lanyard || name == .xForwarded, "\(text) cut")
+            for place in 0..<(name == .lanyard ? 8 : name == .xForwarded ? 12 : bytes.count) {
+                var other = bytes
+                other[place] ^= 1
+                #expect(read(other) == .other, "\(String(decoding: other, as: UTF8.self))")
+            }
+        }
+        let found = Set(names.map(\.1.rawValue))
+        #expect((1...).prefix { FieldName(rawValue: $0) != nil }.allSatisfy(found.contains))
     }
 
     @Test("plain names are letters, digits and hyphens")
