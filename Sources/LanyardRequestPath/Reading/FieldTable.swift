@@ -13,6 +13,12 @@ package struct FieldLine: Equatable, Sendable {
     /// Behind the line's CRLF, if it has the written form.
     @inline(__always)
     package var end: Int { Int(valueStart &+ valueLength) &+ 2 }
+
+    /// No rule concerns the field: Lanyard does not know its name, and its length is that of no name in `special`.
+    @inline(__always)
+    func isOrdinary(besides special: NameLengths) -> Bool {
+        name == .other && !isConfusable && !special.contains(Int(nameLength))
+    }
 }
 
 /// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.

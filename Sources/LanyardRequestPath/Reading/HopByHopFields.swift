@@ -57,8 +57,11 @@ package struct ConnectionOptions: Equatable, Sendable {
     package var hasUpgrade = false
     /// `Connection` names `TE`, so `TE: trailers` is valid.
     package var hasTE = false
-    /// A member is another word: the name of a field that must not be forwarded.
-    package var nominatesFields = false
+    /// The lengths of all other members: names of fields that must not be forwarded.
+    private(set) var nominatedLengths = NameLengths()
+
+    /// A member is the name of a field that must not be forwarded.
+    package var nominatesFields: Bool { !nominatedLengths.isEmpty }
 
     package init() {}
 
@@ -69,7 +72,8 @@ package struct ConnectionOptions: Equatable, Sendable {
             }
             if member.equals(lowered: "close") {
                 // It also names a field `Close`.
-                (hasClose, nominatesFields) = (true, true)
+                hasClose = true
+                nominatedLengths.insert(member.count)
             } else if member.equals(lowered: "keep-alive") {
                 hasKeepAlive = true
             } else if member.equals(lowered: "upgrade") {
@@ -77,15 +81,15 @@ package struct ConnectionOptions: Equatable, Sendable {
             } else if member.equals(lowered: "te") {
                 hasTE = true
             } else {
-                nominatesFields = true
+                nominatedLengths.insert(member.count)
             }
         }
     }
 
-    /// Whether `Connection` names this field in the head with these options. Most heads name none, which is one test.
+    /// Whether `Connection` names this field in the head with these options. Most heads name none of this length, which is one test.
     @inline(__always)
     func nominates(_ name: Bytes, _ table: FieldTable, in head: Bytes) -> Bool {
-        nominatesFields && Self.nominates(name, table, in: head)
+        nominatedLengths.contains(name.count) && Self.nominates(name, table, in: head)
     }
 
     /// Whether a `Connection` field of the head, or of a trailer section behind its head's `Connection` lines, names this

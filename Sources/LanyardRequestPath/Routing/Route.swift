@@ -37,6 +37,8 @@ package final class Route: Sendable {
     /// A name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look
     /// like it.
     package let hasConfusableNames: Bool
+    /// The lengths of all names that the route injects or sets. A field of another length has and resembles none of them.
+    let ownNameLengths: NameLengths
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
     /// The upstream's path as configured, for a request that has just the prefix as its path.
@@ -64,6 +66,9 @@ package final class Route: Sendable {
         closesOnSwitch = settings.closeUpgradedOn.contains(.switch)
         let names = [bearerField.name, requestIDName ?? []] + fixedFields.map(\.name)
         hasConfusableNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
+        var lengths = NameLengths()
+        for name in names where !name.isEmpty { lengths.insert(name.count) }
+        ownNameLengths = lengths
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []
@@ -78,9 +83,10 @@ package final class Route: Sendable {
     func allows(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }
 
     func denies(method: Bytes, path: Bytes) -> Bool {
-        deniedPrefixes.visit(path) { place in
-            denials[place].methods.isEmpty || denials[place].methods.contains { $0.elementsEqual(method) }
-        }
+        !denials.isEmpty
+            && deniedPrefixes.visit(path) { place in
+                denials[place].methods.isEmpty || denials[place].methods.contains { $0.elementsEqual(method) }
+            }
     }
 
     private static func compile(_ deny: [RouteSettings.Denial]) -> (PrefixTable, [Denial]) {

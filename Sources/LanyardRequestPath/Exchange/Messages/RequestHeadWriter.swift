@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
 /// client's fields without those that are not forwarded, the added fields, the injected field.
-package struct RequestHeadWriter {
+package struct RequestHeadWriter: ~Copyable {
     let shard: Shard
     let route: Route
     let bytes: Bytes
@@ -24,8 +24,7 @@ package struct RequestHeadWriter {
         into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> RequestID
     ) -> Bool {
         writeStart(&out, authority)
-        var clientSentOwn = false
-        for index in 0..<table.count { writeField(index, &out, &clientSentOwn) }
+        let clientSentOwn = writeFields(&out)
         writeFraming(&out)
         if upgrade != nil || head.wantsTrailers { writeConnection(&out) }
         if !head.traits.contains(.via) { writeVia(&out, after: nil) }
@@ -47,9 +46,14 @@ package struct RequestHeadWriter {
     }
 
     private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8]) {
-        out.write(bytes[run: head.method])
-        out.write(UInt8(ascii: " "))
-        Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
+        if route.basePath == nil, target.form == .origin {
+            // Method, space and target as the client has sent them.
+            out.write(bytes[run: head.method.lowerBound..<head.target.upperBound])
+        } else {
+            out.write(bytes[run: head.method])
+            out.write(UInt8(ascii: " "))
+            Self.writeTarget(target, bytes[run: head.target], on: route, into: &out)
+        }
         out.write(" HTTP/1.1\r\nHost: " as StaticString)
         switch route.settings.host {
         // Over a unix socket the client's may be empty.
@@ -87,39 +91,68 @@ package struct RequestHeadWriter {
         return String(decoding: out.bytes, as: UTF8.self)
     }
 
-    private func writeField(_ index: Int, _ out: inout HeadWriter, _ clientSentOwn: inout Bool) {
-        let line = table[index]
+    /// Writes the client's lines. Returns whether its own bearer field is among them.
+    private func writeFields(_ out: inout HeadWriter) -> Bool {
+        var clientSentOwn = false
+        var run = LineRun(in: bytes)
+        let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
+        for index in 0..<table.count {
+            let line = table[index]
+            if line.isOrdinary(besides: special) {
+                run.add(line, to: &out)
+                continue
+            }
+            switch treatment(of: line, index, &clientSentOwn) {
+            case .copied: run.add(line, to: &out)
+            case .dropped: break
+            case .via:
+                run.flush(to: &out)
+                writeVia(&out, after: index)
+            case .maxForwards:
+                run.flush(to: &out)
+                out.write("Max-Forwards: " as StaticString)
+                out.write(decimal: max((table.value(index, in: bytes).decimal ?? 1) - 1, 0))
+                out.write("\r\n" as StaticString)
+            }
+        }
+        run.flush(to: &out)
+        return clientSentOwn
+    }
+
+    /// What is written for a client's line.
+    private enum Treatment { case copied, dropped, via, maxForwards }
+
+    private func treatment(of line: FieldLine, _ index: Int, _ clientSentOwn: inout Bool) -> Treatment {
+        guard line.name.isCopiedInRequests else { return .dropped }
         let name = table.name(index, in: bytes)
-        guard line.name.isCopiedInRequests else { return }
         switch line.name {
-        case .lanyard: return shard.counters.dropped(.lookalike)
-        case .expect where head.expectation != .continue100: return
-        case _ where line.name.isForwarding && route.settings.forwarded == .drop:
-            return shard.counters.dropped(.forwarded)
-        case .xRealIP where peer != nil: return shard.counters.dropped(.forwarded)
-        case .via:
-            return writeVia(&out, after: index)
-        case .maxForwards where head.kind == .options && !isNominated(name):
-            out.write("Max-Forwards: " as StaticString)
-            out.write(decimal: max((table.value(index, in: bytes).decimal ?? 1) - 1, 0))
-            return out.write("\r\n" as StaticString)
+        case .lanyard: return dropped(.lookalike)
+        case .expect where head.expectation != .continue100: return .dropped
+        case _ where line.name.isForwarding && route.settings.forwarded == .drop: return dropped(.forwarded)
+        case .xRealIP where peer != nil: return dropped(.forwarded)
+        case .via: return .via
+        case .maxForwards where head.kind == .options && !isNominated(name): return .maxForwards
         default: break
         }
         let isInjected = route.bearerField.isNamed(name)
-        if isInjected, route.settings.clientAuthorization != .pass { return shard.counters.dropped(.injected) }
-        if isNominated(name) { return }
+        if isInjected, route.settings.clientAuthorization != .pass { return dropped(.injected) }
+        if isNominated(name) { return .dropped }
         if isInjected { clientSentOwn = true }
         if line.isConfusable || route.hasConfusableNames, ConfusableNames.isDropped(name, route) {
             // A second field of the same name, which the client may pass, is no look-alike.
-            if !isInjected { return shard.counters.dropped(.lookalike) }
+            if !isInjected { return dropped(.lookalike) }
         }
         for field in route.fixedFields
-        where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
-        if let own = route.requestIDName, own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return }
-        out.write(name)
-        out.write(": " as StaticString)
-        out.write(table.value(index, in: bytes))
-        out.write("\r\n" as StaticString)
+        where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return .dropped }
+        if let own = route.requestIDName, own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) {
+            return .dropped
+        }
+        return .copied
+    }
+
+    private func dropped(_ kind: ShardCounters.DroppedField) -> Treatment {
+        shard.counters.dropped(kind)
+        return .dropped
     }
 
     /// A `Connection` line names the field, so it belongs to this hop.
@@ -155,9 +188,7 @@ package struct RequestHeadWriter {
             out.write("\r\n" as StaticString)
             for later in (index + 1)..<max(table.count, index + 1) where table[later].name == .via { return }
         }
-        out.write("Via: 1." as StaticString)
-        out.write(head.minorVersion == 0 ? UInt8(ascii: "0") : UInt8(ascii: "1"))
-        out.write(UInt8(ascii: " "))
+        out.write(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 " as StaticString)
         out.write(shard.context.viaName)
         out.write("\r\n" as StaticString)
     }

@@ -1,5 +1,5 @@
 /// Writes a response head for the client from its parsed form (http-rules.md 10 to 12).
-struct ResponseHeadWriter {
+struct ResponseHeadWriter: ~Copyable {
     let shard: Shard
     let bytes: Bytes
     let head: ResponseHead
@@ -13,18 +13,19 @@ struct ResponseHeadWriter {
 
     /// Writes a 1xx: its fields without those of framing and those that are not forwarded.
     func writeInterim(into out: inout HeadWriter) {
-        writeStart(&out)
-        _ = writeFields(&out, keepsLength: false)
+        var run = start(&out)
+        _ = writeFields(&run, &out, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
     /// Writes a 101: as an interim response, with the granted protocol.
     func writeSwitching(into out: inout HeadWriter, to granted: [UInt8]) {
-        writeStart(&out)
+        var run = start(&out)
+        run.flush(to: &out)
         out.write("Upgrade: " as StaticString)
         out.write(granted)
         out.write("\r\nConnection: Upgrade\r\n" as StaticString)
-        _ = writeFields(&out, keepsLength: false)
+        _ = writeFields(&run, &out, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
@@ -36,10 +37,10 @@ struct ResponseHeadWriter {
         into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool,
         replayObstacle: RefusedResponse.ReplayObstacle?
     ) {
-        writeStart(&out)
+        var run = start(&out)
         // HEAD and 304 responses describe a body that is not sent; a 204 has none to describe (RFC 9110 §8.6).
         let isDescribed = isResponseToHead || head.status == 304
-        let isDated = writeFields(&out, keepsLength: isDescribed && head.status != 204)
+        let isDated = writeFields(&run, &out, keepsLength: isDescribed && head.status != 204)
         if case .length(let length) = head.framing {
             out.write("Content-Length: " as StaticString)
             out.write(decimal: length)
@@ -69,37 +70,52 @@ struct ResponseHeadWriter {
 
     private var hasUpgrade: Bool { (0..<table.count).contains { table[$0].name == .upgrade } }
 
-    private func writeStart(_ out: inout HeadWriter) {
+    /// The status line: the first line of a run if it has the form in which Lanyard writes it, else it is written.
+    private func start(_ out: inout HeadWriter) -> LineRun {
+        if head.reason.lowerBound == Self.reasonStart, bytes[Self.minorVersion] == UInt8(ascii: "1"),
+            bytes[Self.reasonStart - 1] == 0x20
+        {
+            return LineRun(in: bytes, beginningWith: 0..<head.reason.upperBound + 2)
+        }
         out.write("HTTP/1.1 " as StaticString)
         out.write(decimal: head.status)
         out.write(UInt8(ascii: " "))
         out.write(bytes[run: head.reason])
         out.write("\r\n" as StaticString)
+        return LineRun(in: bytes)
     }
 
+    /// The place of the last digit in `HTTP/1.1`.
+    private static let minorVersion = 7
+    /// The place of the reason behind `HTTP/1.1 200 `.
+    private static let reasonStart = 13
+
+    /// - Parameter run: what was written before the fields.
     /// - Returns: whether a `Date` was written: the upstream may send none, or name it in `Connection`.
-    private func writeFields(_ out: inout HeadWriter, keepsLength: Bool) -> Bool {
+    private func writeFields(_ run: inout LineRun, _ out: inout HeadWriter, keepsLength: Bool) -> Bool {
         var isDated = false
+        let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
         for index in 0..<table.count {
             let line = table[index]
-            guard
-                line.name.isCopiedInResponses(
-                    status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
-            else { continue }
-            let name = table.name(index, in: bytes)
-            if line.name == .lanyard
-                || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)
-            {
-                shard.counters.dropped(.lookalike)
-                continue
-            }
-            if head.connection.nominates(name, table, in: bytes), !line.name.ignoresNomination { continue }
-            out.write(name)
-            out.write(": " as StaticString)
-            out.write(table.value(index, in: bytes))
-            out.write("\r\n" as StaticString)
+            guard line.isOrdinary(besides: special) || isCopied(line, index, keepsLength: keepsLength) else { continue }
+            run.add(line, to: &out)
             if line.name == .date { isDated = true }
         }
+        run.flush(to: &out)
         return isDated
+    }
+
+    private func isCopied(_ line: FieldLine, _ index: Int, keepsLength: Bool) -> Bool {
+        guard
+            line.name.isCopiedInResponses(status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
+        else { return false }
+        let name = table.name(index, in: bytes)
+        if line.name == .lanyard
+            || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)
+        {
+            shard.counters.dropped(.lookalike)
+            return false
+        }
+        return !head.connection.nominates(name, table, in: bytes) || line.name.ignoresNomination
     }
 }
