@@ -52,33 +52,56 @@ struct HeadWriter: ~Copyable {
     mutating func write(_ bytes: [UInt8]) { bytes.withUnsafeBytes { write($0) } }
 
     mutating func write(_ text: String) {
-        var text = text
-        text.withUTF8 { write(UnsafeRawBufferPointer($0)) }
+        // All strings but bridged ones have their bytes in one piece.
+        guard text.utf8.withContiguousStorageIfAvailable({ write($0) }) == nil else { return }
+        for byte in text.utf8 { write(byte) }
     }
 
     mutating func write(_ secret: Secret) { secret.withBytes { write($0) } }
 
     /// 16 hex digits.
     mutating func write(hex number: UInt64) {
-        for shift in stride(from: 60, through: 0, by: -4) {
-            write(Hex.digit(UInt8(truncatingIfNeeded: number >> UInt64(shift) & 0xf)))
-        }
+        if capacity - count < 16 { grow(by: 16) }
+        let place = UnsafeMutableRawPointer(base + count)
+        place.storeBytes(of: Self.hexDigits(UInt32(truncatingIfNeeded: number >> 32)), as: UInt64.self)
+        place.storeBytes(of: Self.hexDigits(UInt32(truncatingIfNeeded: number)), toByteOffset: 8, as: UInt64.self)
+        count += 16
+    }
+
+    /// Eight hex digits, as they lie in memory: all digits are made at once, one in each byte.
+    private static func hexDigits(_ number: UInt32) -> UInt64 {
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        // Each step halves the groups of digits and moves them apart, until each has a byte.
+        var digits = UInt64(number)
+        digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff
+        digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff
+        digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f
+        // 1 where the digit is a letter, which stands 39 places behind where a digit would.
+        let letters = (digits + ones * 6) >> 4 & ones
+        return (digits + ones * 0x30 + letters * 39).bigEndian
     }
 
     /// A decimal number, not negative.
     mutating func write(decimal number: Int) {
-        var digits: (UInt64, UInt64, UInt64) = (0, 0, 0)
-        withUnsafeMutableBytes(of: &digits) { room in
-            var left = number
-            var index = room.count
-            repeat {
-                index -= 1
-                room[index] = UInt8(left % 10) + 0x30
-                left /= 10
-            } while left > 0
-            write(UnsafeRawBufferPointer(rebasing: room[index...]))
+        if capacity - count < Self.decimalDigitsMax { grow(by: Self.decimalDigitsMax) }
+        var left = UInt(number)
+        var digits = 1
+        var limit: UInt = 10
+        while left >= limit, digits < Self.decimalDigitsMax {
+            digits &+= 1
+            limit &*= 10
         }
+        count += digits
+        var place = base + count
+        repeat {
+            place -= 1
+            place.pointee = UInt8(truncatingIfNeeded: left % 10) &+ 0x30
+            left /= 10
+        } while left > 0
     }
+
+    /// Digits of `Int.max`.
+    private static let decimalDigitsMax = 19
 
     /// Starts a chunk of `size` body bytes, which the caller sends next (RFC 9112 §7.1). Without bytes there is no chunk.
     ///

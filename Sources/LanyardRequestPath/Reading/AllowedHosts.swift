@@ -6,12 +6,12 @@ package struct AllowedHosts: Sendable {
         /// In canonical form.
         let host: [UInt8]
         let port: UInt16
-        /// `host:port`, and `host` with the default port: what nearly all requests have.
-        let spellings: [[UInt8]]
     }
 
     /// nil allows any (a unix socket).
     private let entries: [Entry]?
+    /// Each entry's `host:port`, and `host` with the default port: what nearly all requests have.
+    private let spellings: Spellings
     /// Also any IP literal with any port: the kubelet probes health by the pod's address, other clients use a mapped
     /// port. A web page that uses DNS rebinding needs a name.
     private let allowsLiterals: Bool
@@ -24,7 +24,13 @@ package struct AllowedHosts: Sendable {
     ///   - allowsLiterals: any IP literal is allowed as well.
     ///   - defaultPort: of the listener's scheme.
     package init(_ values: [String]?, allowsLiterals: Bool = false, defaultPort: UInt16 = 80) {
-        entries = values?.compactMap { Self.entry($0, defaultPort: defaultPort) }
+        let entries = values?.compactMap { Self.entry($0, defaultPort: defaultPort) }
+        self.entries = entries
+        spellings = Spellings(
+            (entries ?? []).flatMap { entry in
+                let whole = entry.host + Array(":\(entry.port)".utf8)
+                return entry.port == defaultPort ? [whole, entry.host] : [whole]
+            })
         self.allowsLiterals = allowsLiterals
         self.defaultPort = defaultPort
     }
@@ -34,18 +40,14 @@ package struct AllowedHosts: Sendable {
             guard let (range, port) = HostValue.split(value) else { return nil }
             return HostValue.withCanonical(value[run: range]) { canonical in
                 guard let canonical else { return nil }
-                let (host, port) = (Array(canonical), port ?? defaultPort)
-                let whole = host + Array(":\(port)".utf8)
-                return Entry(host: host, port: port, spellings: port == defaultPort ? [whole, host] : [whole])
+                return Entry(host: Array(canonical), port: port ?? defaultPort)
             }
         }
     }
 
     /// Checks a `Host` value or the authority of an absolute target.
     package func check(_ value: Bytes) -> Decision {
-        if let entries, entries.contains(where: { $0.spellings.contains { Self.isSame($0, value) } }) {
-            return .allowed
-        }
+        if spellings.contain(value) { return .allowed }
         // A target without authority, such as that of a unix socket, has an empty `Host` (RFC 9112 §3.2).
         if entries == nil, value.isEmpty { return .allowed }
         guard let (host, port) = HostValue.split(value) else { return .malformed }
@@ -58,8 +60,31 @@ package struct AllowedHosts: Sendable {
         }
     }
 
-    private static func isSame(_ spelling: [UInt8], _ value: Bytes) -> Bool {
-        spelling.count == value.count && spelling.withUnsafeBufferPointer { $0.equalsIgnoringCase(value) }
+    /// Texts one behind the other, each behind the two bytes of its length: one array, where an array of arrays would cost a
+    /// retain for each text.
+    private struct Spellings: Sendable {
+        private let bytes: [UInt8]
+
+        /// - Parameter texts: longer ones than a name can be are left out.
+        init(_ texts: [[UInt8]]) {
+            bytes = texts.filter { $0.count <= UInt16.max }.flatMap { text in
+                [UInt8(truncatingIfNeeded: text.count), UInt8(text.count >> 8)] + text
+            }
+        }
+
+        /// Whether one of the texts is `value`, without regard to ASCII case.
+        func contain(_ value: Bytes) -> Bool {
+            bytes.withUnsafeBufferPointer { all in
+                var place = 0
+                while place < all.count {
+                    let count = Int(all[place]) | Int(all[place + 1]) << 8
+                    place += 2
+                    if count == value.count, all[run: place..<place + count].equalsIgnoringCase(value) { return true }
+                    place += count
+                }
+                return false
+            }
+        }
     }
 }
 

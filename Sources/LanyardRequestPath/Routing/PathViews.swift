@@ -14,13 +14,19 @@ package struct PathViews: Equatable, Sendable {
 
     /// Both views are the path itself, as for most paths: no escape, no `;`, `\`, `//`, no dot segment.
     package static func isSimple(_ path: Bytes) -> Bool {
-        var previous: UInt8 = 0
+        var isBehindSlash = false
         for byte in path {
+            // Nearly all bytes of a path.
+            if ByteClass.isPlainName(byte) {
+                isBehindSlash = false
+                continue
+            }
             switch byte {
             case UInt8(ascii: "%"), UInt8(ascii: ";"), UInt8(ascii: "\\"): return false
-            case UInt8(ascii: "/") where previous == UInt8(ascii: "/"): return false
-            case UInt8(ascii: ".") where previous == UInt8(ascii: "/"): return false
-            default: previous = byte
+            case UInt8(ascii: "/"), UInt8(ascii: "."):
+                if isBehindSlash { return false }
+                isBehindSlash = byte == UInt8(ascii: "/")
+            default: isBehindSlash = false
             }
         }
         return true

@@ -4,7 +4,7 @@ import LanyardSettings
 /// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
 ///
 /// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
-package struct RequestAdmission {
+package struct RequestAdmission: ~Copyable {
     package enum Decision {
         case forward(Route, RequestTarget)
         /// `OPTIONS *`, or an OPTIONS with a `Max-Forwards` of 0.

@@ -2,7 +2,8 @@
 struct RequestBody {
     private(set) var framing: BodyFraming
     private var left: Int
-    private var chunks: ChunkedReader
+    /// nil: the body has no chunks.
+    private var chunks: ChunkedReader?
     private(set) var isEnded: Bool
     /// Body bytes that have arrived.
     private(set) var total = 0
@@ -10,9 +11,10 @@ struct RequestBody {
     /// - Parameters:
     ///   - framing: as the request's head states it.
     ///   - trailers: the limits of the trailer section.
+    @inline(__always)
     init(_ framing: BodyFraming, trailers: HeadLimits = .trailers) {
         self.framing = framing
-        chunks = ChunkedReader(trailers: trailers)
+        chunks = framing == .chunked ? ChunkedReader(trailers: trailers) : nil
         if case .length(let length) = framing { left = length } else { left = 0 }
         isEnded = framing == .none || framing == .length(0)
     }
@@ -25,17 +27,16 @@ struct RequestBody {
         _ bytes: UnsafeMutableRawBufferPointer
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         guard !isEnded else { return (0, UnsafeRawBufferPointer(rebasing: bytes[0..<0])) }
-        if framing != .chunked {
+        var position = 0
+        guard let count = try chunks?.gather(bytes, from: &position) else {
             let count = min(left, bytes.count)
             left -= count
             total += count
             if left == 0 { isEnded = true }
             return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
         }
-        var position = 0
-        let count = try chunks.gather(bytes, from: &position)
         total += count
-        isEnded = chunks.isDone
+        isEnded = chunks?.isDone ?? true
         return (position, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
     }
 }
@@ -48,12 +49,14 @@ struct ResponseBody {
     let framing: BodyFraming
     let delivery: Delivery
     private var left: Int
-    private var chunks: ChunkedReader
+    /// nil: the body has no chunks.
+    private var chunks: ChunkedReader?
     private(set) var isEnded: Bool
 
     /// - Parameter trailers: the limits of the trailer section.
+    @inline(__always)
     init(_ framing: BodyFraming, delivery: Delivery, trailers: HeadLimits = .trailers) {
-        chunks = ChunkedReader(takesTrailingBlanks: true, trailers: trailers)
+        chunks = framing == .chunked ? ChunkedReader(takesTrailingBlanks: true, trailers: trailers) : nil
         self.framing = framing
         self.delivery = delivery
         if case .length(let length) = framing { left = length } else { left = 0 }
@@ -61,7 +64,7 @@ struct ResponseBody {
     }
 
     /// The offsets of trailer bytes in the last `consume`.
-    var trailerBytes: Range<Int> { framing == .chunked ? chunks.trailerBytes : 0..<0 }
+    var trailerBytes: Range<Int> { chunks?.trailerBytes ?? 0..<0 }
 
     /// As `RequestBody.consume`. A body that is delimited by the close takes all bytes.
     mutating func consume(
@@ -77,8 +80,8 @@ struct ResponseBody {
             return (count, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
         case .chunked:
             var position = 0
-            let count = try chunks.gather(bytes, from: &position)
-            isEnded = chunks.isDone
+            let count = try chunks?.gather(bytes, from: &position) ?? 0
+            isEnded = chunks?.isDone ?? true
             return (position, UnsafeRawBufferPointer(rebasing: bytes[0..<count]))
         }
     }
