@@ -87,7 +87,7 @@ let package = Package(
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         .target(name: "CCurl", dependencies: ["CLinux"], linkerSettings: [.linkedLibrary("curl")]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
-        // The modules of the program (docs/architecture.md 3.1).
+        // The modules of the program (docs/design/architecture.md 3.1).
         .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),
         .module("LanyardSettings", []),
         .module("LanyardRequestPath", ["CLinux", "COpenSSL", "LanyardFoundations", "LanyardSettings", logging]),
@@ -180,7 +180,7 @@ let package = Package(
             ],
             path: "Tests/Fuzz/Heads", swiftSettings: strict + fuzzed
         ),
-        // A fleet of sessions in virtual time (docs/simulation.md): its world for the tests, and the long run as a
+        // A fleet of sessions in virtual time (docs/design/simulation.md): its world for the tests, and the long run as a
         // program of its own, since tests are built for debugging.
         .target(
             name: "FleetSimulation",

@@ -162,7 +162,7 @@ package struct OAuthTokenField: Equatable, Sendable {
     }
 }
 
-/// Whose responses a server's rows of quirks describe (docs/oauth.md).
+/// Whose responses a server's rows of quirks describe (docs/reference/oauth.md).
 package enum OAuthProfile: String, Sendable, CaseIterable {
     case generic, entra, okta, auth0, keycloak, cognito, zitadel, google, github, salesforce, slack
 }

@@ -48,7 +48,7 @@ struct HealthProbe {
             let name = check["name"]?.string ?? "-"
             let reason = check["reason"]?.string ?? "-"
             let user = name.hasPrefix("session:") ? String(name.dropFirst("session:".count)) : "NAME"
-            let remedy = ReadinessRemedy.text(reason, user: user) ?? "docs/operating.md explains the reasons"
+            let remedy = ReadinessRemedy.text(reason, user: user) ?? "docs/use/operating.md explains the reasons"
             return ["failing: \(name): \(reason)", "what to do: \(remedy)"] as [OperatorText]
         }
     }

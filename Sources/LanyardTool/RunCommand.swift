@@ -37,7 +37,7 @@ enum ConfigurationHelp {
                 + wrapped("\(flag.meaning) (\(flag.valueHelp))", width: 72).map { "      \($0)" }
         }
         return """
-            Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/configuration.md has all keys). Single \
+            Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/use/configuration.md has all keys). Single \
             keys are flags, too, and variables: --refresh-at is LANYARD_REFRESH_AT. A flag wins over a variable, a variable \
             over the file.
 

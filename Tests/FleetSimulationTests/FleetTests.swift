@@ -2,7 +2,7 @@ import FleetSimulation
 import TestSupport
 import Testing
 
-/// The simulation itself. Its worlds run optimized: `lanyard-simulation` (docs/simulation.md), in each run of the tests.
+/// The simulation itself. Its worlds run optimized: `lanyard-simulation` (docs/design/simulation.md), in each run of the tests.
 @Suite("The simulated fleet")
 struct FleetTests {
     @Test("a seed is a world: the same one twice")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LanyardConfiguration
 
-/// `docs/configuration.md` against the table of keys.
+/// `docs/use/configuration.md` against the table of keys.
 @Suite struct ConfigurationReferenceTests {
     /// One row of the reference.
     private static func row(_ key: ConfigurationKey) -> String {
@@ -33,7 +33,7 @@ import Testing
     }
 
     private static func page() throws -> [String] {
-        let text = try String(contentsOfFile: Products.root + "/docs/configuration.md", encoding: .utf8)
+        let text = try String(contentsOfFile: Products.root + "/docs/use/configuration.md", encoding: .utf8)
         return text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
     }
 
@@ -41,9 +41,9 @@ import Testing
     func rows() throws {
         let page = try Self.page().filter { $0.hasPrefix("| `") && !$0.hasPrefix("| `--") }
         let known = ConfigurationKeys.all.map(Self.row)
-        for row in known where !page.contains(row) { Issue.record("docs/configuration.md lacks:\n\(row)") }
+        for row in known where !page.contains(row) { Issue.record("docs/use/configuration.md lacks:\n\(row)") }
         for row in page where !known.contains(row) {
-            Issue.record("docs/configuration.md has, and no key is:\n\(row)")
+            Issue.record("docs/use/configuration.md has, and no key is:\n\(row)")
         }
         #expect(Set(page).count == page.count)
     }
@@ -69,9 +69,9 @@ import Testing
         }
     }
 
-    @Test("the recipes of docs/oauth.md load, each as a whole")
+    @Test("the recipes of docs/reference/oauth.md load, each as a whole")
     func recipes() throws {
-        let page = try String(contentsOfFile: Products.root + "/docs/oauth.md", encoding: .utf8)
+        let page = try String(contentsOfFile: Products.root + "/docs/reference/oauth.md", encoding: .utf8)
         let recipes = page.components(separatedBy: "\n### ").filter { $0.hasPrefix("9.") }
         #expect(recipes.count == 7)
         for recipe in recipes {

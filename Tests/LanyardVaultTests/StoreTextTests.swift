@@ -12,7 +12,7 @@ import Testing
         try bytes.withUnsafeBytes { try StoreText.read($0) }
     }
 
-    @Test("contents with everything in them are the bytes that docs/store.md says, and come back")
+    @Test("contents with everything in them are the bytes that docs/reference/store.md says, and come back")
     func vector() throws {
         #expect(try StoreText.write(StoreSamples.contents) == StoreSamples.secret(StoreVectors.text))
         #expect(try Self.read(StoreVectors.text) == StoreSamples.contents)

@@ -1,4 +1,4 @@
-/// `StoreSamples.contents` as an independent program wrote it, in Python with its `cryptography`, from docs/store.md alone: a store of
+/// `StoreSamples.contents` as an independent program wrote it, in Python with its `cryptography`, from docs/reference/store.md alone: a store of
 /// this release, byte by byte, which every later one must read.
 enum StoreVectors {
     /// Before it is sealed.

@@ -63,8 +63,18 @@ struct DocumentPage {
 /// A citation is a page of docs/, a blank and a number: `http-rules.md 9.3`. More numbers may follow: `6.5, 6.6`, `3
 /// and 8`, `20.3 to 20.5`. A comment may break the line in front of a number.
 struct CitationChecker {
-    /// By path from the package's root: `docs/http.md`, `README.md`.
+    /// By path from the package's root: `docs/use/admin.md`, `README.md`.
     let pages: [String: DocumentPage]
+    /// By name, as citations have it: `admin.md`. Names that several pages have are left out.
+    private let named: [String: DocumentPage]
+
+    init(pages: [String: DocumentPage]) {
+        self.pages = pages
+        let byName = Dictionary(grouping: pages.filter { $0.key.hasPrefix("docs/") }) { page in
+            String(page.key[page.key.index(after: page.key.lastIndex(of: "/") ?? page.key.startIndex)...])
+        }
+        named = byName.compactMapValues { $0.count == 1 ? $0[0].value : nil }
+    }
 
     /// Made anew for each file: a `Regex` is not `Sendable`.
     private struct Patterns {
@@ -138,7 +148,7 @@ struct CitationChecker {
         let joined = line + " " + next
         return joined.matches(of: patterns.citation).flatMap { match -> [String] in
             guard joined.distance(from: joined.startIndex, to: match.range.lowerBound) < line.count else { return [] }
-            guard let page = pages["docs/\(match.page)"] else { return ["no page \(match.page)"] }
+            guard let page = named[String(match.page)] else { return ["no page \(match.page)"] }
             return match.numbers.matches(of: patterns.number).map { String($0.0) }
                 .filter { !page.numbers.contains($0) }
                 .map { "no number \($0) in \(match.page)" }

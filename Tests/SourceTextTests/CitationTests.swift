@@ -15,10 +15,10 @@ import Testing
         #expect(faults.isEmpty, "\(faults.count):\n\(faults.joined(separator: "\n"))")
     }
 
-    @Test("every rule that docs/http.md lists is stated in docs/http-rules.md")
+    @Test("every rule that http.md lists is stated in http-rules.md")
     func statedRules() throws {
-        let listed = DocumentPage(try Self.text(of: "docs/http.md")).numbers
-        let stated = DocumentPage(try Self.text(of: "docs/http-rules.md")).numbers
+        let listed = DocumentPage(try Self.text(of: "docs/reference/http.md")).numbers
+        let stated = DocumentPage(try Self.text(of: "docs/reference/http-rules.md")).numbers
         #expect(listed.count > 100)
         #expect(listed.subtracting(stated).sorted() == [])
     }
@@ -35,6 +35,7 @@ import Testing
             ("a.swift", "// rules.md 1.1 to 1.4, T1", ["1: no number 1.4 in rules.md", "1: no number T1 in rules.md"]),
             ("a.swift", "// (threats.md T18)", ["1: no page threats.md"]),
             ("deploy/a", "# rules.md 7", ["1: no number 7 in rules.md"]),
+            ("a.swift", "// (twice.md 1)", ["1: no page twice.md"]),
             ("docs/a.md", "See `rules.md` 9.", ["1: no number 9 in rules.md"]),
             ("docs/a.md", "See [the rule](rules.md#third).", ["1: no heading #third in docs/rules.md"]),
             ("docs/a.md", "[Rules](../rules.md), [top](#top)", ["1: no page rules.md", "1: no page docs/a.md"]),
@@ -61,8 +62,9 @@ import Testing
         #expect(Self.small.faults(in: text, path: path) == [])
     }
 
-    /// One page with a number in each place that a page may have one.
+    /// One page with a number in each place that a page may have one, and two of one name.
     private static let small = CitationChecker(pages: [
+        "docs/a/twice.md": DocumentPage("# 1 One"), "docs/b/twice.md": DocumentPage("# 1 One"),
         "docs/rules.md": DocumentPage(
             """
             # Rules
@@ -81,7 +83,7 @@ import Testing
     ])
 
     private static func isPage(_ path: String) -> Bool {
-        path == "README.md" || path.hasPrefix("docs/") && path.hasSuffix(".md")
+        path.hasSuffix(".md") && (path.hasPrefix("docs/") || !path.contains("/"))
     }
 
     private static func text(of path: String) throws -> String {
@@ -90,7 +92,10 @@ import Testing
 
     /// Texts by path from the package's root. Not this file, which has dead citations, and no fuzz corpora.
     private static func files() throws -> [String: String] {
-        var files = ["README.md": try text(of: "README.md"), "Package.swift": try text(of: "Package.swift")]
+        var files: [String: String] = [:]
+        for name in ["Package.swift", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"] {
+            files[name] = try text(of: name)
+        }
         for folder in ["Sources", "Tests", "deploy", "docs"] {
             let root = "\(Products.root)/\(folder)"
             for name in try FileManager.default.subpathsOfDirectory(atPath: root) {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// docs/code-map.md against the tree: what it names is there.
+/// docs/design/code-map.md against the tree: what it names is there.
 @Suite struct CodeMapTests {
     /// Code spans of a page that are names of files or types, with the line of each.
     private static func names(in page: String) -> [(line: Int, name: String)] {
@@ -22,7 +22,7 @@ import Testing
     func folders() throws {
         let texts = try Self.texts()
         let files = Self.files(texts.keys)
-        let missing = Self.names(in: try SourceFiles.text(of: "docs/code-map.md"))
+        let missing = Self.names(in: try SourceFiles.text(of: "docs/design/code-map.md"))
             .filter { !files.contains($0.name) && !Self.fields.contains($0.name) && !Self.declares($0.name, texts) }
         #expect(missing.isEmpty, "\(missing.map { "\($0.line): \($0.name)" })")
     }
@@ -30,7 +30,7 @@ import Testing
     @Test("each row that follows a behaviour names at least three files, and nothing but files")
     func behaviours() throws {
         let files = Self.files(try Self.texts().keys)
-        let page = try SourceFiles.text(of: "docs/code-map.md")
+        let page = try SourceFiles.text(of: "docs/design/code-map.md")
         let rows = page.split(separator: "\n").drop { $0 != "| behaviour | files, in order |" }.dropFirst(2)
         #expect(rows.count > 20)
         for row in rows {

@@ -8,11 +8,11 @@ import Testing
 @testable import LanyardRequestPath
 @testable import LanyardVault
 
-/// The tables of docs/errors.md against the program. A case that is added must be added to a switch here to compile.
+/// The tables of docs/reference/errors.md against the program. A case that is added must be added to a switch here to compile.
 @Suite struct ErrorTableTests {
     /// The cells of the table rows below a heading that begins with this number, without backticks.
     private static func rows(of section: String) throws -> [[String]] {
-        let page = try SourceFiles.text(of: "docs/errors.md")
+        let page = try SourceFiles.text(of: "docs/reference/errors.md")
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
             .drop { !$0.hasPrefix("#") || !$0.contains(" \(section) ") }.dropFirst()
         let table = lines.drop { !$0.hasPrefix("|") }.prefix { $0.hasPrefix("|") }
@@ -219,7 +219,7 @@ import Testing
 
     @Test("every type that is an Error has its name on the page, but the emulator's")
     func named() throws {
-        let page = try SourceFiles.text(of: "docs/errors.md")
+        let page = try SourceFiles.text(of: "docs/reference/errors.md")
         let texts = try SourceFiles.texts(below: "Sources").filter { !$0.key.hasPrefix("Sources/LanyardEmulator") }
         let types = texts.values.flatMap(Self.errorTypes)
         #expect(types.count > 20)

@@ -1,22 +1,22 @@
 import TestSupport
 import Testing
 
-/// The table of docs/security.md against docs/threats.md. `deploy/tidy` looks for the tests that they name.
+/// The table of docs/reference/security.md against docs/reference/threats.md. `deploy/tidy` looks for the tests that they name.
 @Suite struct SecurityTableTests {
     /// Whether a text names a suite in a code span: `UnixListenerTests`, `CallerRuleTests/requiredField`.
     private static func namesTest(_ text: Substring) -> Bool { text.contains(/`[A-Z][A-Za-z0-9]*Tests[`\/]/) }
 
     /// Threat, answer and tests of each row.
     private static func rows() throws -> [(number: String, answer: String, tests: Substring)] {
-        try SourceFiles.text(of: "docs/security.md").split(separator: "\n").compactMap { line in
+        try SourceFiles.text(of: "docs/reference/security.md").split(separator: "\n").compactMap { line in
             guard let match = line.wholeMatch(of: /\| (T\d+) \| (.+) \| (.+) \|/) else { return nil }
             return (String(match.1), String(match.2), match.3)
         }
     }
 
-    @Test("the table has every threat of docs/threats.md once, in order, with a test or the reason why there is none")
+    @Test("the table has every threat of docs/reference/threats.md once, in order, with a test or the reason why there is none")
     func everyThreat() throws {
-        let threats = try SourceFiles.text(of: "docs/threats.md").split(separator: "\n")
+        let threats = try SourceFiles.text(of: "docs/reference/threats.md").split(separator: "\n")
             .compactMap { $0.prefixMatch(of: #/### (T\d+) /#)?.1 }.map(String.init)
         let rows = try Self.rows()
         #expect(rows.map(\.number) == threats && threats.count == 22)

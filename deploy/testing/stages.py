@@ -19,7 +19,7 @@ WIDTH = 16
 PRODUCTS = ["lanyard", "lanyard-emulator", "lanyard-simulation"]
 # Line numbers in reports of a sanitizer need debug information.
 DEBUG_BUILD = ["-debug-info-format", "none"]
-# Suites that cost much and measure (docs/testing.md): `deploy/test --all` runs them.
+# Suites that cost much and measure (docs/design/testing.md): `deploy/test --all` runs them.
 DEAR = "[./](Long|Alone)[A-Z]"
 # Checks of what is deployed that are quick and need no root: of the commands' pages and completions, the manifests, the alerts, the units.
 QUICK_CHECKS = ["commands", "kubernetes", "prometheus", "systemd"]
@@ -238,7 +238,7 @@ class Stages:
             self.report.count(code == 0, f"{what} (all of it: {log})")
 
     def simulation(self, name, *arguments):
-        """The fleet in virtual time, optimised; docs/simulation.md."""
+        """The fleet in virtual time, optimised; docs/design/simulation.md."""
         log = os.path.join(LOGS, f"{name}.log")
         command = [".build/release/lanyard-simulation", "--threads", str(os.cpu_count()), *arguments]
         with self.stage(name):

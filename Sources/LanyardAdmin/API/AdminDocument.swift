@@ -15,7 +15,7 @@ enum AdminDocument {
         json.member("title", "Lanyard's admin API")
         json.member("version", "1")
         json.member(
-            "description", "Logs users in and out, switches between them and shows their state. See docs/admin.md.")
+            "description", "Logs users in and out, switches between them and shows their state. See docs/use/admin.md.")
         json.endObject()
         json.key("security")
         json.raw(#"[{"adminToken":[]}]"#)

@@ -1,4 +1,4 @@
-/// What to do about the reasons of the health pages (docs/operating.md).
+/// What to do about the reasons of the health pages (docs/use/operating.md).
 package enum ReadinessRemedy {
     /// A sentence without its period; nil: the reason needs no action, or this version does not know it.
     ///

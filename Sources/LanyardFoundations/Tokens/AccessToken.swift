@@ -55,7 +55,7 @@ package struct AccessToken: Sendable {
         case none(Refusal)
     }
 
-    /// Why there is no token; each is a problem type (docs/errors.md). No `Error`: it is published as a state.
+    /// Why there is no token; each is a problem type (docs/reference/errors.md). No `Error`: it is published as a state.
     package enum Refusal: Equatable, Sendable {
         /// A login is needed.
         case loginRequired

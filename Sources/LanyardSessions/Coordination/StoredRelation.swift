@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// What a stored user is to what this process knows of it. The first that is true of it, in the order of the cases. The
-/// names are those of docs/life-of-a-session.md.
+/// names are those of docs/design/life-of-a-session.md.
 enum StoredRelation: String, CaseIterable, Sendable {
     /// It belongs to another identity.
     case foreign = "another identity's user"
@@ -120,7 +120,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case yield = "yield"
     }
 
-    /// What follows from what the store holds at each moment (docs/life-of-a-session.md has the table).
+    /// What follows from what the store holds at each moment (docs/design/life-of-a-session.md has the table).
     func resolution(at moment: Moment) -> Resolution {
         switch (self, moment) {
         case (.foreign, _): .continue

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/store.md has them one by one).
+/// The plaintext under the store's seal: `StoreContents` as bytes, in wiped memory (docs/reference/store.md has them one by one).
 ///
 /// Each contents has exactly one text. The reader accepts nothing else, is linear in the text and never traps, for any bytes. A secret is
 /// copied only from wiped block to wiped block.

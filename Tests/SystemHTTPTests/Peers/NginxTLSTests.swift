@@ -46,16 +46,16 @@ import Testing
         return API(folder: folder, nginx: nginx, gate: try FaultGate(before: .unix(folder.file("tls.sock"))))
     }
 
-    /// The flags of the set-up before an `https` API in docs/configuration.md, whose lines are these.
+    /// The flags of the set-up before an `https` API in docs/use/configuration.md, whose lines are these.
     private static func pageLines() throws -> [String] {
-        let page = try String(contentsOfFile: "\(Products.root)/docs/configuration.md", encoding: .utf8)
+        let page = try String(contentsOfFile: "\(Products.root)/docs/use/configuration.md", encoding: .utf8)
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         let start = try #require(lines.firstIndex { $0.hasPrefix("lanyard run --upstream https://") })
         let end = try #require(lines[start...].firstIndex { !$0.hasSuffix("\\") })
         return lines[start...end].map { $0.trimmingCharacters(in: [" ", "\\"]) }
     }
 
-    @Test("five lines of flags of docs/configuration.md put Lanyard in front of an https API of a private authority")
+    @Test("five lines of flags of docs/use/configuration.md put Lanyard in front of an https API of a private authority")
     func walk() async throws {
         let api = try await Self.start()
         let lines = try Self.pageLines()

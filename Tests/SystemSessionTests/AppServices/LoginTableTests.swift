@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The table of docs/app-services.md 2.7: each way to give each kind of login, walked through the built programs.
+/// The table of docs/reference/app-services.md 2.7: each way to give each kind of login, walked through the built programs.
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct LoginTableTests {
     /// A kind by the first cell of its row: the secret's file, as `emulator_setup.py` names it, and the service's word.
@@ -48,7 +48,7 @@ struct LoginTableTests {
 
     /// The rows of the table. Each cell but the first is code, and none is empty.
     private static func rows() throws -> [Row] {
-        let table = try cells("app-services.md", under: "### 2.7 Ways to log in")
+        let table = try cells("reference/app-services.md", under: "### 2.7 Ways to log in")
         #expect(
             table.first == [
                 "kind", "`login` of a user in the file", "flags of `lanyard run`", "`credential` of the admin API",
@@ -117,7 +117,7 @@ struct LoginTableTests {
 
     // MARK: The table and the program
 
-    /// Logins of oauth2 and github_app identities, which docs/oauth.md lists.
+    /// Logins of oauth2 and github_app identities, which docs/reference/oauth.md lists.
     private static let ofOAuth: Set = [
         "client_credentials", "password", "refresh_token", "jwt_bearer", "token_exchange", "device",
         "authorization_code",
@@ -127,7 +127,7 @@ struct LoginTableTests {
     @Test("the table has every key of a login, every flag of the one-user form and every flag of lanyard login, once")
     func complete() async throws {
         let rows = try Self.rows()
-        let keys = try Self.cells("configuration.md", under: "## Users").filter { cells in
+        let keys = try Self.cells("use/configuration.md", under: "## Users").filter { cells in
             cells[0].contains(/^`users\.\*\.login\.\w+(\.\w+_file)?`$/) && !cells[3].contains("Not in this version")
                 && !Self.ofOAuth.contains(String(cells[0].split(separator: ".")[3].filter { $0 != "`" }))
         }.map { String($0[0].dropFirst("`users.*.login.".count).dropLast()) }
@@ -140,7 +140,7 @@ struct LoginTableTests {
         }
         #expect(found.sorted() == expected.sorted())
 
-        let flags = try Self.cells("configuration.md", under: "## Where values come from").filter {
+        let flags = try Self.cells("use/configuration.md", under: "## Where values come from").filter {
             $0.count == 4 && ($0[3].hasPrefix("Log in") || $0[0] == "`--password-file`")
         }.map { String($0[0].dropFirst().dropLast()) }
         let help = try await CommandRun(["login", "--help"]).output

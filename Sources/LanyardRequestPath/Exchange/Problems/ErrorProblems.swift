@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// The problem of each error of the request path. docs/errors.md has the same as a table, with the side at fault and the
+/// The problem of each error of the request path. docs/reference/errors.md has the same as a table, with the side at fault and the
 /// log event.
 extension Problem {
     // MARK: The client's request
