@@ -89,7 +89,7 @@ final class ActivatedSockets {
     }
 }
 
-/// The rules that a configuration cannot check by itself, because the address of an activated socket is not in it (threats.md T1).
+/// The rules that a configuration cannot check by itself, because the address of an activated socket is not in it (security.md T1).
 ///
 /// The start and each reload ask.
 struct ActivationRules: Sendable {

@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Everything that outlives a restart: the users of this device, the active user, and the pending revocations.
 package struct StoreContents: Equatable, Sendable {
-    /// Grows with each write, so that a restored backup is noticed (threats.md T14).
+    /// Grows with each write, so that a restored backup is noticed (security.md T14).
     package var writes: UInt64 = 0
     /// The key of each `CredentialFingerprint`: 32 random bytes, made with the store.
     package var fingerprintKey: Secret

@@ -39,10 +39,10 @@ import Testing
         }
     }
 
-    @Test("docs/design/life-of-a-session.md has this table")
+    @Test("docs/design/lives.md has this table")
     func page() throws {
         let page = URL(filePath: #filePath).deletingLastPathComponent().appending(
-            path: "../../docs/design/life-of-a-session.md")
+            path: "../../docs/design/lives.md")
         let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n").map(String.init)
         let first = try #require(lines.firstIndex { $0.hasPrefix("| the store holds |") })
         let rows = lines[first...].prefix { $0.hasPrefix("|") }.map { line in

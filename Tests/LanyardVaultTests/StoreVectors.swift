@@ -1,5 +1,5 @@
-/// `StoreSamples.contents` as an independent program wrote it, in Python with its `cryptography`, from docs/reference/store.md alone: a store of
-/// this release, byte by byte, which every later one must read.
+/// `StoreSamples.contents` as an independent program wrote it, in Python with its `cryptography`, from docs/reference/store.md alone:
+/// a store of this release, byte by byte, which every later one must read.
 enum StoreVectors {
     /// Before it is sealed.
     static let text = StoreSamples.bytes([

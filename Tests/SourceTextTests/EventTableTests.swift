@@ -2,11 +2,11 @@ import LanyardSessions
 import TestSupport
 import Testing
 
-/// docs/use/events.md against the program: no event is missing, and none is left over.
+/// The log events of docs/use/operating.md against the program: no event is missing, and none is left over.
 @Suite struct EventTableTests {
     /// The first cell of each row, in its order.
     private static func listed() throws -> [String] {
-        try SourceFiles.text(of: "docs/use/events.md").split(separator: "\n")
+        try SourceFiles.section("Log events", of: "docs/use/operating.md").split(separator: "\n")
             .compactMap { $0.prefixMatch(of: #/\| `([a-z_.]+)` \| [a-z, ]+ \| .+ \|$/#)?.1 }.map(String.init)
     }
 
@@ -51,7 +51,8 @@ import Testing
     @Test("the levels of the table are those of the log")
     func levels() throws {
         let levels: Set<Substring> = ["debug", "info", "notice", "warning", "error", "critical"]
-        for line in try SourceFiles.text(of: "docs/use/events.md").split(separator: "\n") where line.hasPrefix("| `") {
+        let page = try SourceFiles.section("Log events", of: "docs/use/operating.md")
+        for line in page.split(separator: "\n") where line.hasPrefix("| `") {
             let cell = line.split(separator: "|")[1].split { $0 == " " || $0 == "," }
             #expect(!cell.isEmpty && levels.isSuperset(of: cell), "\(line)")
         }

@@ -77,11 +77,12 @@ import Testing
     private static func texts() throws -> [(place: String, text: String)] {
         let sources = try SourceFiles.texts(below: "Sources").filter { SourceFiles.holds($0.value, "\"") }
         let messages = sources.flatMap { path, text in SourceLiterals.all(of: text).map { (path, $0) } }
-        let pages = try [
-            "use/operating", "reference/errors", "use/commands", "use/accounts", "reference/store", "use/admin",
+        let names = [
+            "use/operating", "reference/errors", "use/commands", "use/tutorial", "reference/store", "use/admin",
             "use/deploying", "use/emulator",
         ]
-            .flatMap { name in
+        let pages =
+            try names.flatMap { name in
                 let page = try SourceFiles.text(of: "docs/\(name).md")
                 let spans = page.split(separator: "\n").flatMap { line in
                     line.split(separator: "`", omittingEmptySubsequences: false).enumerated()
@@ -177,7 +178,7 @@ import Testing
     func keys() throws {
         let keys = Self.firstCells(of: try SourceFiles.text(of: "docs/use/configuration.md"))
         let sections = Set(keys.compactMap { $0.split(separator: ".").first.map { $0.prefix { $0 != "[" } } })
-        let events = Self.firstCells(of: try SourceFiles.text(of: "docs/use/events.md"))
+        let events = Self.firstCells(of: try SourceFiles.section("Log events", of: "docs/use/operating.md"))
         // A section is no row of its own.
         var known = Set(events + events.map { String($0.drop { $0 != "." }.dropFirst()) })
         // Files.

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// The table of docs/reference/security.md against docs/reference/threats.md. `deploy/tidy` looks for the tests that they name.
+/// The table of docs/reference/security.md against its threats. `deploy/tidy` looks for the tests that they name.
 @Suite struct SecurityTableTests {
     /// Whether a text names a suite in a code span: `UnixListenerTests`, `CallerRuleTests/requiredField`.
     private static func namesTest(_ text: Substring) -> Bool { text.contains(/`[A-Z][A-Za-z0-9]*Tests[`\/]/) }
@@ -14,10 +14,10 @@ import Testing
         }
     }
 
-    @Test("the table has every threat of docs/reference/threats.md once, in order, with a test or the reason why there is none")
+    @Test("the table has every threat of the page once, in order, with a test or the reason why there is none")
     func everyThreat() throws {
-        let threats = try SourceFiles.text(of: "docs/reference/threats.md").split(separator: "\n")
-            .compactMap { $0.prefixMatch(of: #/### (T\d+) /#)?.1 }.map(String.init)
+        let threats = try SourceFiles.section("Threats", of: "docs/reference/security.md").split(separator: "\n")
+            .compactMap { $0.prefixMatch(of: #/#### (T\d+) /#)?.1 }.map(String.init)
         let rows = try Self.rows()
         #expect(rows.map(\.number) == threats && threats.count == 22)
         for row in rows {

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// Tests wait for events, not for time (docs/design/testing.md, rule 2). Each sleep that stays is listed with its reason.
+/// Tests wait for events, not for time (CONTRIBUTING.md, rule 2). Each sleep that stays is listed with its reason.
 @Suite struct SleepTests {
     /// How many lines of a file may sleep, by its path below `Tests`.
     private static let allowed: [String: (lines: Int, reason: String)] = [

@@ -18,6 +18,12 @@ enum SourceFiles {
         try String(contentsOfFile: "\(Products.root)/\(path)", encoding: .utf8)
     }
 
+    /// The part of a page below a heading of the second level, up to the next one; empty if the page has no such heading.
+    static func section(_ heading: String, of path: String) throws -> String {
+        try text(of: path).split(separator: "\n", omittingEmptySubsequences: false)
+            .drop { $0 != "## \(heading)" }.dropFirst().prefix { !$0.hasPrefix("## ") }.joined(separator: "\n")
+    }
+
     /// The lines of a Swift text without those that are comments, with their numbers from 1.
     static func codeLines(of text: String) -> [(number: Int, text: Substring)] {
         text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().compactMap { index, line in

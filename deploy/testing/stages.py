@@ -19,7 +19,7 @@ WIDTH = 16
 PRODUCTS = ["lanyard", "lanyard-emulator", "lanyard-simulation"]
 # Line numbers in reports of a sanitizer need debug information.
 DEBUG_BUILD = ["-debug-info-format", "none"]
-# Suites that cost much and measure (docs/design/testing.md): `deploy/test --all` runs them.
+# Suites that cost much and measure (CONTRIBUTING.md): `deploy/test --all` runs them.
 DEAR = "[./](Long|Alone)[A-Z]"
 # Checks of what is deployed that are quick and need no root: of the commands' pages and completions, the manifests, the alerts, the units.
 QUICK_CHECKS = ["commands", "kubernetes", "prometheus", "systemd"]

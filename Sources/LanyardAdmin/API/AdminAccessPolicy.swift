@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardRequestPath
 
-/// Decides from the head whether a caller may use the admin API, before any of the body is read (threats.md T1 to T3, T15). Pure.
+/// Decides from the head whether a caller may use the admin API, before any of the body is read (security.md T1 to T3, T15). Pure.
 struct AdminAccessPolicy {
     /// A unix socket accepts any `Host`, because no DNS name can lead a browser to it.
     let hosts: AllowedHosts

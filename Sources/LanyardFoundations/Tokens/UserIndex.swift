@@ -25,7 +25,7 @@ package struct UserIndex: Hashable, Sendable {
     @inlinable package func hasName(of other: UserIndex) -> Bool { number == other.number }
 }
 
-/// Distinguishes the accounts that the users of this process have had (threats.md T18).
+/// Distinguishes the accounts that the users of this process have had (security.md T18).
 ///
 /// Each change of account takes the next number. No number is used twice: neither for an account that comes back, nor
 /// for a user that was removed and added again under the same name.

@@ -60,7 +60,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     var epochs: Epochs
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
-    /// of one user (http-rules.md 16.1, threats.md T18).
+    /// of one user (http-rules.md 16.1, security.md T18).
     let user: UserIndex
     let account: AccountNumber
 

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// The hosts that requests on a listener may name: name and port (http-rules.md 4.2, threats.md T2).
+/// The hosts that requests on a listener may name: name and port (http-rules.md 4.2, security.md T2).
 package struct AllowedHosts: Sendable {
     private struct Entry: Sendable {
         /// In canonical form.

@@ -26,7 +26,7 @@ struct BearerField: Sendable {
     @inline(__always)
     func isNamed(_ other: Bytes) -> Bool { name.withUnsafeBufferPointer { $0.equalsIgnoringCase(other) } }
 
-    /// An upstream may not tell a field of this name from the bearer field (threats.md T9).
+    /// An upstream may not tell a field of this name from the bearer field (security.md T9).
     @inline(__always)
     func resembles(_ other: Bytes) -> Bool { name.withUnsafeBufferPointer { $0.resembles(other) } }
 

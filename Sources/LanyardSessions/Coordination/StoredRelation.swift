@@ -2,13 +2,13 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// What a stored user is to what this process knows of it. The first that is true of it, in the order of the cases. The
-/// names are those of docs/design/life-of-a-session.md.
+/// names are those of docs/design/lives.md.
 enum StoredRelation: String, CaseIterable, Sendable {
     /// It belongs to another identity.
     case foreign = "another identity's user"
     /// The version that is known here.
     case same = "the known version"
-    /// The same session with a lower generation: a file from a backup replaced a newer one (threats.md T14).
+    /// The same session with a lower generation: a file from a backup replaced a newer one (security.md T14).
     case older = "an older version of the session"
     /// A write of this process that the store reported as failed has been made all the same.
     case ownFailedWrite = "a write of ours that was reported as failed"
@@ -120,7 +120,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case yield = "yield"
     }
 
-    /// What follows from what the store holds at each moment (docs/design/life-of-a-session.md has the table).
+    /// What follows from what the store holds at each moment (docs/design/lives.md has the table).
     func resolution(at moment: Moment) -> Resolution {
         switch (self, moment) {
         case (.foreign, _): .continue

@@ -1,4 +1,5 @@
-/// The unencrypted start of a sealed file, which the seal authenticates (docs/reference/store.md has it byte by byte). Integers are big-endian.
+/// The unencrypted start of a sealed file, which the seal authenticates (docs/reference/store.md has it byte by byte). Integers are
+/// big-endian.
 struct SealHeader: Equatable {
     /// How a passphrase becomes a key (RFC 7914).
     struct Scrypt: Hashable {

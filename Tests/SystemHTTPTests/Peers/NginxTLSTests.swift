@@ -55,7 +55,7 @@ import Testing
         return lines[start...end].map { $0.trimmingCharacters(in: [" ", "\\"]) }
     }
 
-    @Test("five lines of flags of docs/use/configuration.md put Lanyard in front of an https API of a private authority")
+    @Test("five lines of flags, as a page has them, put Lanyard in front of an https API of a private authority")
     func walk() async throws {
         let api = try await Self.start()
         let lines = try Self.pageLines()

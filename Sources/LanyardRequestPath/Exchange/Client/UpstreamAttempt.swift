@@ -28,7 +28,7 @@ struct UpstreamAttempt: ~Copyable {
     /// The token that the request is sent with.
     ///
     /// - Returns: false if an earlier token of the request is another account's. The request may have been sent with
-    ///   it, and the user may be another account by now (threats.md T18).
+    ///   it, and the user may be another account by now (security.md T18).
     mutating func assign(_ token: AccessToken) -> Bool {
         if let old = self.token, old.accountEpoch != token.accountEpoch { return false }
         self.token = token

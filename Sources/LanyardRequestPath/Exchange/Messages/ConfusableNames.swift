@@ -1,7 +1,7 @@
 import LanyardSettings
 
 /// Field names that an upstream cannot tell from others if it turns names into variables (http-rules.md 10.4,
-/// threats.md T9).
+/// security.md T9).
 enum ConfusableNames {
     /// The name resembles a field of framing, routing or one hop: the request is refused. The caller asks only for names
     /// that are confusable, and so are no such field themselves.
