@@ -106,6 +106,8 @@ package struct ClientKey: Equatable, Sendable {
         /// The issuer; the token endpoint if none is configured.
         case issuer
         case tokenEndpoint
+        /// That which the assertion is sent to.
+        case endpoint
         case value(String)
     }
 

@@ -48,6 +48,14 @@ import Testing
             ).authentication
         else { throw TestFailure("no key") }
         #expect(key.id == "k" && key.algorithm == .ps256 && key.audience == .tokenEndpoint)
+        for (text, audience) in [("endpoint", ClientKey.Audience.endpoint), ("https://x", .value("https://x"))] {
+            guard
+                case .privateKeyJWT(let key) = try Self.client(
+                    Self.server + ", client_key: {file: key, audience: \"\(text)\"}"
+                ).authentication
+            else { throw TestFailure("no key") }
+            #expect(key.audience == audience)
+        }
         guard
             case .assertion(_, let type) = try Self.client(Self.server + ", client_assertion_file: assertion")
                 .authentication

@@ -192,6 +192,7 @@ extension ConfigurationBuilder {
         switch text {
         case nil, "issuer": .issuer
         case "token_endpoint": .tokenEndpoint
+        case "endpoint": .endpoint
         case let text?: .value(text)
         }
     }

@@ -117,7 +117,7 @@ extension ConfigurationKeys {
             "How it signs."),
         .init(
             "identities.*.oauth2.client_key.audience", .value(.text), "issuer",
-            "`aud` of the assertions: `issuer`, `token_endpoint`, or a value."),
+            "`aud` of the assertions: `issuer`, `token_endpoint`, `endpoint` (that of the call), or a value."),
         .init(
             "identities.*.oauth2.client_assertion_file", .value(.file(.secret)),
             "An assertion that another program writes, such as a projected token; read at each call."),

@@ -14,13 +14,14 @@ struct ClientProof: Sendable {
 
     /// - Parameters:
     ///   - content: of the file of the authentication; nil if it has none.
+    ///   - endpoint: that of the call.
     ///   - tokenEndpoint: also for a call that goes to another one.
     ///   - now: by the service's clock.
     ///   - isClientNamed: false: `client_id` alone is not sent.
     /// - Throws: `credentialUnavailable` with the path and the remedy, or `credentialDelayed`.
     init(
-        of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, tokenEndpoint: String, at now: WallTime,
-        isClientNamed: Bool = true
+        of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, for endpoint: String,
+        tokenEndpoint: String, at now: WallTime, isClientNamed: Bool = true
     ) throws(IdentityError) {
         clientID = settings.clientID
         secret = try Self.secret(settings.authentication, content)
@@ -41,7 +42,8 @@ struct ClientProof: Sendable {
                 [("client_assertion_type", Self.text(type))] + (secret.map { [("client_assertion", $0)] } ?? [])
         case .privateKeyJWT(let key):
             sendsClientID = true
-            let assertion = try Self.assertion(settings, key, secret, tokenEndpoint, now)
+            let assertion = try Self.assertion(
+                settings, key, secret, Self.audience(key, settings, endpoint, tokenEndpoint), now)
             formFields = [
                 ("client_assertion_type", Self.text(ClientAuthentication.jwtAssertionType)),
                 ("client_assertion", assertion),
@@ -105,15 +107,20 @@ struct ClientProof: Sendable {
         return value.seal()
     }
 
+    private static func audience(
+        _ key: ClientKey, _ settings: IdentitySettings.OAuth, _ endpoint: String, _ tokenEndpoint: String
+    ) -> String {
+        switch key.audience {
+        case .issuer: settings.issuer ?? tokenEndpoint
+        case .tokenEndpoint: tokenEndpoint
+        case .endpoint: endpoint
+        case .value(let text): text
+        }
+    }
+
     private static func assertion(
-        _ settings: IdentitySettings.OAuth, _ key: ClientKey, _ pem: Secret?, _ tokenEndpoint: String, _ now: WallTime
+        _ settings: IdentitySettings.OAuth, _ key: ClientKey, _ pem: Secret?, _ audience: String, _ now: WallTime
     ) throws(IdentityError) -> Secret {
-        let audience: String =
-            switch key.audience {
-            case .issuer: settings.issuer ?? tokenEndpoint
-            case .tokenEndpoint: tokenEndpoint
-            case .value(let text): text
-            }
         let token = JSONWebToken(issuer: settings.clientID, subject: settings.clientID, audience: audience)
         do throws(SigningKey.KeyError) {
             guard let pem else { throw .notAKey }

@@ -374,8 +374,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             to: FoundEndpoints(endpoints: found.endpoints, metadata: found.metadata, areRemembered: false))
     }
 
-    /// A POST of a form with the client's proof. An assertion in it is for the token endpoint, or the issuer, wherever it goes
-    /// (RFC 7523 §3, RFC 9126 §2).
+    /// A POST of a form with the client's proof. An assertion in it is for the issuer or the token endpoint, wherever it goes (RFC 7523 §3,
+    /// RFC 9126 §2), unless the configuration says otherwise.
     func request(
         to url: String, of found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
         isClientNamed: Bool = true, _ write: (inout FormBody) throws(IdentityError) -> Void
@@ -383,7 +383,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         Result { () throws(IdentityError) in
             let content = settings.authentication.file.flatMap { contents[$0] }
             let proof = try ClientProof(
-                of: settings, content, tokenEndpoint: found.endpoints.token ?? url, at: clock.time(),
+                of: settings, content, for: url, tokenEndpoint: found.endpoints.token ?? url, at: clock.time(),
                 isClientNamed: isClientNamed)
             var form = FormBody()
             try write(&form)

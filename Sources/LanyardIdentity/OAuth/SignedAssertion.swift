@@ -46,7 +46,7 @@ enum SignedAssertion {
     private static func audience(_ audience: ClientKey.Audience, _ context: Context) -> String {
         switch audience {
         case .issuer: context.issuer ?? context.endpoint
-        case .tokenEndpoint: context.endpoint
+        case .tokenEndpoint, .endpoint: context.endpoint
         case .value(let text): text
         }
     }

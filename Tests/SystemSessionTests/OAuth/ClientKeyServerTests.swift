@@ -27,10 +27,12 @@ struct ClientKeyServerTests {
         _ = try await PythonProcess.run(["-B", script, "http://\(server.endpoint)"] + clients)
     }
 
-    private static func identity(_ server: GlewlwydServer, _ name: String, _ key: String) -> String {
+    private static func identity(
+        _ server: GlewlwydServer, _ name: String, _ key: String, audience: String = "token_endpoint"
+    ) -> String {
         """
         {oauth2: {issuer: "\(server.issuer)", client_id: \(name), scopes: [api], rotation: one_use,
-            client_key: {file: \(key), algorithm: \(name), audience: token_endpoint}}}
+            client_key: {file: \(key), algorithm: \(name), audience: \(audience)}}}
         """
     }
 
@@ -73,6 +75,49 @@ struct ClientKeyServerTests {
         let events = lanyard.process.lines
         #expect(!events.contains { $0.event == "session.dead" })
         #expect(Set(events.filter { $0.event == "session.login.failed" }.map { $0.json["user"].string }) == ["other"])
+        try await lanyard.process.terminate()
+        try await server.stop()
+    }
+
+    @Test("the server wants each endpoint as aud of the assertion that it gets: device, pushed request, revocation")
+    func audiences() async throws {
+        let server = try await GlewlwydServer.start(lifetime: 3600, isPushed: true)
+        let folder = try TemporaryFolder()
+        try await Self.makeKeys(server, folder)
+        let socket = folder.file("admin.sock")
+        let password = try folder.write("password", "wonderland")
+        var (identities, users) = ("", "")
+        for audience in ["endpoint", "token_endpoint"] {
+            identities += "  \(audience): \(Self.identity(server, "ES256", folder.file("ES256"), audience: audience))\n"
+            for (name, login) in [
+                ("phone", "device: {}"), ("browser", "authorization_code: {}"),
+                ("alice", "password: {username: alice, password_file: \(password)}"),
+            ] { users += "  \(name)-\(audience): {identity: \(audience), login: {\(login)}}\n" }
+        }
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities:
+            \(identities)users:
+            \(users)routes: [{upstream: "\(server.resource)", user: alice-endpoint}]
+            store: {memory: true}
+
+            """, admin: "{address: \"unix:\(socket)\"}")
+        let admin = AdminClient(endpoint: .unix(socket))
+        try await lanyard.untilReady()
+        let back = #"{"redirect_uri":"http://127.0.0.1:9/cb"}"#
+        let phone = try await admin.call("POST", "/v1/users/phone-endpoint/login")
+        #expect(phone["user_code"].string != nil, "\(phone)")
+        let browser = try await admin.call("POST", "/v1/users/browser-endpoint/login", back)
+        #expect(browser["authorization_uri"].string?.contains("request_uri=") == true, "\(browser)")
+        let logout = try await admin.call("POST", "/v1/users/alice-endpoint/logout")
+        #expect(logout["revoked"].bool == true, "\(logout)")
+        let other = "token_endpoint"
+        for (user, body) in [("phone", nil), ("browser", back)] as [(String, String?)] {
+            let refused = try await admin.ask("POST", "/v1/users/\(user)-\(other)/login", body)
+            #expect(refused.status >= 400 && refused.bodyText.contains("responded with 40"), "\(refused.bodyText)")
+        }
+        let kept = try await admin.call("POST", "/v1/users/alice-\(other)/logout")
+        #expect(kept["revoked"].bool == false, "\(kept)")
         try await lanyard.process.terminate()
         try await server.stop()
     }

@@ -31,7 +31,7 @@ def main():
             key = file.read()
         call("POST", "/client/", {
             "client_id": name, "name": name, "confidential": True, "enabled": True, "pubkey": key, "scope": ["api"],
-            "authorization_type": ["password", "refresh_token"], "redirect_uri": ["http://127.0.0.1:9/cb"],
+            "authorization_type": ["password", "refresh_token", "code", "device_authorization"], "redirect_uri": ["http://127.0.0.1:9/cb"],
             "token_endpoint_auth_method": ["private_key_jwt"],
         })
 
