@@ -33,13 +33,15 @@ final class ScriptedAdmin: Sendable {
     /// The status of a Lanyard whose active user is alice.
     static let status = #"{"version":"0.0.9","uptime_seconds":5,"active_user":"alice","listeners":[],"users":[]}"#
 
-    /// - Parameters:
-    ///   - responses: by method and target; `GET /v1/status` has one of its own.
-    init(_ responses: [String: RawResponse]) throws {
+    /// - Parameter responses: by method and target; `GET /v1/status` has one of its own.
+    convenience init(_ responses: [String: RawResponse]) throws { try self.init { responses[$0] } }
+
+    /// - Parameter script: the response to a method and target; nil as in the other one.
+    init(script: @escaping @Sendable (String) -> RawResponse?) throws {
         folder = try TemporaryFolder()
         server = try RawServer(at: .unix(folder.file("admin.sock"))) { request in
             let call = "\(request.message.method) \(request.message.target)"
-            if let response = responses[call] { return response }
+            if let response = script(call) { return response }
             if call == "GET /v1/status" { return Self.json(Self.status) }
             return Self.problem(404, "no-route", "Not found", "The admin API has no such path.")
         }

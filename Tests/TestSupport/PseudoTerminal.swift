@@ -5,7 +5,8 @@ import LanyardFoundations
 /// A terminal whose keys a test presses and whose screen it reads. Hangs up on `hangUp()` and on `deinit`.
 package final class PseudoTerminal: Sendable {
     private struct State {
-        var text = ""
+        /// As they came: a piece may end in the middle of a character.
+        var bytes: [UInt8] = []
         var isEnding = false
         var isClosed = false
     }
@@ -18,9 +19,11 @@ package final class PseudoTerminal: Sendable {
     private let state: Shared
     private final class Shared: Sendable { let box = Guarded(State()) }
 
-    package init() throws {
+    /// - Parameter columns: its width; 0: it has none.
+    package init(columns: Int = 0) throws {
         var (keyboard, device): (CInt, CInt) = (-1, -1)
-        guard openpty(&keyboard, &device, nil, nil, nil) == 0 else { throw TestFailure("openpty: errno \(errno)") }
+        var size = winsize(ws_row: 0, ws_col: UInt16(columns), ws_xpixel: 0, ws_ypixel: 0)
+        guard openpty(&keyboard, &device, nil, nil, &size) == 0 else { throw TestFailure("openpty: errno \(errno)") }
         for descriptor in [keyboard, device] { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
         var name = [CChar](repeating: 0, count: 256)
         guard ttyname_r(device, &name, name.count) == 0 else { throw TestFailure("ttyname_r: errno \(errno)") }
@@ -53,13 +56,12 @@ package final class PseudoTerminal: Sendable {
             guard poll(&entry, 1, 20) > 0 else { continue }
             let count = Glibc.read(screen, &buffer, buffer.count)
             guard count > 0 else { return }
-            let text = String(decoding: buffer[..<count], as: UTF8.self)
-            state.box.withLock { $0.text += text }
+            state.box.withLock { $0.bytes += buffer[..<count] }
         }
     }
 
     /// All that was shown so far, with line ends as the terminal writes them.
-    package var screen: String { state.box.withLock { $0.text } }
+    package var screen: String { state.box.withLock { String(decoding: $0.bytes, as: UTF8.self) } }
 
     /// Whether typed characters are shown.
     package var echoes: Bool {

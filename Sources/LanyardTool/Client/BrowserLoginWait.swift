@@ -33,7 +33,7 @@ struct BrowserLoginWait {
         let path = AdminSession.path(name) + "/login/" + id
         show(login)
         var current = login
-        var shownMinutes = Int.max
+        var shown = Notice.minutesLeft(.max)
         while true {
             switch current["status"]?.string {
             case "done": return current["user"] ?? .null
@@ -44,7 +44,10 @@ struct BrowserLoginWait {
                 throw session.report(.problem(problem))
             default: break
             }
-            showTimeLeft(current, &shownMinutes)
+            if let notice = Notice(current), notice.isNews(after: shown) {
+                Report.error(notice.text)
+                shown = notice
+            }
             let pause = min(max(current["interval"]?.integer ?? 1, 1), 60)
             if let query = try wait(Duration.seconds(pause), path) {
                 current = try complete(path, query)
@@ -77,16 +80,15 @@ struct BrowserLoginWait {
         ]
         if let complete { lines.append(OperatorText(line: "or open \(complete)")) }
         Report.error(OperatorText(lines))
-        if isatty(STDERR_FILENO) == 1, let code = QRCode(complete ?? uri) { Report.error(code.text) }
+        if isatty(STDERR_FILENO) == 1, let code = QRCode(complete ?? uri) {
+            Report.error(code.text(columns: Self.columns(of: STDERR_FILENO)))
+        }
     }
 
-    private func showTimeLeft(_ login: JSONValue, _ shownMinutes: inout Int) {
-        guard let end = login["expires_at"]?.time else { return }
-        let seconds = max(0, Int((end - .now).inSeconds))
-        let minutes = (seconds + 59) / 60
-        guard minutes < shownMinutes else { return }
-        shownMinutes = minutes
-        Report.error(OperatorText(line: "waiting; \(minutes) min left, Ctrl-C ends the login"))
+    /// The width of a terminal; nil: unknown.
+    private static func columns(of terminal: CInt) -> Int? {
+        var size = winsize()
+        return ioctl(terminal, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0 ? Int(size.ws_col) : nil
     }
 
     // MARK: Waiting
@@ -140,6 +142,45 @@ struct BrowserLoginWait {
                 throw session.report(error)
             }
             return try session.json(of: session.call("GET", path))
+        }
+    }
+}
+
+/// What the command says while it waits.
+private enum Notice: Equatable {
+    case minutesLeft(Int)
+    /// The address cannot be opened any more. A user who has opened it in time may still complete the login.
+    case addressEnded
+    /// The session takes the tokens.
+    case finishing
+
+    /// nil: the login has not shown its address yet, or it has ended.
+    init?(_ login: JSONValue) {
+        if login["status"]?.string == "finishing" {
+            self = .finishing
+        } else {
+            guard let end = login["expires_at"]?.time else { return nil }
+            let minutes = (max(0, Int((end - .now).inSeconds)) + 59) / 60
+            self = minutes > 0 ? .minutesLeft(minutes) : .addressEnded
+        }
+    }
+
+    /// Minutes that a clock has gained are not shown.
+    func isNews(after former: Notice) -> Bool {
+        switch (former, self) {
+        case (.minutesLeft(let before), .minutesLeft(let now)): now < before
+        case (.minutesLeft, .addressEnded), (.minutesLeft, .finishing), (.addressEnded, .finishing): true
+        case (.addressEnded, .minutesLeft), (.addressEnded, .addressEnded), (.finishing, .minutesLeft),
+            (.finishing, .addressEnded), (.finishing, .finishing):
+            false
+        }
+    }
+
+    var text: OperatorText {
+        switch self {
+        case .minutesLeft(let minutes): OperatorText(line: "waiting; \(minutes) min left, Ctrl-C ends the login")
+        case .addressEnded: "waiting; the time to open the address has ended, Ctrl-C ends the login"
+        case .finishing: "confirmed; waiting for the session to begin"
         }
     }
 }

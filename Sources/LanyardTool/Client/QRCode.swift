@@ -40,7 +40,13 @@ struct QRCode {
     }
 
     /// Two rows of modules in each line. Light modules are drawn, for terminals with light text on a dark ground.
-    var text: OperatorText {
+    ///
+    /// - Parameter columns: of the terminal, which would break longer lines, so that nothing could read them; nil: unknown.
+    func text(columns: Int?) -> OperatorText {
+        let needed = width + 2 * Self.margin
+        if let columns, columns < needed {
+            return OperatorText(line: "(a QR code of it needs \(needed) columns, and the terminal has \(columns))")
+        }
         let rows = stride(from: -Self.margin, to: width + Self.margin, by: 2).map { row in
             (-Self.margin..<width + Self.margin).map { column in
                 switch (isDark(row, column), isDark(row + 1, column)) {
