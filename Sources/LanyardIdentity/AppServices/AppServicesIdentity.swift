@@ -10,9 +10,18 @@ import Logging
 package final class AppServicesIdentity: TransportedIdentity {
     /// A call that needs the service's origin.
     private struct PendingCall {
+        let need: Need
         let progress: CallProgress?
-        let proceed: (ServiceOrigin) -> Void
+        let proceed: (ServiceOrigin, _ isRemembered: Bool) -> Void
         let fail: (IdentityError) -> Void
+    }
+
+    /// What a call wants of the location.
+    enum Need {
+        /// The former origin serves if the location does not come now.
+        case known
+        /// Only what the location response says from now on.
+        case confirmed
     }
 
     private static let redirectsMax = 3
@@ -32,8 +41,9 @@ package final class AppServicesIdentity: TransportedIdentity {
     private let warning: SecretFileWarning
     private let logger: Logger
 
-    /// The origin from the location response; nil before it, and again after the origin has proved wrong.
-    private nonisolated(unsafe) var origin: ServiceOrigin?
+    private nonisolated(unsafe) var place = AppServicesPlace()
+    /// Of what refused refresh tokens are remembered by.
+    private let refusalKey = KeyedHash.newKey()
     /// Calls that wait for the location request, which is then in flight.
     private nonisolated(unsafe) var waiting: [PendingCall] = []
     /// The service's clock, by which a JWT has expired or not.
@@ -126,7 +136,8 @@ package final class AppServicesIdentity: TransportedIdentity {
         let path = "\(Self.client)/app/\(appID)/auth/providers/\(prepared.provider)/login"
         perform(
             OriginCall(
-                kind: .login, secrets: prepared.secrets, login: prepared.kind, progress: progress,
+                kind: .login, secrets: prepared.secrets, credential: prepared.fingerprint?.bytes,
+                login: prepared.kind, progress: progress,
                 request: { [self] origin, deadline in
                     // Only now: the location response has shown the service's clock.
                     if let error = prepared.expiryError(at: clock.time()) { return .failure(error) }
@@ -154,7 +165,7 @@ package final class AppServicesIdentity: TransportedIdentity {
     ) {
         perform(
             OriginCall(
-                kind: .refresh, secrets: [refreshToken], progress: progress,
+                kind: .refresh, secrets: [refreshToken], credential: mark(of: refreshToken), progress: progress,
                 request: { .success(Self.session(.post, refreshToken, $0, $1)) },
                 fail: { reply(.failure($0)) },
                 reply: { outcome in
@@ -171,9 +182,13 @@ package final class AppServicesIdentity: TransportedIdentity {
         }
         perform(
             OriginCall(
-                kind: .logout, secrets: [refreshToken], progress: progress,
+                kind: .logout, secrets: [refreshToken], credential: mark(of: refreshToken), progress: progress,
                 request: { .success(Self.session(.delete, refreshToken, $0, $1)) },
                 fail: { end(.failure($0)) }, reply: { end($0.map { _ in }) }))
+    }
+
+    private func mark(of refreshToken: Secret) -> [UInt8] {
+        refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
     }
 
     private static func session(
@@ -187,20 +202,23 @@ package final class AppServicesIdentity: TransportedIdentity {
     /// Switches to the loop, asks for the service's origin if necessary, and continues. The time limit covers all of it.
     ///
     /// - Parameters:
+    ///   - need: of the location.
     ///   - progress: is told when the location is waited for.
     ///   - deadline: of a call that has begun; nil: it begins now.
     ///   - proceed: gets the origin, the deadline, and whether the origin was known before.
     func begin(
-        _ progress: CallProgress? = nil, by deadline: Instant? = nil,
+        _ progress: CallProgress? = nil, _ need: Need = .known, by deadline: Instant? = nil,
         fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant, _ isRemembered: Bool) -> Void
     ) {
         loop.post { [self] in
             let deadline = deadline ?? transport.newDeadline
-            if let origin { return proceed(origin, deadline, true) }
+            if need == .known, let origin = place.served(at: loop.now) { return proceed(origin, deadline, true) }
             progress?.wait(for: locationURL)
-            waiting.append(PendingCall(progress: progress, proceed: { proceed($0, deadline, false) }, fail: fail))
-            if waiting.count == 1 { locate(deadline) }
+            waiting.append(
+                PendingCall(need: need, progress: progress, proceed: { proceed($0, deadline, $1) }, fail: fail))
+            // A call that the former origin can serve does not wait for a silent service as long as for its response.
+            if waiting.count == 1 { locate(place.origin == nil ? deadline : min(deadline, transport.shortDeadline)) }
         }
     }
 
@@ -208,6 +226,8 @@ package final class AppServicesIdentity: TransportedIdentity {
     private struct OriginCall: Sendable {
         let kind: AppServicesVerdict.Call
         let secrets: [Secret]
+        /// What tells the credential from others; nil: unknown.
+        var credential: [UInt8]?
         var login: AppServicesLoginKind?
         var progress: CallProgress?
         /// The request at an origin, or why it is not sent.
@@ -218,7 +238,13 @@ package final class AppServicesIdentity: TransportedIdentity {
     }
 
     private func perform(_ call: OriginCall) {
-        begin(call.progress, fail: call.fail) { [self] in send(call, to: $0, $1, isRemembered: $2) }
+        loop.post { [self] in
+            let refusal = call.credential.flatMap { place.unconfirmed[$0] }
+            begin(
+                call.progress, refusal == nil ? .known : .confirmed,
+                fail: { error in call.fail(refusal.map { error.leavingUnconfirmed($0) } ?? error) },
+                proceed: { [self] in send(call, to: $0, $1, isRemembered: $2) })
+        }
     }
 
     private func send(_ call: OriginCall, to origin: ServiceOrigin, _ deadline: Instant, isRemembered: Bool) {
@@ -244,13 +270,11 @@ package final class AppServicesIdentity: TransportedIdentity {
     private func confirm(
         _ error: IdentityError, of call: OriginCall, from former: ServiceOrigin, _ deadline: Instant
     ) {
-        if origin == former { origin = nil }
         begin(
-            call.progress, by: deadline,
-            fail: { locationError in
-                var unconfirmed = locationError
-                unconfirmed.message += "; so this is not taken for final: \(error.message)"
-                call.fail(unconfirmed)
+            call.progress, place.origin == former ? .confirmed : .known, by: deadline,
+            fail: { [self] locationError in
+                if let credential = call.credential { place.noteUnconfirmed(credential, error.message) }
+                call.fail(locationError.leavingUnconfirmed(error.message))
             },
             proceed: { [self] origin, deadline, _ in
                 guard origin != former else { return call.reply(.failure(error)) }
@@ -277,7 +301,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         (ServiceOrigin(base: baseURL)?.text ?? baseURL) + "\(Self.client)/app/\(appID)/location"
     }
 
-    /// Sends the location request for all waiting calls. Its failure fails those calls only: the next call sends a new request.
+    /// Sends the location request for all waiting calls. Its failure fails only those that no former origin can serve.
     private func locate(_ deadline: Instant) {
         guard let base = ServiceOrigin(base: baseURL) else {
             let message = "base_url is not an http or https URL"
@@ -329,20 +353,28 @@ package final class AppServicesIdentity: TransportedIdentity {
         let pendingCalls = waiting
         waiting = []
         switch outcome {
-        case .failure(let error): for pendingCall in pendingCalls { pendingCall.fail(error) }
+        case .failure(let error):
+            place.recordFailure(at: loop.now)
+            for pendingCall in pendingCalls {
+                if pendingCall.need == .known, let origin = place.origin {
+                    pendingCall.proceed(origin, true)
+                } else {
+                    pendingCall.fail(error)
+                }
+            }
         case .success(let found):
-            origin = found
+            place = AppServicesPlace(found)
             logger.info(
                 "The identity service has named its origin.",
                 metadata: ["event": "identity.located", "identity": "\(name)", "origin": "\(found.text)"])
-            for pendingCall in pendingCalls { pendingCall.proceed(found) }
+            for pendingCall in pendingCalls { pendingCall.proceed(found, false) }
         }
     }
 
-    /// Forgets the origin if the service may have moved since the location response: it redirects, it does not know the call or the app,
+    /// Doubts the origin if the service may have moved since the location response: it redirects, it does not know the call or the app,
     /// it has gone, or it fails at an origin that is not the base URL. The next call then asks for the location.
     func noteLocation(_ outcome: Result<CurlResponse, CurlError>) {
-        let isElsewhere = origin?.text != ServiceOrigin(base: baseURL)?.text
+        let isElsewhere = place.origin?.text != ServiceOrigin(base: baseURL)?.text
         let isWrong =
             switch outcome {
             case .success(let response):
@@ -350,6 +382,6 @@ package final class AppServicesIdentity: TransportedIdentity {
                     || isElsewhere && 500..<600 ~= response.status
             case .failure: isElsewhere
             }
-        if isWrong { origin = nil }
+        if isWrong { place.doubt() }
     }
 }

@@ -484,12 +484,3 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         discovery.keep(stored, save: save)
     }
 }
-
-extension IdentityError {
-    /// This error of a request for metadata, which leaves a refusal open.
-    fileprivate func leavingUnconfirmed(_ refusal: String) -> IdentityError {
-        var error = self
-        error.message += "; so this is not taken for final: \(refusal)"
-        return error
-    }
-}

@@ -54,6 +54,8 @@ final class IdentityTransport: Sendable {
 
     /// The end of a call that begins now.
     var newDeadline: Instant { loop.now + limits.totalTimeout }
+    /// Of a first step that the call can do without. Time for the call itself is left.
+    var shortDeadline: Instant { loop.now + limits.totalTimeout / 3 }
 
     func start() {
         if ownsLoop { loop.start() }
