@@ -5,9 +5,9 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The built Lanyard with grants that real servers have, which take seconds to start: an assertion that Lanyard signs, and token exchange.
-struct LongGrantServerTests {
-    fileprivate static func start(
+/// The built Lanyard with one user and one route.
+private enum GrantBench {
+    static func start(
         _ identity: String, _ login: String, _ upstream: String
     ) async throws -> (LanyardProcess, AdminClient, TemporaryFolder) {
         let folder = try TemporaryFolder()
@@ -22,7 +22,10 @@ struct LongGrantServerTests {
         let lanyard = try await LanyardProcess.start(yaml, admin: "{address: \"unix:\(socket)\", expose_tokens: true}")
         return (lanyard, AdminClient(endpoint: .unix(socket)), folder)
     }
+}
 
+/// The built Lanyard with an assertion that it signs for a user.
+struct GrantServerTests {
     @Test(
         "canaille takes an assertion that Lanyard signs, and responds with the user's profile",
         .enabled(if: PythonServer.isThere("canaille"), "needs deploy/peer-servers canaille"))
@@ -31,7 +34,7 @@ struct LongGrantServerTests {
         let key =
             "file: \(server.folder.file("assertion.pem")), algorithm: RS256, subject: alice, audience: token_endpoint"
         let secret = try server.folder.write("secret", "s3cret")
-        let (lanyard, _, folder) = try await Self.start(
+        let (lanyard, _, folder) = try await GrantBench.start(
             "{oauth2: {issuer: \"\(server.base)\", client_id: lanyard, client_secret_file: \(secret), scopes: [openid, profile]}}",
             "{jwt_bearer: {key: {\(key)}}}", server.base + "/oauth/userinfo")
         try await lanyard.untilReady()
@@ -41,14 +44,17 @@ struct LongGrantServerTests {
         withExtendedLifetime(folder) {}
         try await server.stop()
     }
+}
 
+/// The built Lanyard with token exchange, whose server takes seconds to start.
+struct LongGrantServerTests {
     @Test(
         "authgent-server exchanges a token for another audience, with who acts",
         .enabled(if: PythonServer.isThere("authgent"), "needs deploy/peer-servers authgent"))
     func exchange() async throws {
         let server = try await PythonServer.start("authgent")
         let tokens = ["subject", "actor"].map { "\($0)_token_file: \(server.folder.file($0))" }.joined(separator: ", ")
-        let (lanyard, admin, folder) = try await Self.start(
+        let (lanyard, admin, folder) = try await GrantBench.start(
             """
             {oauth2: {issuer: "\(server.base)", client_id: \(try server.text("client_id")), client_authentication: post,
             client_secret_file: \(server.folder.file("client_secret")), scopes: [api], params: {audience: "https://api.example/"}}}
@@ -90,7 +96,7 @@ struct GitHubAppProgramTests {
         }
         let keys = try TemporaryFolder()
         _ = try await ServerProcess("/usr/bin/openssl", ["genrsa", "-out", keys.file("key"), "2048"]).waitForExit()
-        let (lanyard, _, folder) = try await LongGrantServerTests.start(
+        let (lanyard, _, folder) = try await GrantBench.start(
             """
             {github_app: {app_id: "1", installation_id: "2", key_file: \(keys.file("key")), base_url: "http://\(server.endpoint)"}}
             """, "{github_app: {}}", "http://\(upstream.endpoint)")

@@ -188,6 +188,8 @@ struct LongOneUseTokenTests {
             \(rounds) kills, \(open) of them between sent and stored: \(bench.count("password")) logins, \
             \(bench.count("refresh_token")) refreshes
             """)
+        // The token of the last call may serve while the login that follows it is still to come.
+        try await eventually("a login follows each of them") { bench.count("password") >= 1 + open }
         #expect(bench.count("password") == 1 + open)
         #expect(bench.relay.calls.allSatisfy { $0.status == 200 }, "\(bench.relay.calls)")
         try await bench.expectAlive("one")

@@ -4,23 +4,19 @@
 
 The first line says the port. The client is lanyard with the secret s3cret, the user alice with the password wonderland. An assertion is
 verified with the server's own key, which is in FOLDER/assertion.pem; iss is the client, sub the user, aud the token endpoint.
+
+Everything runs in one process: each command of canaille loads all of it, which takes more than a second of CPU.
 """
 
 import argparse
+import asyncio
+import contextlib
 import json
 import os
 import signal
 import socket
-import subprocess
 import sys
-import time
-import urllib.request
 
-PEM = """
-import json, sys
-from joserfc.jwk import RSAKey
-print(RSAKey.import_key(json.load(open(sys.argv[1]))).as_pem(private=True).decode(), end="")
-"""
 CLIENT = {
     "client-id": ["lanyard"], "client-secret": ["s3cret"], "client-name": ["lanyard"], "client-uri": ["https://client.trusted.test"],
     "redirect-uris": ["https://client.trusted.test/cb"], "token-endpoint-auth-method": ["client_secret_basic"],
@@ -34,29 +30,12 @@ def toml(values):
     return "{" + inner + "}"
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--python", required=True)
-    parser.add_argument("--work", required=True)
-    options = parser.parse_args()
-    work = options.work
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    program = os.path.join(os.path.dirname(options.python), "canaille")
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": sys.stderr}
+def write_files(work, port):
+    from joserfc.jwk import RSAKey
 
-    def canaille(*arguments, **how):
-        return subprocess.run([options.python, program, *arguments], env=environment, cwd=work, **how)
-
-    environment = {name: value for name, value in os.environ.items() if name != "CANAILLE_CONFIG"}
-    made = canaille("jwk", "create", "rsa", check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    key = json.loads(made.stdout[made.stdout.index("{"):])
-    with open(f"{work}/jwk.json", "w", encoding="utf-8") as file:
-        json.dump(key, file)
-    pem = subprocess.run([options.python, "-c", PEM, f"{work}/jwk.json"], check=True, stdout=subprocess.PIPE).stdout
+    key = RSAKey.generate_key(2048, auto_kid=True)
     with open(f"{work}/assertion.pem", "wb") as file:
-        file.write(pem)
+        file.write(key.as_pem(private=True))
     with open(f"{work}/config.toml", "w", encoding="utf-8") as file:
         file.write(f"""
 SECRET_KEY = "of-a-test"
@@ -69,24 +48,51 @@ DATABASE_URI = "sqlite:///{work}/idp.db"
 [CANAILLE_OIDC]
 REQUIRE_NONCE = false
 TRUSTED_DOMAINS = [".trusted.test"]
-ACTIVE_JWKS = [{toml(key)}]
+ACTIVE_JWKS = [{toml(key.as_dict(private=True))}]
 """)
-    environment["CANAILLE_CONFIG"] = f"{work}/config.toml"
-    canaille("db", "upgrade", **quiet)
-    canaille("create", "user", *(part for name, value in USER.items() for part in (f"--{name}", value)), **quiet)
-    canaille("create", "client", *(part for name, values in CLIENT.items() for value in values for part in (f"--{name}", value)), **quiet)
-    process = subprocess.Popen(
-        [options.python, program, "run", "--bind", f"127.0.0.1:{port}"], env=environment, cwd=work, stdout=subprocess.DEVNULL,
-        stderr=sys.stderr)
-    signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    while process.poll() is None:
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/.well-known/openid-configuration", timeout=60).read()
-            break
-        except OSError:
-            time.sleep(0.05)
+
+
+def set_up():
+    from canaille.commands import cli
+
+    user = [part for name, value in USER.items() for part in (f"--{name}", value)]
+    client = [part for name, values in CLIENT.items() for value in values for part in (f"--{name}", value)]
+    with contextlib.redirect_stdout(sys.stderr):
+        for arguments in (["db", "upgrade"], ["create", "user", *user], ["create", "client", *client]):
+            cli(arguments, standalone_mode=False)
+
+
+async def serve(listener):
+    from canaille.hypercorn.app import create_app
+    from hypercorn.asyncio import serve as run
+    from hypercorn.config import Config
+
+    port = listener.getsockname()[1]
+    config = Config()
+    # hypercorn closes it.
+    config.bind = [f"fd://{listener.detach()}"]
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    app = create_app()
     print(f"port {port}", flush=True)
-    process.wait()
+    await run(app, config, shutdown_trigger=ended.wait)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--work", required=True)
+    options = parser.parse_args()
+    if os.path.abspath(sys.executable) != os.path.abspath(options.python):
+        os.execv(options.python, [options.python, "-B", "-P", *sys.argv])
+    os.chdir(options.work)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        write_files(options.work, listener.getsockname()[1])
+        os.environ["CANAILLE_CONFIG"] = f"{options.work}/config.toml"
+        set_up()
+        asyncio.run(serve(listener))
 
 
 main()
