@@ -31,7 +31,7 @@ package struct FieldSectionReader {
         while position < bytes.count {
             switch state {
             case .lineStart:
-                readPlainLines(bytes, &position, table, limits)
+                if readPlainLines(bytes, &position, table, limits) { return true }
                 guard position < bytes.count else { break }
                 try startLine(bytes, &position)
             case .name: try readName(bytes, &position, limits)
@@ -62,15 +62,17 @@ package struct FieldSectionReader {
     /// limits. The states read any other line from its start, with the same result.
     ///
     /// No sum can overflow: places and counts are far below `Int.max`, and so are the limits.
+    ///
+    /// - Returns: whether the empty line was read that ends the section.
     private mutating func readPlainLines(
         _ bytes: Bytes, _ position: inout Int, _ table: Unmanaged<FieldTable>?, _ limits: HeadLimits
-    ) {
-        guard let base = bytes.baseAddress else { return }
+    ) -> Bool {
+        guard let base = bytes.baseAddress else { return false }
         var start = position
         let sectionStart = start &- sectionBytes
         // The last place of a line's CR: LF follows it in `bytes`, and the section is not too long.
         let endMax = min(bytes.count, sectionStart &+ limits.sectionBytesMax) &- 2
-        while fields < limits.fieldsMax {
+        while fields < limits.fieldsMax, start < endMax, base[start] != 0x0d {
             let colon = bytes.endOfPlainName(from: start)
             guard colon < endMax, colon > start, base[colon] == UInt8(ascii: ":") else { break }
             let hasSpace = base[colon &+ 1] == 0x20
@@ -88,7 +90,9 @@ package struct FieldSectionReader {
             start = end &+ 2
         }
         sectionBytes = start &- sectionStart
-        position = start
+        let isEnd = start &+ 1 < bytes.count && base[start] == 0x0d && base[start &+ 1] == 0x0a
+        position = isEnd ? start &+ 2 : start
+        return isEnd
     }
 
     /// A field line without the spaces behind its value.

@@ -10,6 +10,18 @@ package struct FieldLine: Equatable, Sendable {
     /// The line is name, colon, space, value and CRLF and nothing else: as Lanyard writes lines. So its bytes can be copied.
     package var hasWrittenForm: Bool
 
+    /// The name in `head`, the head's buffer.
+    @inline(__always)
+    func name(in head: Bytes) -> Bytes {
+        Bytes(start: head.baseAddress.unsafelyUnwrapped + Int(nameStart), count: Int(nameLength))
+    }
+
+    /// The value in `head`, the head's buffer, without outer whitespace.
+    @inline(__always)
+    func value(in head: Bytes) -> Bytes {
+        Bytes(start: head.baseAddress.unsafelyUnwrapped + Int(valueStart), count: Int(valueLength))
+    }
+
     /// Behind the line's CRLF, if it has the written form.
     @inline(__always)
     package var end: Int { Int(valueStart &+ valueLength) &+ 2 }
@@ -68,6 +80,10 @@ package final class FieldTable {
         budget?.release(former)
     }
 
+    /// All lines. Valid until the table changes.
+    @inline(__always)
+    var all: UnsafeBufferPointer<FieldLine> { UnsafeBufferPointer(start: lines, count: count) }
+
     @inline(__always)
     package subscript(index: Int) -> FieldLine {
         precondition(index >= 0 && index < count)
@@ -100,17 +116,11 @@ package final class FieldTable {
 
     /// The name of line `index` in `head`, the head's buffer.
     @inline(__always)
-    package func name(_ index: Int, in head: Bytes) -> Bytes {
-        let line = self[index]
-        return head[run: Int(line.nameStart)..<Int(line.nameStart + line.nameLength)]
-    }
+    package func name(_ index: Int, in head: Bytes) -> Bytes { self[index].name(in: head) }
 
     /// The value of line `index`, without outer whitespace.
     @inline(__always)
-    package func value(_ index: Int, in head: Bytes) -> Bytes {
-        let line = self[index]
-        return head[run: Int(line.valueStart)..<Int(line.valueStart + line.valueLength)]
-    }
+    package func value(_ index: Int, in head: Bytes) -> Bytes { self[index].value(in: head) }
 }
 
 /// The members of a comma-separated list of words (RFC 9110 §5.6.1), empty members skipped.

@@ -181,10 +181,11 @@ package struct RequestReader {
         }
         head.minorVersion = minor == 0 ? 0 : 1
         var seen = SeenFields()
-        for index in 0..<table.count {
-            let line = table[index]
-            if line.isConfusable { head.traits.insert(.confusable) }
-            if line.name != .other { try recordField(line.name, index, table.value(index, in: bytes), &seen) }
+        let lines = table.all
+        for index in 0..<lines.count {
+            if lines[index].isConfusable { head.traits.insert(.confusable) }
+            guard lines[index].name != .other else { continue }
+            try recordField(lines[index].name, index, lines[index].value(in: bytes), &seen)
         }
         head.framing = try seen.framing.decide(bytes, table, minorVersion: head.minorVersion)
         guard seen.hosts <= 1 else { throw .malformed("more than one Host field") }

@@ -113,12 +113,12 @@ package struct ResponseReader {
 
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, isResponseToHead: Bool) throws(HeadError) {
         var framing = ResponseFraming(status: head.status, isResponseToHead: isResponseToHead)
-        for index in 0..<table.count {
-            switch table[index].name {
-            case .connection: try head.connection.add(table.value(index, in: bytes))
-            case .contentLength: try framing.addLength(table.value(index, in: bytes))
-            case .transferEncoding: try framing.addCoding(table.value(index, in: bytes))
-            case .keepAlive: readKeepAlive(table.value(index, in: bytes))
+        for line in table.all where line.name != .other {
+            switch line.name {
+            case .connection: try head.connection.add(line.value(in: bytes))
+            case .contentLength: try framing.addLength(line.value(in: bytes))
+            case .transferEncoding: try framing.addCoding(line.value(in: bytes))
+            case .keepAlive: readKeepAlive(line.value(in: bytes))
             default: break
             }
         }

@@ -4,6 +4,8 @@ import LanyardSettings
 /// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
 ///
 /// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
+///
+/// What each request goes through is inlined: a call would copy the whole value.
 package struct RequestAdmission: ~Copyable {
     package enum Decision {
         case forward(Route, RequestTarget)
@@ -69,6 +71,7 @@ package struct RequestAdmission: ~Copyable {
         }
     }
 
+    @inline(__always)
     private func decideRoute(_ target: RequestTarget) -> Decision {
         guard routes.usesHosts, head.host >= 0, let (host, _) = HostValue.split(table.value(head.host, in: bytes))
         else {
@@ -78,6 +81,7 @@ package struct RequestAdmission: ~Copyable {
     }
 
     /// - Parameter host: in canonical form.
+    @inline(__always)
     private func decideRoute(_ target: RequestTarget, host: Bytes?) -> Decision {
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
@@ -103,6 +107,7 @@ package struct RequestAdmission: ~Copyable {
     private static let rootPath = [UInt8(ascii: "/")]
 
     /// Checks `Host` and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
+    @inline(__always)
     private func checkAuthority(
         _ target: RequestTarget, _ raw: Bytes, _ rules: ListenerRules
     ) throws(HeadError) -> Problem? {
@@ -129,6 +134,7 @@ package struct RequestAdmission: ~Copyable {
         return isAllowed ? nil : .hostNotAllowed
     }
 
+    @inline(__always)
     private func allows(_ host: Bytes, _ rules: ListenerRules) throws(HeadError) -> Bool {
         switch rules.check(host: host, routes) {
         case .malformed: throw .malformed("a Host that is not host[:port]")
@@ -151,6 +157,7 @@ package struct RequestAdmission: ~Copyable {
     }
 
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
+    @inline(__always)
     private func checkOrigin(_ rules: ListenerRules) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
@@ -179,6 +186,7 @@ package struct RequestAdmission: ~Copyable {
     }
 
     /// Checks the route's own rules.
+    @inline(__always)
     private func checkPolicy(_ route: Route) -> Problem? {
         if route.settings.clientAuthorization == .reject {
             for index in 0..<table.count where route.bearerField.isNamed(table.name(index, in: bytes)) {

@@ -15,23 +15,23 @@ struct LineRun {
     @inline(__always)
     mutating func add(_ line: FieldLine, to out: inout HeadWriter) {
         let start = Int(line.nameStart)
-        if line.hasWrittenForm, start == range.upperBound {
+        if line.hasWrittenForm {
+            if start != range.upperBound {
+                flush(to: &out)
+                range = start..<start
+            }
             range = Range(uncheckedBounds: (range.lowerBound, line.end))
         } else {
-            begin(line, start, &out)
+            flush(to: &out)
+            write(line.name(in: bytes), line.value(in: bytes), &out)
         }
     }
 
-    private mutating func begin(_ line: FieldLine, _ start: Int, _ out: inout HeadWriter) {
-        flush(to: &out)
-        if line.hasWrittenForm {
-            range = start..<line.end
-        } else {
-            out.write(bytes[run: start..<start + Int(line.nameLength)])
-            out.write(": " as StaticString)
-            out.write(bytes[run: Int(line.valueStart)..<Int(line.valueStart + line.valueLength)])
-            out.write("\r\n" as StaticString)
-        }
+    private func write(_ name: Bytes, _ value: Bytes, _ out: inout HeadWriter) {
+        out.write(name)
+        out.write(": " as StaticString)
+        out.write(value)
+        out.write("\r\n" as StaticString)
     }
 
     /// Writes the lines that were added.

@@ -96,14 +96,14 @@ package struct RequestHeadWriter: ~Copyable {
         var clientSentOwn = false
         var run = LineRun(in: bytes)
         let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
-        for index in 0..<table.count {
-            let line = table[index]
-            if line.isOrdinary(besides: special) {
-                run.add(line, to: &out)
+        let lines = table.all
+        for index in 0..<lines.count {
+            if lines[index].isOrdinary(besides: special) {
+                run.add(lines[index], to: &out)
                 continue
             }
-            switch treatment(of: line, index, &clientSentOwn) {
-            case .copied: run.add(line, to: &out)
+            switch treatment(of: index, &clientSentOwn) {
+            case .copied: run.add(lines[index], to: &out)
             case .dropped: break
             case .via:
                 run.flush(to: &out)
@@ -122,7 +122,8 @@ package struct RequestHeadWriter: ~Copyable {
     /// What is written for a client's line.
     private enum Treatment { case copied, dropped, via, maxForwards }
 
-    private func treatment(of line: FieldLine, _ index: Int, _ clientSentOwn: inout Bool) -> Treatment {
+    private func treatment(of index: Int, _ clientSentOwn: inout Bool) -> Treatment {
+        let line = table[index]
         guard line.name.isCopiedInRequests else { return .dropped }
         let name = table.name(index, in: bytes)
         switch line.name {

@@ -95,17 +95,18 @@ struct ResponseHeadWriter: ~Copyable {
     private func writeFields(_ run: inout LineRun, _ out: inout HeadWriter, keepsLength: Bool) -> Bool {
         var isDated = false
         let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
-        for index in 0..<table.count {
-            let line = table[index]
-            guard line.isOrdinary(besides: special) || isCopied(line, index, keepsLength: keepsLength) else { continue }
-            run.add(line, to: &out)
-            if line.name == .date { isDated = true }
+        let lines = table.all
+        for index in 0..<lines.count
+        where lines[index].isOrdinary(besides: special) || isCopied(index, keepsLength: keepsLength) {
+            run.add(lines[index], to: &out)
+            if lines[index].name == .date { isDated = true }
         }
         run.flush(to: &out)
         return isDated
     }
 
-    private func isCopied(_ line: FieldLine, _ index: Int, keepsLength: Bool) -> Bool {
+    private func isCopied(_ index: Int, keepsLength: Bool) -> Bool {
+        let line = table[index]
         guard
             line.name.isCopiedInResponses(status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
         else { return false }
