@@ -20,7 +20,8 @@ public final class EventLoop: Sendable {
     }
 
     private struct Slot {
-        var watcher: Watcher?
+        /// Counted by hand, so that an event does not count it: `forget` gives the reference up.
+        var watcher: Unmanaged<Watcher>?
         var generation: UInt32
     }
 
@@ -29,6 +30,8 @@ public final class EventLoop: Sendable {
     /// How long an iteration waits for work. A wakeup through the source wakes two threads, which costs more than the request itself. So a
     /// loop that has work fifty times a second stays off the source.
     private static let lingerNanoseconds: Int64 = 20_000_000
+    /// How far the timer of an iteration under load is.
+    private static let nearTimerNanoseconds: Int64 = 2_000_000
     /// An iteration that has waited this many times, for a millisecond or somewhat more, counts as one under load.
     private static let loadedBatches = 4
     private static let batchCapacity: CInt = 256
@@ -55,6 +58,10 @@ public final class EventLoop: Sendable {
     private nonisolated(unsafe) var handled = 0
     private nonisolated(unsafe) var slots: [Slot] = []
     private nonisolated(unsafe) var freeSlots: [UInt32] = []
+    /// Events of a wait are being delivered. Watchers that are forgotten meanwhile stay until the last event is delivered: one of them may
+    /// be the caller.
+    private nonisolated(unsafe) var isDelivering = false
+    private nonisolated(unsafe) var forgotten: [Unmanaged<Watcher>] = []
     private nonisolated(unsafe) var deadlines = DeadlineHeap()
     private nonisolated(unsafe) var armed = Instant.never
     private nonisolated(unsafe) var deferred: [Watcher] = []
@@ -63,6 +70,8 @@ public final class EventLoop: Sendable {
     let time = LoopTime()
     #endif
 
+    /// What `iterationTimer` was set to last.
+    private nonisolated(unsafe) var iterationTimerEnd: Int64 = 0
     /// How often the latest iteration has waited.
     private nonisolated(unsafe) var batches = 0
 
@@ -101,7 +110,15 @@ public final class EventLoop: Sendable {
         return try descriptor(timerfd_create(CLOCK_BOOTTIME, flags), "creating a timerfd")
     }
 
-    deinit { batch.deallocate() }
+    deinit {
+        batch.deallocate()
+        releaseWatchers()
+    }
+
+    private func releaseWatchers() {
+        for slot in slots { slot.watcher?.release() }
+        slots.removeAll()
+    }
 
     /// Begins to watch. Once.
     package func start() {
@@ -109,7 +126,7 @@ public final class EventLoop: Sendable {
         source.setEventHandler { [self] in wake() }
         source.setCancelHandler { [self] in
             self.source = nil
-            slots.removeAll()
+            releaseWatchers()
         }
         queue.sync {
             self.source = source
@@ -177,7 +194,7 @@ public final class EventLoop: Sendable {
             freeSlots.append(slot)
             throw error
         }
-        slots[Int(slot)].watcher = watcher
+        slots[Int(slot)].watcher = .passRetained(watcher)
         return watch
     }
 
@@ -198,10 +215,13 @@ public final class EventLoop: Sendable {
     package func forget(_ watch: Watch) {
         assertIsCurrent()
         let slot = Int(watch.slot)
-        guard slot < slots.count, slots[slot].generation == watch.generation, slots[slot].watcher != nil else { return }
+        guard slot < slots.count, slots[slot].generation == watch.generation, let watcher = slots[slot].watcher else {
+            return
+        }
         slots[slot].watcher = nil
         slots[slot].generation &+= 1
         freeSlots.append(watch.slot)
+        if isDelivering { forgotten.append(watcher) } else { watcher.release() }
     }
 
     /// Whether something may have happened to the descriptor. False: the latest wait, at most a millisecond ago, has reported nothing. That
@@ -252,10 +272,13 @@ public final class EventLoop: Sendable {
         deadlines.remove(deadline)
     }
 
-    /// The timerfd wakes a loop that is not lingering.
-    private func armTimer() {
+    /// The timerfd ends a wait at the earliest deadline.
+    ///
+    /// - Parameter isResting: the loop waits for nothing else. Else a setting for an earlier time serves, too: when that time comes, the
+    ///   timer is set for what is then the earliest deadline.
+    private func armTimer(isResting: Bool = true) {
         let earliest = deadlines.earliest
-        guard earliest != armed else { return }
+        guard isResting ? earliest != armed : earliest < armed else { return }
         armed = earliest
         lanyard_timer_set(timer.raw, earliest == .never ? 0 : timerSetting(earliest))
     }
@@ -321,9 +344,9 @@ public final class EventLoop: Sendable {
         let lingerEnd = start + Self.lingerNanoseconds
         // One timer serves the whole iteration, because a time limit on each wait would cost a kernel timer each. Under load the first
         // limit is near. Without a timer for many milliseconds the kernel puts the CPU into a deeper sleep. Each request of a single
-        // client would pay for the wakeup.
-        var timer = batches >= Self.loadedBatches ? end : lingerEnd
-        lanyard_timer_set(iterationTimer.raw, timer)
+        // client would pay for the wakeup. A timer of the iteration before that has not expired serves as well.
+        let timerMax = batches >= Self.loadedBatches ? start + Self.nearTimerNanoseconds : lingerEnd
+        if iterationTimerEnd <= start || iterationTimerEnd > timerMax { setIterationTimer(timerMax) }
         var worked = false
         var isOver = false
         batches = 0
@@ -337,13 +360,15 @@ public final class EventLoop: Sendable {
             batches += 1
             let present = batchTime
             isOver = present >= (worked ? end : lingerEnd)
-            if !isOver, present >= timer {
-                timer = lingerEnd
-                lanyard_timer_set(iterationTimer.raw, timer)
-            }
+            if !isOver, present >= iterationTimerEnd { setIterationTimer(lingerEnd) }
         }
-        armTimer()
+        armTimer(isResting: isOver && !worked)
         if isOver && !worked { resumeSource() } else { queue.async { [self] in runIteration() } }
+    }
+
+    private func setIterationTimer(_ end: Int64) {
+        iterationTimerEnd = end
+        lanyard_timer_set(iterationTimer.raw, end)
     }
 
     /// Waits for events; the iteration's timer ends the wait. Negative if work has been posted, which goes first.
@@ -377,10 +402,13 @@ public final class EventLoop: Sendable {
         waits &+= 1
         waited = batchTime
         var worked = false
+        isDelivering = true
         for index in 0..<count {
             undelivered = index + 1..<count
             if deliver(batch + index) { worked = true }
         }
+        isDelivering = false
+        while let watcher = forgotten.popLast() { watcher.release() }
         return worked
     }
 
@@ -396,7 +424,7 @@ public final class EventLoop: Sendable {
         let entry = slots[Int(slot)]
         guard let watcher = entry.watcher, UInt64(entry.generation) == data >> 32 else { return true }
         let watch = Watch(descriptor: -1, slot: UInt32(slot), generation: entry.generation)
-        watcher.ready(IOReadiness(rawValue: event.pointee.events), on: watch)
+        watcher._withUnsafeGuaranteedRef { $0.ready(IOReadiness(rawValue: event.pointee.events), on: watch) }
         return true
     }
 
