@@ -1,5 +1,7 @@
 /// An access token as the request path uses it: immutable, published to each shard.
-package struct AccessToken: Sendable {
+///
+/// A class: each request holds its token, and one reference is all that it counts.
+package final class AccessToken: Sendable {
     /// Whose token it is.
     package let user: UserIndex
     /// Grows with each new access token of the session.
@@ -17,12 +19,12 @@ package struct AccessToken: Sendable {
     package let account: AccountNumber
     /// How often the user had been logged out, or had become another account, when the token was published. Set by the
     /// token cache.
-    package var accountEpoch: UInt32 = 0
+    package let accountEpoch: UInt32
 
     /// - Parameter renewal: by default a refresh may be forced at any time.
     package init(
         user: UserIndex, generation: UInt64, account: AccountNumber = .unknown, token: Secret, waitsFrom: Instant,
-        usableUntil: Instant, renewal: Renewal = .possible(from: .past)
+        usableUntil: Instant, renewal: Renewal = .possible(from: .past), accountEpoch: UInt32 = 0
     ) {
         self.user = user
         self.generation = generation
@@ -31,6 +33,14 @@ package struct AccessToken: Sendable {
         self.waitsFrom = waitsFrom
         self.usableUntil = usableUntil
         self.renewal = renewal
+        self.accountEpoch = accountEpoch
+    }
+
+    /// The same token, as of an epoch of its user's accounts.
+    package func inEpoch(_ accountEpoch: UInt32) -> AccessToken {
+        AccessToken(
+            user: user, generation: generation, account: account, token: token, waitsFrom: waitsFrom,
+            usableUntil: usableUntil, renewal: renewal, accountEpoch: accountEpoch)
     }
 
     /// How a refused token can be replaced (refresh.md 5, refresh.md 11).

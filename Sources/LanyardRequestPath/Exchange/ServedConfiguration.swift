@@ -62,6 +62,8 @@ package final class ShardRoutes: @unchecked Sendable {
     package let pools: [UpstreamPool]
     /// By `Route.index`.
     package let counters: [RouteCounters]
+    /// By `Route.index`.
+    let routes: [ShardRoute]
     /// The user that routes without a user of their own follow; nil: none. It changes while the shard serves this, and
     /// stays for the requests that began with it when a reload replaces it.
     package private(set) var active: UserIndex?
@@ -73,11 +75,34 @@ package final class ShardRoutes: @unchecked Sendable {
         self.configuration = configuration
         self.pools = pools
         self.counters = counters
+        routes = zip(pools, counters).enumerated().map { ShardRoute(configuration, $0, $1.0, $1.1) }
         self.active = active
     }
 
     /// The active user is another one.
     func activate(_ user: UserIndex?) { active = user }
+}
+
+/// One route as a shard serves it: all that a request needs of it. It never changes.
+///
+/// A request holds it from its admission to its end. So nothing of it is looked up, and counted as a reference, again.
+final class ShardRoute {
+    let route: Route
+    let pool: UpstreamPool
+    let counters: RouteCounters
+    let breaker: RouteBreaker
+    let timeouts: UpstreamSettings.Timeouts
+    /// The upstream's own `Host`.
+    let authority: [UInt8]
+
+    init(_ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters) {
+        route = configuration.routeList[index]
+        self.pool = pool
+        self.counters = counters
+        breaker = configuration.breakers[index]
+        timeouts = configuration.targets[index].settings.timeouts
+        authority = configuration.authorities[index]
+    }
 }
 
 /// What a shard served before a reload, for the requests that began with it. Belongs to the shard's queue.

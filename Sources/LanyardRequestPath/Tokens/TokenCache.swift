@@ -163,12 +163,11 @@ package final class TokenCache {
         add(user)
         guard isCurrent(user) else { return }
         switch availability {
-        case .token(var token):
+        case .token(let token):
             // A login, here or in another process, may have changed the account without a publication in between.
             if token.account != entries[user.number].account { entries[user.number].accountEpoch &+= 1 }
             entries[user.number].account = token.account
-            token.accountEpoch = entries[user.number].accountEpoch
-            entries[user.number].availability = .token(token)
+            entries[user.number].availability = .token(token.inEpoch(entries[user.number].accountEpoch))
         case .none(.loginRequired), .none(.userUnknown):
             entries[user.number].accountEpoch &+= 1
             entries[user.number].availability = availability

@@ -26,30 +26,26 @@ extension ClientConnection {
     ///
     /// - Parameter bytes: of the response's body.
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
-        routeCounters.request(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
-        logAccess(status, origin, end, bytes: bytes)
+        let route = state.shardRoute
+        let counters = route?.counters ?? shard.counters.withoutRoute
+        counters.request(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
+        logAccess(status, origin, end, bytes: bytes, of: route?.route)
     }
 
-    /// Of the route that the request counts for.
-    var routeCounters: RouteCounters {
-        if let route = state.route { served.counters[route.index] } else { shard.counters.withoutRoute }
-    }
-
-    /// Writes the line of a request that was counted before.
-    func logAccess(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
+    /// Writes the line of a request.
+    ///
+    /// - Parameter route: nil: it has none.
+    func logAccess(
+        _ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int, of route: Route?
+    ) {
         guard let log = shard.accessLog else { return }
-        let id = input.requestID(from: shard)
-        let (isHeadRead, route) = (state.isHeadRead, state.route)
-        input.withLoggedHead(isHeadRead: isHeadRead, on: route) { head in
-            let entry = AccessEntry(
-                id: id, clientID: head.clientID, method: head.method, path: head.path, route: route,
-                user: state.active?.user, status: status, origin: origin, unusualEnd: end,
-                upgradeObstacle: input.upgradeObstacle, bytes: bytes,
-                beganAt: input.beganAt, endedAt: shard.loop.now,
-                retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
-                generation: upstream.generation)
-            log.write(entry, in: shard.context)
-        }
+        let isHeadRead = state.isHeadRead
+        let entry = AccessEntry(
+            id: input.requestID(from: shard), route: route, user: state.user, status: status, origin: origin,
+            unusualEnd: end, upgradeObstacle: input.upgradeObstacle, bytes: bytes, beganAt: input.beganAt,
+            endedAt: shard.loop.now, retries: isHeadRead ? exchange.retries : 0,
+            replays: isHeadRead ? exchange.replays : 0, generation: upstream.generation)
+        input.withLoggedHead(isHeadRead: isHeadRead, on: route) { log.write(entry, $0, in: shard.context) }
     }
 
     // MARK: Lanyard's own responses
@@ -76,8 +72,8 @@ extension ClientConnection {
     }
 
     private func refusedRequest(_ id: RequestID) -> RefusedRequest {
-        var request = input.refusedRequest(id, isHeadRead: state.isHeadRead, on: state.route)
-        if let user = state.active?.user { request.user = shard.context.userName(user) }
+        var request = input.refusedRequest(id, isHeadRead: state.isHeadRead, on: state.shardRoute?.route)
+        if let user = state.user { request.user = shard.context.userName(user) }
         return request
     }
 
@@ -131,7 +127,7 @@ extension ClientConnection {
 
     /// Releases the upstream connection, or cancels the wait for one.
     func dropUpstream(keeps: Bool) {
-        let pool = state.active.map { served.pools[$0.route.index] }
+        let pool = state.shardRoute?.pool
         if let acquisition = upstream.endAcquisition() { pool?.cancel(acquisition) }
         stopWaitingForToken()
         replay.endHold()

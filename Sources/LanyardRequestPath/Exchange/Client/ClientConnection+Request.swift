@@ -63,29 +63,30 @@ extension ClientConnection {
         let admission = RequestAdmission(
             input.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
         switch admission.decide(view.rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
-        case .forward(let route, let target): forward(to: target, on: route)
+        case .forward(let route, let target): forward(to: target, on: served.routes[route.index])
         case .respondToOptions: respondToOptions()
         case .refuse(let problem, let route):
-            if let route { count(for: route) }
+            if let route { count(for: served.routes[route.index]) }
             refuse(problem)
         }
     }
 
     /// A request that is refused counts for its route.
-    private func count(for route: Route) {
+    private func count(for route: ShardRoute) {
         state = .admission(route)
-        waits.closing.setWriteTimeout(timeouts(route).write)
+        waits.closing.setWriteTimeout(route.timeouts.write)
     }
 
-    private func forward(to target: RequestTarget, on route: Route) {
+    private func forward(to target: RequestTarget, on shardRoute: ShardRoute) {
+        let route = shardRoute.route
         admit(target, on: route)
         replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
         guard let user = route.user ?? served.active else {
-            count(for: route)
+            count(for: shardRoute)
             return refuse(.noActiveUser)
         }
-        waits.closing.setWriteTimeout(timeouts(route).write)
-        let active = ActiveExchange(route: route, user: user)
+        waits.closing.setWriteTimeout(shardRoute.timeouts.write)
+        let active = ActiveExchange(shardRoute: shardRoute, user: user)
         state = .exchange(active)
         acquireToken(for: active)
     }
@@ -160,19 +161,18 @@ extension ClientConnection {
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
     func handleUploadTimeout(_ wait: UploadWait, of active: ActiveExchange) {
         guard exchange.response == .awaited else { return }
-        let route = active.route
         // Neither side is read: the pause does not count against them.
-        if membership.isPaused { return begin(wait, on: route) }
+        if membership.isPaused { return begin(wait, of: active) }
         switch wait {
         case .continue100:
             upstream.expectContinue(false)
             guard sendText("HTTP/1.1 100 Continue\r\n\r\n") == .sent else { return abandon() }
-            begin(.body, on: route)
+            begin(.body, of: active)
         case .upstreamWrite:
             guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
                 return perform(exchange.handleTimeout(.upstreamWriteTimeout))
             }
-            begin(.upstreamWrite, on: route)
+            begin(.upstreamWrite, of: active)
         case .body: perform(exchange.handleRequestFailure(.requestTimeout))
         }
     }
@@ -182,17 +182,13 @@ extension ClientConnection {
     private static let continueTimeout = Duration.seconds(1)
 
     /// Begins a wait of the upload, for its time-out.
-    func begin(_ wait: UploadWait, on route: Route) {
+    func begin(_ wait: UploadWait, of active: ActiveExchange) {
         let duration =
             switch wait {
-            case .body: timeouts(route).requestIdle
-            case .upstreamWrite: timeouts(route).write
+            case .body: active.timeouts.requestIdle
+            case .upstreamWrite: active.timeouts.write
             case .continue100: Self.continueTimeout
             }
         begin(InboundWait.upload(wait), for: duration)
-    }
-
-    func timeouts(_ route: Route) -> UpstreamSettings.Timeouts {
-        served.configuration.targets[route.index].settings.timeouts
     }
 }

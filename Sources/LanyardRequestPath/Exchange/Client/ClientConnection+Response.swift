@@ -34,7 +34,7 @@ extension ClientConnection {
         // A server that may not renegotiate can also end the connection in order.
         let isEnded = isRefused && session?.wasAskedToRenegotiate == true
         guard let error = session?.failure ?? (isEnded ? .renegotiationRefused : nil) else { return carryOut(action) }
-        pool(of: active).target.trust?.record(error)
+        active.pool.target.trust?.record(error)
         guard isRefused, error.isRefusal else { return carryOut(action) }
         // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
         return carryOut(.refuse(.upstream(.tls(error))))
@@ -95,7 +95,7 @@ extension ClientConnection {
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
-                    routeCounters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
+                    active.shardRoute.counters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
                     if holdsForReplay(response, view, table, for: active) { return .relayed(.ended) }
                     return .relayed(relayFinal(response, view, table, after, for: active))
                 }
@@ -127,10 +127,10 @@ extension ClientConnection {
             return .ended
         }
         // The upstream says that it works on the request: the wait for the final head begins again (http-rules.md 11.6).
-        if upstream.sentAt != .never { begin(.responseHead, for: timeouts(active.route).responseHeader) }
+        if upstream.sentAt != .never { begin(.responseHead, for: active.timeouts.responseHeader) }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)
-            if !upstream.isHeadQueued { begin(.body, on: active.route) }
+            if !upstream.isHeadQueued { begin(.body, of: active) }
         }
         guard input.head.minorVersion > 0 else { return .continues }
         shard.out.clear()
@@ -286,7 +286,7 @@ extension ClientConnection {
     private func updateRelayTimeout(of active: ActiveExchange) {
         guard exchange.response == .relaying else { return }
         if !stream.isFlushed { return beginWriteTimeout() }
-        awaitResponseBytes(timeouts(active.route).responseIdle)
+        awaitResponseBytes(active.timeouts.responseIdle)
     }
 
     var writeTimeout: Duration { waits.closing.writeTimeout }

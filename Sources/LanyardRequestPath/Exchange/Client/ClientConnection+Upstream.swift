@@ -85,10 +85,8 @@ extension ClientConnection {
 
     // MARK: Connection
 
-    func pool(of active: ActiveExchange) -> UpstreamPool { served.pools[active.route.index] }
-
     func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
-        if !exchange.needsFreshConnection, let connection = pool(of: active).takeIdle(for: active.user, token.account) {
+        if !exchange.needsFreshConnection, let connection = active.pool.takeIdle(for: active.user, token.account) {
             return attach(connection, to: active)
         }
         connectUpstream(for: active, token)
@@ -96,7 +94,7 @@ extension ClientConnection {
 
     /// - Parameter old: a connection to close; the new one gets its slot.
     func connectUpstream(for active: ActiveExchange, _ token: AccessToken, inPlaceOf old: UpstreamConnection? = nil) {
-        let acquisition = pool(of: active).connect(for: active.user, token.account, inPlaceOf: old) {
+        let acquisition = active.pool.connect(for: active.user, token.account, inPlaceOf: old) {
             [unowned self] result in
             _ = upstream.endAcquisition()
             switch result {
@@ -111,7 +109,7 @@ extension ClientConnection {
     func attach(_ connection: UpstreamConnection, to active: ActiveExchange) {
         guard let token = upstream.token, shard.loop.now < token.usableUntil else {
             // The token expired while the connection was established. An expired token is never sent.
-            pool(of: active).giveBack(connection)
+            active.pool.giveBack(connection)
             return acquireToken(for: active)
         }
         upstream.attach(connection)
@@ -133,7 +131,7 @@ extension ClientConnection {
             target: input.target, upgrade: input.upgrade, peer: peer)
         shard.out.clear()
         let hasToken = writer.write(
-            into: &shard.out, token: token, authority: served.configuration.authorities[route.index],
+            into: &shard.out, token: token, authority: active.shardRoute.authority,
             requestID: input.requestID(from: shard))
         upstream.recordHead(hasToken: hasToken)
         // The body was sent before: it goes with the head in one write.
@@ -154,7 +152,7 @@ extension ClientConnection {
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
-        if upstream.isContinueDue { begin(.continue100, on: route) }
+        if upstream.isContinueDue { begin(.continue100, of: active) }
         forwardBuffered(of: active)
         pump()
     }
@@ -223,7 +221,7 @@ extension ClientConnection {
         }
         let headIsGone = upstream.recordFlush()
         updateSendTimeout(of: active, on: connection)
-        if headIsGone, upstream.isContinueDue { begin(.continue100, on: active.route) }
+        if headIsGone, upstream.isContinueDue { begin(.continue100, of: active) }
         if headIsGone, wantsBody { forwardBuffered(of: active) }
         pump()
     }
@@ -233,16 +231,15 @@ extension ClientConnection {
     /// - Parameter connection: the request's.
     func updateSendTimeout(of active: ActiveExchange, on connection: UpstreamConnection) {
         guard replay.held == nil else { return }
-        let route = active.route
         if !connection.stream.isFlushed {
             connection.stream.restartProgress()
-            return begin(.upstreamWrite, on: route)
+            return begin(.upstreamWrite, of: active)
         }
-        if !input.body.isEnded { return begin(.body, on: route) }
+        if !input.body.isEnded { return begin(.body, of: active) }
         endInboundWait()
         if exchange.request == .sending { exchange.handleRequestEnd() }
         guard exchange.response == .awaited else { return }
         upstream.recordEnd(at: shard.loop.now)
-        begin(.responseHead, for: timeouts(route).responseHeader)
+        begin(.responseHead, for: active.timeouts.responseHeader)
     }
 }

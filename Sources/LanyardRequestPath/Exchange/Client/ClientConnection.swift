@@ -191,9 +191,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// The upstream's bytes may be unread, because memory is short or the client slow: its timeout begins again.
     func awaitUpstreamAnew(for active: ActiveExchange) {
-        let timeouts = timeouts(active.route)
-        if exchange.response == .awaited { return begin(.responseHead, for: timeouts.responseHeader) }
-        awaitResponseBytes(timeouts.responseIdle)
+        if exchange.response == .awaited { return begin(.responseHead, for: active.timeouts.responseHeader) }
+        awaitResponseBytes(active.timeouts.responseIdle)
     }
 
     /// All bytes of the response so far are with the kernel: the upstream's next byte is due within `idle`, and the

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// What a client's connection is doing. What is known of its request belongs to the state in which it is known.
 enum ConnectionState {
@@ -11,7 +12,7 @@ enum ConnectionState {
     /// A head was read. Before any further event the request is forwarded or refused, or Lanyard responds to it.
     ///
     /// The request counts for the route; nil: none was found.
-    case admission(Route?)
+    case admission(ShardRoute?)
     /// A request is forwarded.
     case exchange(ActiveExchange)
     /// After a 101: raw bytes in both directions until the end.
@@ -27,9 +28,13 @@ enum ConnectionState {
 ///
 /// Small, as it is handed on with every step: the head, which is large, stays in `RequestInput`.
 struct ActiveExchange {
-    let route: Route
+    let shardRoute: ShardRoute
     /// The user whose token the request gets.
     let user: UserIndex
+
+    @inline(__always) var route: Route { shardRoute.route }
+    @inline(__always) var pool: UpstreamPool { shardRoute.pool }
+    @inline(__always) var timeouts: UpstreamSettings.Timeouts { shardRoute.timeouts }
 }
 
 extension ConnectionState {
@@ -89,6 +94,14 @@ extension ConnectionState {
         }
     }
 
+    /// The user whose token the current request gets; nil: none was found.
+    var user: UserIndex? {
+        switch self {
+        case .exchange(let active), .tunnel(let active, _): active.user
+        case .handshake, .waiting, .head, .admission, .flushing, .lingering, .closed: nil
+        }
+    }
+
     /// `RequestInput.head` is the current request's.
     var isHeadRead: Bool {
         switch self {
@@ -98,10 +111,10 @@ extension ConnectionState {
     }
 
     /// The route that the current request counts for; nil: none was found.
-    var route: Route? {
+    var shardRoute: ShardRoute? {
         switch self {
         case .admission(let route): route
-        case .exchange(let active), .tunnel(let active, _): active.route
+        case .exchange(let active), .tunnel(let active, _): active.shardRoute
         case .handshake, .waiting, .head, .flushing, .lingering, .closed: nil
         }
     }

@@ -142,20 +142,27 @@ struct RequestInput: ~Copyable {
     /// - Parameters:
     ///   - isHeadRead: the current request's head was read whole.
     ///   - route: nil: none was found.
+    @inline(__always)
     func withLoggedHead(isHeadRead: Bool, on route: Route?, _ work: (LoggedHead) -> Void) {
-        if let keptHead { return keptHead.withBytes(work) }
-        guard isHeadRead, let buffer, buffer.count >= head.length else { return work(LoggedHead()) }
+        if let keptHead { keptHead.withBytes(work) } else { work(loggedHead(isHeadRead: isHeadRead, on: route)) }
+    }
+
+    /// What the buffer has of it.
+    private func loggedHead(isHeadRead: Bool, on route: Route?) -> LoggedHead {
+        var logged = LoggedHead()
+        guard isHeadRead, let buffer, buffer.count >= head.length else { return logged }
         let bytes = buffer.bytes
         let raw = bytes[run: head.target]
-        var logged = LoggedHead()
         logged.method = bytes[run: head.method]
-        if let route { logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes) }
+        if let route, route.requestIDName != nil {
+            logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes)
+        }
         if let admission {
             logged.path = raw[run: admission.target.path]
         } else if let target = try? RequestTarget.parse(raw, method: head.kind) {
             logged.path = raw[run: target.path]
         }
-        work(logged)
+        return logged
     }
 
     /// The head is about to be released while the request goes on.

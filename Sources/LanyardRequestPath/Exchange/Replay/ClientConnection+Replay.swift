@@ -5,8 +5,6 @@ import Logging
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
 /// (http-rules.md 17.1, 17.2, refresh.md 11).
 extension ClientConnection {
-    private func breaker(of route: Route) -> RouteBreaker { served.configuration.breakers[route.index] }
-
     /// Decides whether a final response is held for a replay.
     ///
     /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
@@ -18,8 +16,8 @@ extension ClientConnection {
         guard response.status >= 200, route.reauthenticates(on: response.status), let token = upstream.token else {
             return false
         }
-        let breaker = breaker(of: route)
-        served.counters[route.index].unauthorizedResponse()
+        let breaker = active.shardRoute.breaker
+        active.shardRoute.counters.unauthorizedResponse()
         let refusal = TokenRefusal(table, in: view)
         guard exchange.replays == 0 else {
             if refusal == .token { trip(breaker, route) }
@@ -111,7 +109,7 @@ extension ClientConnection {
     /// The token cache received a publication for the user. It has removed all waiters of that user.
     func handleHeldTokenChange(for active: ActiveExchange) {
         guard let held = replay.held, let token = upstream.token else { return }
-        let breaker = breaker(of: active.route)
+        let breaker = active.shardRoute.breaker
         // If a refresh has already failed to bring a token, none is forced again.
         let mayForce = !held.sawRenewal && !breaker.isOpen(at: shard.loop.now)
         let outlook = shard.tokens.handleRefusal(
@@ -224,7 +222,7 @@ extension ClientConnection {
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
-        let pool = served.pools[route.index]
+        let pool = active.pool
         if isInStep, used == behind.count, !connection.stream.hasEnded, pool.isTrusted(connection) {
             if rejected.isEnded, connection.isUsable() {
                 connection.reuse()

@@ -48,10 +48,11 @@ extension ClientConnection {
         _ connection: UpstreamConnection, account: AccountNumber, _ after: UnsafeRawBufferPointer,
         of active: ActiveExchange
     ) {
-        let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits(on: active.route))
+        let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits(of: active))
         state = .tunnel(active, tunnel)
         relay.beginRelay(101)
-        routeCounters.request(status: relay.status, origin: .upstream, from: input.beganAt, to: shard.loop.now)
+        active.shardRoute.counters.request(
+            status: relay.status, origin: .upstream, from: input.beganAt, to: shard.loop.now)
         shard.counters.upgraded.add()
         upstream.releaseToken()
         replay.discardBody()
@@ -72,12 +73,12 @@ extension ClientConnection {
         tunnel.run()
     }
 
-    private func tunnelLimits(on route: Route) -> Tunnel.Limits {
+    private func tunnelLimits(of active: ActiveExchange) -> Tunnel.Limits {
         var limits = Tunnel.Limits()
-        limits.idleTimeout = timeouts(route).upgradedIdle
-        limits.halfClosedTimeout = timeouts(route).upgradedHalfClosed
-        limits.writeTimeout = timeouts(route).write
-        limits.maxAge = route.settings.upgradedMaxAge
+        limits.idleTimeout = active.timeouts.upgradedIdle
+        limits.halfClosedTimeout = active.timeouts.upgradedHalfClosed
+        limits.writeTimeout = active.timeouts.write
+        limits.maxAge = active.route.settings.upgradedMaxAge
         return limits
     }
 
@@ -86,7 +87,7 @@ extension ClientConnection {
         shard.loop.assertIsCurrent()
         guard case .tunnel(let active, let tunnel) = state else { return }
         tunnel.stop()
-        logAccess(101, .upstream, AccessEntry.UnusualEnd(end), bytes: tunnel.clientBytes)
+        logAccess(101, .upstream, AccessEntry.UnusualEnd(end), bytes: tunnel.clientBytes, of: active.route)
         shard.tunnels[ObjectIdentifier(self)] = nil
         shard.counters.upgraded.add(-1)
         shard.log.debug(
