@@ -121,7 +121,6 @@ package final class Shard: @unchecked Sendable {
             return others[next].handOver(socket, listener: listener, isTCP: isTCP, others: rest)
         }
         do {
-            if isTCP { Socket.setNoDelay(socket.raw) }
             let client = try ClientConnection(taking: socket, shard: self, listener: listener, slot: slot)
             clients[ObjectIdentifier(client)] = client
             load.add()

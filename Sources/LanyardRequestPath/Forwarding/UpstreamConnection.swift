@@ -32,7 +32,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         /// Links in the lists of idle connections.
         var links = InlineArray<3, IdleList.Links>(repeating: IdleList.Links())
         fileprivate(set) var isIdle = false
-        /// `EventLoop.waits` when it became idle.
+        /// `EventLoop.waits` before the wait whose report tells of it.
         fileprivate var since = 0
     }
 
@@ -105,7 +105,9 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         loop.assertIsCurrent()
         owner = nil
         nextUse.isReused = true
-        (idlePlace.isIdle, idlePlace.since) = (true, loop.waits)
+        idlePlace.isIdle = true
+        // A read has emptied it later than the latest wait has reported. So it may be used again in the turn in which it becomes idle.
+        idlePlace.since = stream.wasEmptied ? loop.waits &- 1 : loop.waits
         loop.set(deadline, at: instant)
     }
 

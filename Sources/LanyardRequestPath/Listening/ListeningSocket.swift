@@ -80,7 +80,9 @@ package final class ListeningSocket: Sendable {
             Self.option(SO_TYPE, of: raw) == CInt(SOCK_STREAM.rawValue),
             Self.option(SO_ACCEPTCONN, of: raw) == 1, fcntl(raw, F_SETFL, fcntl(raw, F_GETFL) | O_NONBLOCK) == 0
         else { throw SystemError(.configuration, .malformed, "using \(settings.address)") }
+        // Inherited by each client's connection.
         Socket.limitUnsent(raw)
+        Socket.setNoDelay(raw)
         descriptor = socket
         file = nil
         if bound.family == AF_UNIX {
@@ -124,7 +126,9 @@ package final class ListeningSocket: Sendable {
         let raw = socket.raw
         var one: CInt = 1
         setsockopt(raw, SOL_SOCKET, SO_REUSEADDR, &one, socklen_t(MemoryLayout<CInt>.size))
+        // Inherited by each client's connection.
         Socket.limitUnsent(raw)
+        Socket.setNoDelay(raw)
         // Those of data have keys, which follow.
         KeepAlivePolicy().apply(to: raw)
         // Otherwise `::` accepts v4 connections too, and no other listener can bind `0.0.0.0` at the same port

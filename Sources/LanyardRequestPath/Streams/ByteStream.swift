@@ -26,6 +26,8 @@ package struct ByteStream: ~Copyable {
     /// What a read may bring, as epoll, the reads and the peer's TLS have reported it.
     private struct Input {
         var canRead = false
+        /// A read has emptied the socket.
+        var wasEmptied = false
         /// epoll reported an end or an error.
         var hasEnded = false
         /// The other side has sent urgent data of TCP: a short read does not mean that the socket is empty.
@@ -198,13 +200,17 @@ package struct ByteStream: ~Copyable {
         let received = Socket.receive(descriptor, into: room)
         if case .bytes(let count) = received {
             // Edge-triggered: a short read has emptied the socket, unless an end or urgent data are known to follow.
-            if count < room.count { input.canRead = hasEnded || isBroken || input.hasUrgentData }
+            if count < room.count {
+                input.canRead = hasEnded || isBroken || input.hasUrgentData
+                input.wasEmptied = true
+            }
         } else {
             input.canRead = false
         }
         return received
     }
 
+    @inline(never)
     private mutating func receive(
         into room: UnsafeMutableRawBufferPointer, from tls: TLSSession
     ) -> Socket.Received {
@@ -215,6 +221,7 @@ package struct ByteStream: ~Copyable {
         switch received {
         case .bytes(let count):
             input.canRead = tls.hasPendingInput
+            input.wasEmptied = true
             return .bytes(count)
         case .wouldBlock: return .wouldBlock
         case .end:
@@ -226,6 +233,9 @@ package struct ByteStream: ~Copyable {
         case .failed: return .failed(EPROTO)
         }
     }
+
+    /// Its reads have emptied the socket at least once. While `canRead` is false, nothing was reported since the latest such read.
+    package var wasEmptied: Bool { input.wasEmptied }
 
     /// Whether a stream that has been idle since a wait of the loop may have input. False: the loop's latest wait has reported none. True:
     /// ask `hasPendingInput`.
@@ -261,12 +271,7 @@ package struct ByteStream: ~Copyable {
         _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
         _ tail: StaticString = ""
     ) -> CInt {
-        if let tls {
-            let before = tls.sentBytes
-            let code = tls.send(head, body, tail, queue: &outbound, canWrite: &canWrite)
-            taken &+= tls.sentBytes &- before
-            return code == 0 ? 0 : fail(code)
-        }
+        if let tls { return send(head, body, tail, through: tls) }
         let end = UnsafeRawBufferPointer(start: tail.utf8Start, count: tail.utf8CodeUnitCount)
         guard outbound.isEmpty && canWrite else {
             outbound.append(head)
@@ -299,6 +304,16 @@ package struct ByteStream: ~Copyable {
             outbound.append(UnsafeRawBufferPointer(rebasing: run[skipped...]))
         }
         return 0
+    }
+
+    @inline(never)
+    private mutating func send(
+        _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer, _ tail: StaticString, through tls: TLSSession
+    ) -> CInt {
+        let before = tls.sentBytes
+        let code = tls.send(head, body, tail, queue: &outbound, canWrite: &canWrite)
+        taken &+= tls.sentBytes &- before
+        return code == 0 ? 0 : fail(code)
     }
 
     /// Sends queued bytes. 0, or `errno` if the connection is broken; nothing is queued then.

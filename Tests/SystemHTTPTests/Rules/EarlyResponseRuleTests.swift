@@ -102,8 +102,7 @@ import Testing
         ]
         for request in requests {
             let client = try await bench.connect()
-            try await client.send(request)
-            try await client.send([UInt8](repeating: 0x61, count: 3_000_000))
+            try await client.send(Wire.bytes(request) + [UInt8](repeating: 0x61, count: 3_000_000))
             let response = try await client.response()
             #expect(response["Connection"] == "close")
             // An end in order, while the client's own direction still works.
@@ -111,6 +110,26 @@ import Testing
             try await client.send([UInt8](repeating: 0x61, count: 100_000))
             let isOpen = try KernelSocket.find(local: bench.lanyard.data.port, remote: client.localPort)?.isOwned
             #expect(isOpen == true)
+            client.close()
+        }
+    }
+
+    @Test(
+        "9.8 A client that has asked for the close and sent all is closed at once; a late byte destroys nothing that it has not read",
+        arguments: ["HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "HTTP/1.0\r\nHost: localhost\r\n\r\n"])
+    func closeAtOnce(_ rest: String) async throws {
+        for (size, isClosed) in [(2, true), (5_000, true), (3_000_000, false)] {
+            bench.script { _ in .response(body: String(repeating: "x", count: size)) }
+            // Its kernel takes little of a long response.
+            let client = try await bench.connect(receiveBuffer: 16 << 10)
+            try await client.send("GET / " + rest)
+            try await eventually("the response arrives, and a short one ends the connection") {
+                let own = try KernelSocket.find(local: bench.lanyard.data.port, remote: client.localPort)
+                return client.hasInput && (own?.isOwned == true) != isClosed
+            }
+            // The kernel of a closed connection replies with a reset.
+            try await client.send("\r\n")
+            #expect(try await client.response().body.count == size)
             client.close()
         }
     }

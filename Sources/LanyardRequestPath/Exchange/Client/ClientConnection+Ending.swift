@@ -201,9 +201,22 @@ extension ClientConnection {
     // MARK: End of the connection
 
     func closeAfterFlush() {
+        let needsLinger = needsLinger
         state = .flushing
         endInboundWait()
-        if stream.isFlushed { beginLinger() } else { beginWriteTimeout() }
+        if !stream.isFlushed { return beginWriteTimeout() }
+        if needsLinger { beginLinger() } else { close() }
+    }
+
+    /// Bytes that a client's kernel takes before its process reads: a tenth of the least window that systems offer.
+    private static let bytesWithoutLingerMax: UInt64 = 6 << 10
+
+    /// Whether a close at once could destroy the response (http-rules.md 9.8). It could not if the client has asked for the close, has
+    /// sent nothing behind its request, and has room for all that was sent to it. A `close_notify` of its TLS may still come.
+    private var needsLinger: Bool {
+        guard state.isHeadRead, !input.head.wantsKeepAlive, input.body.isEnded else { return true }
+        return input.hasUnusedBytes || stream.canRead || stream.isSecured || stream.isBroken
+            || stream.taken > Self.bytesWithoutLingerMax
     }
 
     /// Begins the lingering close (http-rules.md 9.8).

@@ -4,6 +4,9 @@ import LanyardSettings
 /// Reads request heads and bodies.
 extension ClientConnection {
     /// Reads head bytes once. Returns their number.
+    ///
+    /// Not inlined, as what else `pump` calls: it is called twice for each request, and mostly has nothing to do.
+    @inline(never)
     func readHead() -> Int {
         switch stream.receive(into: input.room(in: shard)) {
         case .bytes(let count):
@@ -19,7 +22,7 @@ extension ClientConnection {
 
     /// Processes the requests that have arrived, in order, until one must wait.
     func parse() {
-        guard input.beginParsing() else { return }
+        guard input.hasBytes, input.beginParsing() else { return }
         defer { input.endParsing() }
         while state.isWaitingForRequest, stream.isFlushed, input.hasBytes {
             do throws(HeadError) {
@@ -107,6 +110,7 @@ extension ClientConnection {
     }
 
     /// Reads body bytes once. Returns their number.
+    @inline(never)
     func readBody(of active: ActiveExchange) -> Int {
         if input.hasUnusedBytes {
             forwardBuffered(of: active)
@@ -130,6 +134,35 @@ extension ClientConnection {
         forwardBody(buffer.rest, of: active, at: buffer.used)
     }
 
+    /// Takes the body bytes that have arrived with the head, so that the upstream gets both in one write and wakes once.
+    ///
+    /// Only bytes that the replay's copy keeps: a head that the upstream does not take is sent again, with them.
+    ///
+    /// - Returns: false: the body is refused, and the exchange has ended.
+    func takeBodyBehindHead(in buffer: RequestBuffer, of active: ActiveExchange) -> Bool {
+        guard !input.body.isEnded, input.body.total == 0, buffer.used < buffer.count else { return true }
+        let (arrived, place) = (buffer.rest, buffer.used)
+        guard replay.keepsWhole(arrived.count) else { return true }
+        do throws(HeadError) {
+            let (used, data) = try input.consumeBody(arrived)
+            replay.keep(data, at: place, in: buffer)
+            input.recordUsed(used, of: arrived, isBuffered: true, in: shard)
+        } catch {
+            perform(exchange.handleRequestFailure(.malformed(error)))
+            return false
+        }
+        return checkBodySize(of: active)
+    }
+
+    /// - Returns: false: the body is too large, and the exchange has ended.
+    private func checkBodySize(of active: ActiveExchange) -> Bool {
+        guard let bodyBytesMax = active.route.settings.bodyBytesMax, input.body.total > bodyBytesMax else {
+            return true
+        }
+        perform(exchange.handleRequestFailure(.contentTooLarge))
+        return false
+    }
+
     /// Forwards body bytes. Bytes of the next request are kept.
     ///
     /// - Parameter place: the offset of `arrived` in the buffer; nil if it is elsewhere.
@@ -142,9 +175,7 @@ extension ClientConnection {
             if replay.held != nil, !replay.makeRoom(for: data.count), !relayHeld(.bodyTooLarge, of: active) { return }
             replay.keep(data, at: place, in: input.buffer)
             input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
-            if let bodyBytesMax = active.route.settings.bodyBytesMax, input.body.total > bodyBytesMax {
-                return perform(exchange.handleRequestFailure(.contentTooLarge))
-            }
+            guard checkBodySize(of: active) else { return }
             if replay.held == nil {
                 sendBody(data, of: active)
             } else if input.body.isEnded {

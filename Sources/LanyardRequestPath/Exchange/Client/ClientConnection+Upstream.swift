@@ -125,6 +125,7 @@ extension ClientConnection {
         let route = active.route
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
+        guard takeBodyBehindHead(in: buffer, of: active) else { return }
         let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
         let writer = RequestHeadWriter(
             shard: shard, route: route, bytes: buffer.bytes, head: input.head, table: buffer.table,
@@ -134,7 +135,7 @@ extension ClientConnection {
             into: &shard.out, token: token, authority: active.shardRoute.authority,
             requestID: input.requestID(from: shard))
         upstream.recordHead(hasToken: hasToken)
-        // The body was sent before: it goes with the head in one write.
+        // The body has arrived with the head, or was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded
         let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing == .chunked
         exchange.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
@@ -148,7 +149,7 @@ extension ClientConnection {
         case .sent: break
         }
         guard !input.body.isEnded else { return }
-        upstream.expectContinue(input.head.expectation == .continue100)
+        upstream.expectContinue(input.head.expectation == .continue100 && input.body.total == 0)
         // While the head is queued no body byte is queued behind it. Until then the request can still be given up, and
         // no 100 can be due.
         guard !upstream.isHeadQueued else { return }
@@ -178,6 +179,9 @@ extension ClientConnection {
         if push(data, tail, to: connection, of: active) != .sent { pumpResponse() }
     }
 
+    /// A larger run of body bytes is not copied behind the head: a second run costs the kernel less.
+    private static let copiedBytesMax = 4 << 10
+
     /// Sends the kept body bytes from `offset` on, behind the contents of the out buffer.
     ///
     /// - Parameter ends: the body ends with these bytes.
@@ -189,6 +193,9 @@ extension ClientConnection {
         let count = first.count + second.count
         var tail: StaticString = ""
         if input.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
+        if second.isEmpty, first.count > Self.copiedBytesMax {
+            return push(UnsafeRawBufferPointer(first), tail, to: connection, of: active, withHead: withHead)
+        }
         shard.out.write(first)
         return push(UnsafeRawBufferPointer(second), tail, to: connection, of: active, withHead: withHead)
     }

@@ -39,6 +39,9 @@ struct ReplayBody: ~Copyable {
     /// Memory outside of the request's buffer is in use.
     var hasMemory: Bool { taken > 0 }
 
+    /// Whether all bytes are kept so far, and the first `amount` of the body would be within `replay_body_max`.
+    func keepsWhole(_ amount: Int) -> Bool { isWhole && amount <= bytesMax }
+
     /// Whether `amount` more bytes can be kept: they fit `replay_body_max`, and memory is free for them.
     mutating func makeRoom(for amount: Int) -> Bool {
         guard isWhole, count + amount <= bytesMax else { return false }

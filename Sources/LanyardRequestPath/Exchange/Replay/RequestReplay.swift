@@ -31,6 +31,9 @@ struct RequestReplay: ~Copyable {
     /// Whether `amount` more body bytes can be kept.
     mutating func makeRoom(for amount: Int) -> Bool { body.makeRoom(for: amount) }
 
+    /// Whether the first `amount` bytes of the body, which lie behind the head, will be kept.
+    func keepsWhole(_ amount: Int) -> Bool { body.keepsWhole(amount) }
+
     /// Keeps body bytes, as `ReplayBody.add`.
     @inline(__always)
     mutating func keep(_ data: UnsafeRawBufferPointer, at place: Int?, in buffer: RequestBuffer?) {
