@@ -108,10 +108,12 @@ struct UnsavedChangeTests {
 
     /// Neither process can lock or write. One exchanges the refresh token `one` for `two`, the other has a link's access token;
     /// the other's is stored first.
-    private static func linkedBesideRefresh() throws -> (one: CoordinatorDriver, other: CoordinatorDriver) {
-        let one = CoordinatorDriver(rotation: .oneUse)
+    private static func linkedBesideRefresh(
+        _ rotation: RefreshTokenRotation = .oneUse
+    ) throws -> (one: CoordinatorDriver, other: CoordinatorDriver) {
+        let one = CoordinatorDriver(rotation: rotation)
         try one.logIn()
-        let other = one.another(rotation: .oneUse)
+        let other = one.another(rotation: rotation)
         for driver in [one, other] {
             driver.lockReply = .failed("no locks available")
             driver.storeError = CoordinatorDriver.full
@@ -147,6 +149,32 @@ struct UnsavedChangeTests {
         try #require(one.stored?.generation == 2)
         try one.grant(refresh: "two")
         #expect(one.refresh == "two" && one.storedRefresh == "two" && one.sent == ["one"])
+    }
+
+    @Test("where a refresh token stays valid beside the next one, the end of the next one does not end it")
+    func formerTokenRemainsValid() throws {
+        let (one, other) = try Self.linkedBesideRefresh(.none)
+        one.refreshNow(ticket: 3)
+        one.storeError = nil
+        try one.fail(.sessionDead)
+        for _ in 0..<3 where one.call == nil { one.toDue() }
+        #expect(one.storedRefresh == "one" && one.refresh == "one" && other.refresh == "one")
+    }
+
+    @Test("a retry that is overtaken while a call is made is repeated after the call")
+    func overtakenDuringCall() throws {
+        let (one, _) = try Self.linkedBesideRefresh()
+        one.storeError = nil
+        one.holdsStore = true
+        one.toDue()
+        try #require(one.isHeld)
+        one.holdsStore = false
+        one.refreshNow(ticket: 3)
+        one.release()
+        for _ in 0..<3 where one.call == nil { one.handle(.due) }
+        try one.fail(.transient(retryAfter: nil))
+        for _ in 0..<3 where one.coordinator.isUnsaved { one.toDue() }
+        #expect(!one.coordinator.isUnsaved && one.storedRefresh == "two")
     }
 
     @Test("the end of an exchanged refresh token counts for a stored version with the token before it")

@@ -14,7 +14,7 @@ extension SessionCoordinator {
         }
         switch (result, call.kind) {
         case (.failure(let error), .refresh):
-            refreshToken.exchange(operation.refresh, for: error.unusedRefreshToken)
+            exchange(operation.refresh, for: error.unusedRefreshToken)
             if rotation != .none, let grant = Grant(successorIn: error), grant.refreshToken != operation.refresh {
                 refreshToken.triesWithoutResponse = 0
                 refreshToken.orphan = nil
@@ -28,7 +28,7 @@ extension SessionCoordinator {
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
-            refreshToken.exchange(operation.refresh, for: grant.refreshToken)
+            exchange(operation.refresh, for: grant.refreshToken)
             save(grant)
         case (.success(var grant), .login) where operation.isFetch:
             if let token = grant.refreshToken { revoke(token) }
@@ -38,6 +38,10 @@ extension SessionCoordinator {
             self.operation?.stage = .claiming(grant)
             emit(.claim(account: grant.userID, operation: operation.number))
         }
+    }
+
+    private mutating func exchange(_ sent: Secret?, for token: Secret?) {
+        refreshToken.exchange(sent, for: token, remainsValid: setup.refreshTokens.rotation == .none)
     }
 
     /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens may rotate, it may have had

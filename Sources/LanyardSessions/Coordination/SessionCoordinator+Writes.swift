@@ -226,6 +226,12 @@ extension SessionCoordinator {
         write(first, for: .unsavedChanges)
     }
 
+    /// Tries the next unsaved change, or has it tried soon after the operation in progress.
+    private mutating func continueRetries() {
+        guard isCallOrWriteUnderWay else { return retryNext() }
+        if !writes.unsavedChanges.isEmpty { writes.wait(until: eventContext.instant + .seconds(1)) }
+    }
+
     private mutating func handleRetried(
         _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict, ending ended: StoredRevocation?
     ) {
@@ -247,11 +253,11 @@ extension SessionCoordinator {
             switch relation.resolution(at: moment(ofRetrying: pendingChange, over: user)) {
             case .writeNewer:
                 if let user { rebase(onOlder: user) }
-                if !isCallOrWriteUnderWay { retryNext() }
+                continueRetries()
                 return
             case .rebase, .keepLogin:
                 view.rebase(on: user)
-                if !isCallOrWriteUnderWay { retryNext() }
+                continueRetries()
                 return
             case .continue:
                 writes.dropFirst()
@@ -271,7 +277,7 @@ extension SessionCoordinator {
                 StoredIntent(
                     kind: .refresh, at: refreshToken.unconfirmedSince, tries: refreshToken.triesWithoutResponse))
         }
-        if !isCallOrWriteUnderWay { retryNext() }
+        continueRetries()
     }
 
     private func moment(

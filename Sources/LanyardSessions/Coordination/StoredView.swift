@@ -89,9 +89,12 @@ struct RefreshTokenState: Sendable {
     }
 
     /// The response to a call with the token `sent` has brought `token`; nil: none.
-    mutating func exchange(_ sent: Secret?, for token: Secret?) {
+    ///
+    /// - Parameter remainsValid: the service is known to accept `sent` all the same (`rotation: none`).
+    mutating func exchange(_ sent: Secret?, for token: Secret?, remainsValid: Bool) {
         guard let token, let sent, token != sent else { return }
         hasRotated = true
+        guard !remainsValid else { return }
         if exchanged.count == Self.exchangedMax { exchanged.remove(at: 1) }
         exchanged.append(sent)
     }

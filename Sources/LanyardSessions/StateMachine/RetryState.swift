@@ -83,6 +83,13 @@ package struct RetryState: Sendable {
         return next
     }
 
+    /// Rests as long as `other`, which knows of the same limit.
+    func resting(like other: RetryState) -> RetryState {
+        var next = self
+        (next.phase, next.notBefore) = (other.phase, other.notBefore)
+        return next
+    }
+
     /// The call has failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for
     /// Retry-After and 410).
     ///

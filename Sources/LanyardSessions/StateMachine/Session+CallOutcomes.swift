@@ -200,21 +200,16 @@ extension Session {
     }
 
     /// A fetch has lost the refresh token, which its own token's end had it send inside a Retry-After. The login that follows waits
-    /// for the Retry-After, as the session's other calls do. Nil: it may be made now.
+    /// for the Retry-After as a call without a usable token does, because the variant has none. Nil: it may be made now.
     private borrowing func waitForLogin(with tokens: SessionTokens, _ transition: inout TransitionContext) -> Session? {
-        guard call == nil, transition.context.canRenew(tokens) else { return nil }
+        guard call == nil, transition.context.canRenew(tokens),
+            let wait = transition.context.waitBeforeCall(at: transition.now)
+        else { return nil }
         let next: Session
         switch self {
-        case .valid:
-            let wait = transition.context.waitBeforeCall(holding: tokens, at: transition.now)
-            guard let retryState = wait else { return nil }
-            next = .stale(tokens, retryState)
-        case .stale(_, let retryState):
-            guard transition.now < retryState.notBefore else { return nil }
-            next = .stale(tokens, retryState)
-        case .unreachable(_, let retryState):
-            guard transition.now < retryState.notBefore else { return nil }
-            next = .unreachable(tokens, retryState)
+        case .valid: next = .stale(tokens, wait)
+        case .stale(_, let retryState): next = .stale(tokens, retryState.resting(like: wait))
+        case .unreachable(_, let retryState): next = .unreachable(tokens, retryState.resting(like: wait))
         case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: return nil
         }
         transition.publish(next)

@@ -96,12 +96,6 @@ package struct SessionContext: Sendable {
         limit.until(by: policy, at: now).map { RetryState(restingUntil: $0, because: limit.error) }
     }
 
-    /// How long to wait while `tokens` serve; nil: not at all. Their end goes before the service's limit.
-    func waitBeforeCall(holding tokens: SessionTokens, at now: Instant) -> RetryState? {
-        let allowed = min(limit.notBefore, tokens.mandatoryFrom)
-        return now < allowed ? RetryState(restingUntil: allowed, because: limit.error) : nil
-    }
-
     /// The limit that forbids another forced refresh, cooldown or hourly budget (refresh.md 5); nil if none does.
     mutating func forcedRefreshDenial(at now: Instant) -> SessionLogEvent.Denial? {
         calls.forced.denial(by: policy, at: now)
