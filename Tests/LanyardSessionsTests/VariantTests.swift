@@ -351,6 +351,9 @@ struct VariantTests {
         // The variant has no token: the Retry-After is honoured for 30 s, not to the end of the plain token.
         #expect(driver.now - lost >= .seconds(30) && driver.now - lost < .seconds(32))
         try driver.grant(refresh: "new", account: "a")
+        // So does its fetch.
+        driver.toDue { driver.call != nil }
+        #expect(driver.now - lost < .seconds(64))
         #expect(driver.call?.kind == .refresh && driver.call?.variant == Self.orders && driver.sent.last == "new")
     }
 
