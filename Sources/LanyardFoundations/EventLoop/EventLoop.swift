@@ -58,7 +58,7 @@ public final class EventLoop: Sendable {
     private nonisolated(unsafe) var handled = 0
     private nonisolated(unsafe) var slots: [Slot] = []
     private nonisolated(unsafe) var freeSlots: [UInt32] = []
-    /// Events of a wait are being delivered. Watchers that are forgotten meanwhile stay until the last event is delivered: one of them may
+    /// Events of a wait are being delivered. Watchers that are forgotten then stay until the last event is delivered: one of them may
     /// be the caller.
     private nonisolated(unsafe) var isDelivering = false
     private nonisolated(unsafe) var forgotten: [Unmanaged<Watcher>] = []
