@@ -154,7 +154,8 @@ def draw(shown, ask):
             f'<g transform="translate({x},{y})"><rect width="{width}" height="{height}" rx="3" fill="#181b1f"/>'
             f'<text x="8" y="18" class="t">{title}</text>{inner}</g>')
     width, height = 24 * COLUMN + GAP, bottom + 2 * GAP
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="{-GAP} {-GAP} {width} {height}" width="{width}" height="{height}" role="img">
+    box = f'viewBox="{-GAP} {-GAP} {width} {height}" width="{width}" height="{height}"'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" {box} role="img">
 <title>Two rows of the dashboard, under a load of {SECONDS} s</title>
 <style>
 text {{ font: 10px system-ui, "DejaVu Sans", sans-serif; fill: #9fa7b3 }} polyline {{ fill: none; stroke-width: 1.5 }}

@@ -14,7 +14,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
     case ownFailedWrite = "a write of ours that was reported as failed"
     /// A newer version of the session with a refresh token that this process has exchanged for a later one, or without one: the
     /// other process has renewed the access token alone, or has found the earlier refresh token dead. The later refresh token is
-    /// unsaved here, and its use is the only way on.
+    /// unsaved here, and only it can renew the session.
     case exchangedToken = "a newer version with a refresh token that was exchanged here"
     /// Another generation with the tokens that are known here: another process has cancelled its deletion.
     case sameTokens = "another version with the known tokens"

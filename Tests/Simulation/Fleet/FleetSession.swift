@@ -106,4 +106,12 @@ final class FleetSession {
         let zone = coordinator.session.tokens?.mandatoryFrom ?? .past
         notBefore = now < zone ? min(now + after, zone) : now + min(after, .seconds(30))
     }
+
+    /// A fetch has lost the refresh token while no other call is made. Its variant has no token, so the login waits for at most 30 s.
+    func noteLoss(at now: Instant) {
+        guard let tokens = coordinator.session.tokens, tokens.refresh == nil, coordinator.session.call == nil else {
+            return
+        }
+        notBefore = min(notBefore, now + .seconds(30))
+    }
 }

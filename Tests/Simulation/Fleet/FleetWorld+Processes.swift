@@ -191,7 +191,11 @@ extension FleetWorld {
             guard survives(process, .publish) else { return }
             publish(process, user, availability, of: index)
         case .countUses(let index): countUses(process, user, of: index)
-        case .logEvent, .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
+        case .logEvent(let logEvent):
+            if [.dead, .outcomeUnknown].contains(logEvent.event) {
+                process.sessions[user].noteLoss(at: clocks.instant)
+            }
+        case .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
         }
     }
 

@@ -2,8 +2,8 @@
 
     bound_resource.py FOLDER      FOLDER has ca.pem, server.pem and server.key
 
-A client needs a certificate of ca.pem. The response is 200 if the token is bound to this certificate, else 401; its body says what the token
-names and what the client has shown. The token's signature is not verified.
+A client needs a certificate of ca.pem. The response is 200 if the token is bound to this certificate, else 401; its
+body says what the token names and what the client has shown. The token's signature is not verified.
 """
 
 import base64
