@@ -53,7 +53,7 @@ final class AccessLog {
         line.clear()
         opening.setTime(at: entry.endedAt)
         line.write(opening.bytes)
-        withUnsafeBytes(of: Hex.digits(entry.id.number)) { line.write($0) }
+        line.write(hex: entry.id.number)
         line.write(layout.quote)
         if let id = head.clientID { writeMember(layout.clientID, id, bytesMax: .max) }
         keepNames(entry.route, entry.user, in: context)
