@@ -22,6 +22,9 @@ package struct SessionCall: Equatable, Sendable {
         case outcomeUnknown = "outcome_unknown"
         /// An operator requested it.
         case asked
+        /// The fetch of a variant was refused together with its refresh token: this call says whether the session has
+        /// ended.
+        case fetchRefused = "fetch_refused"
         /// The credential's file changed.
         case credentialChanged = "credential_changed"
     }

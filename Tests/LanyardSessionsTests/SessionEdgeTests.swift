@@ -28,7 +28,7 @@ struct SessionEdgeTests {
         let error = IdentityError(.transient(retryAfter: nil), message: "planned")
         let grants = [Duration.seconds(1800), .zero].map { SessionDriver.grant($0, refresh: "new", account: "a") }
         var events: [Session.Event] = [
-            .logIn, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logOut, .refreshNow,
+            .logIn, .due, .ended(reason: "elsewhere"), .tokenNeeded, .logOut, .refreshNow(.asked),
             .credentialChanged, .clockJumped, .tokenRefused(driver.tokens?.generation ?? 0), .limited(error),
             .limited(IdentityError(.transient(retryAfter: .seconds(40)), message: "planned")),
         ]

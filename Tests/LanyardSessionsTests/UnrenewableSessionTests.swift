@@ -63,7 +63,7 @@ struct UnrenewableSessionTests {
         let driver = SessionDriver(hasCredential: false)
         driver.adopt(refresh: nil)
         let generation = Generation(try #require(driver.token?.generation))
-        for event in [.tokenRefused(generation), .refreshNow, .clockJumped, .tokenNeeded] as [Session.Event] {
+        for event in [.tokenRefused(generation), .refreshNow(.asked), .clockJumped, .tokenNeeded] as [Session.Event] {
             driver.handle(event)
             #expect(driver.state == .valid && driver.token?.renewal == .impossible, "\(event)")
         }

@@ -272,8 +272,10 @@ struct VariantTests {
         try driver.fail(.sessionDead)
         #expect(driver.call?.kind == .refresh && driver.call?.variant == .plain)
         #expect(driver.stored?.session?.refresh != nil && driver.state == .refreshing)
+        #expect(driver.call?.cause.rawValue == "fetch_refused", "no operator has asked for it")
         try driver.grant(refresh: "next")
         #expect(driver.state == .valid && driver.storedRefresh == "next")
+        #expect(driver.logEvents.contains { $0.event == .refreshSucceeded && $0.reason == "fetch_refused" })
         #expect(driver.call == nil, "the variant rests")
     }
 

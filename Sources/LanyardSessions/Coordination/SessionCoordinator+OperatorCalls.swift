@@ -90,7 +90,7 @@ extension SessionCoordinator {
     }
 
     mutating func refresh() {
-        if session.tokens != nil { applyToSession(.refreshNow) }
+        if session.tokens != nil { applyToSession(.refreshNow(.asked)) }
         // Otherwise its outcome comes first: the service may not want to be called.
         if session.call == nil { retryVariants() }
         // One that waits already is told of the same end.

@@ -118,7 +118,7 @@ extension SessionCoordinator {
         for place in variants.indices {
             switch variants[place].session {
             case .refused, .loggingIn: applyToVariant(at: place, .logIn)
-            case .stale, .unreachable: applyToVariant(at: place, .refreshNow)
+            case .stale, .unreachable: applyToVariant(at: place, .refreshNow(.asked))
             case .loggedOut, .valid, .refreshing, .loginRequired: break
             }
         }
@@ -131,7 +131,7 @@ extension SessionCoordinator {
             guard variants[place].session.retryState?.isGone == true else { continue }
             switch variants[place].session {
             case .loggingIn: applyToVariant(at: place, .logIn)
-            case .stale, .unreachable: applyToVariant(at: place, .refreshNow)
+            case .stale, .unreachable: applyToVariant(at: place, .refreshNow(.retry))
             case .loggedOut, .valid, .refreshing, .loginRequired, .refused: break
             }
         }
@@ -299,7 +299,7 @@ extension SessionCoordinator {
                 var refusal = error
                 refusal.verdict = .clientRefused
                 failFetch(refusal, of: operation)
-                applyToSession(.refreshNow)
+                applyToSession(.refreshNow(.fetchRefused))
                 return close(with: .clearIntent)
             }
         }

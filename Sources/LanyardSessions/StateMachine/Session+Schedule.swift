@@ -156,13 +156,13 @@ extension Session {
         return next
     }
 
-    /// An operator wants a new token: at once, regardless of Retry-After, unless a call is under way.
-    consuming func renewNow(_ transition: inout TransitionContext) -> Session {
+    /// A new token is wanted at once, regardless of Retry-After, unless a call is under way.
+    consuming func renewNow(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         switch self {
         case .valid(let tokens, let refreshAt):
-            refreshAt == .never ? self : Self.renew(tokens, .asked, &transition)
+            refreshAt == .never ? self : Self.renew(tokens, cause, &transition)
         case .stale(let tokens, let retryState), .unreachable(let tokens, let retryState):
-            retryState.call == nil ? Self.retry(tokens, retryState, .asked, &transition) : self
+            retryState.call == nil ? Self.retry(tokens, retryState, cause, &transition) : self
         case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: self
         }
     }

@@ -68,8 +68,8 @@ package enum Session {
         /// An upstream refused the token of this generation.
         case tokenRefused(Generation)
         case logOut
-        /// An operator wants a new token now: neither cooldown nor budget applies.
-        case refreshNow
+        /// A new token is wanted now: neither cooldown nor budget applies.
+        case refreshNow(SessionCall.Cause)
         case credentialChanged
         /// The wall clock jumped against the boot clock, or the machine was suspended.
         case clockJumped
@@ -139,7 +139,7 @@ package enum Session {
         case .limited(let error): limit(by: error, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
         case .ended(let reason): end(reason, &transition)
-        case .refreshNow: performDue(&transition).renewNow(&transition)
+        case .refreshNow(let cause): performDue(&transition).renewNow(cause, &transition)
         case .fed(let outcome): feed(outcome, &transition)
         case .tokenNeeded: performDue(&transition).requestToken(&transition)
         case .tokenRefused(let generation): performDue(&transition).renew(after: generation, &transition)

@@ -97,7 +97,8 @@ extension FleetWorld {
         }
         process.sessions[call.user].call = place
         process.sessions[call.user].responseAt = clocks.now + call.fate.respondsIn
-        process.sessions[call.user].wasAsked = process.sessions[call.user].isAsked || call.call?.cause == .asked
+        process.sessions[call.user].wasAsked =
+            process.sessions[call.user].isAsked || [.asked, .fetchRefused].contains(call.call?.cause)
         process.sessions[call.user].isAsked = false
         process.sessions[call.user].wasLeft = false
         process.sessions[call.user].wasFetch = call.variant != nil

@@ -68,7 +68,7 @@ extension FleetWorld {
         let isAsked = session.isAsked || call.cause == .asked || call.cause == .credentialChanged
         // Who wants a token now wants the login, too, if that is what it takes.
         // A fetch without a token waits for 30 s at most, and may be the one to find the session dead.
-        let isFound = [.sessionDead, .outcomeUnknown].contains(call.cause) && session.wasFetch
+        let isFound = [.sessionDead, .outcomeUnknown, .fetchRefused].contains(call.cause) && session.wasFetch
         let isWanted = isAsked || isFound || call.cause == .sessionDead && session.wasAsked
         let limit = limit(of: call, session, user)
         if !isWanted, clocks.instant < limit.notBefore, clocks.instant < limit.zone {
