@@ -63,6 +63,37 @@ import Testing
         #expect(Self.faults(in: [path: try SourceFiles.text(of: path)]) == [], "name the cases")
     }
 
+    /// The lines that compare a deadline with another one.
+    private static func comparedDeadlines(in texts: [String: String]) -> [String] {
+        texts.sorted { $0.key < $1.key }.flatMap { path, text in
+            SourceFiles.codeLines(of: text).compactMap { number, line in
+                let words = line.split(separator: " ")
+                let isFound = words.indices.contains { index in
+                    guard ["===", "!=="].contains(words[index]), index > 0 else { return false }
+                    return words[(index - 1)...].prefix(3).contains { $0.lowercased().contains("deadline") }
+                }
+                return isFound ? "\(path):\(number)" : nil
+            }
+        }
+    }
+
+    @Test("what a deadline is for is told by its purpose, which a switch reads")
+    func deadlinePurpose() throws {
+        let texts = try SourceFiles.texts(below: "Sources")
+        #expect(Self.comparedDeadlines(in: texts) == [], "give the deadline a case of its owner's DeadlinePurpose")
+    }
+
+    @Test(
+        "a planted comparison of a deadline is found",
+        arguments: [
+            "if deadline === timer {", "guard deadline !== refresh else { return }",
+            "func isToken(_ deadline: Deadline) -> Bool { deadline === token?.deadline }", "return next === deadline",
+        ])
+    func plantedComparison(_ line: String) {
+        #expect(Self.comparedDeadlines(in: ["a.swift": line]) == ["a.swift:1"])
+        #expect(Self.comparedDeadlines(in: ["a.swift": "connection === upstream.connection"]) == [])
+    }
+
     @Test("a planted default is found; a word in a comment, a text or a name is not")
     func plantedDefault() {
         let text = """

@@ -1,9 +1,24 @@
+/// What one of several deadlines of a watcher is for. The watcher's `due` switches on it.
+public protocol DeadlinePurpose: RawRepresentable<UInt8> {}
+
+extension DeadlinePurpose {
+    /// - Parameter deadline: of a watcher all of whose deadlines have a purpose of this type.
+    public init(of deadline: Deadline) {
+        guard let purpose = Self(rawValue: deadline.purpose) else {
+            preconditionFailure("a deadline of another watcher")
+        }
+        self = purpose
+    }
+}
+
 /// One deadline of a watcher. It may be set any number of times: a move to a later time costs one store.
 ///
-/// It belongs to its loop's queue. The owner removes it with `EventLoop.drop(_:)` before it is released.
+/// It belongs to its loop's queue, which `EventLoop` checks. The owner removes it with `EventLoop.drop(_:)` before it is released.
 public final class Deadline {
     /// The watcher that it informs; set once.
     package unowned var owner: Watcher?
+    /// The raw value of a `DeadlinePurpose`; 0: its watcher has no other deadline.
+    let purpose: UInt8
     /// When it is due; `.never` when unset.
     package internal(set) var instant = Instant.never
     /// The heap's key: at or before `instant`, since moves to a later time do not change the heap at once.
@@ -11,11 +26,17 @@ public final class Deadline {
     /// Its place in the heap, or -1.
     var place = -1
 
-    package init(of owner: Watcher) { self.owner = owner }
+    /// - Parameter purpose: the raw value of a `DeadlinePurpose`.
+    package init(of owner: Watcher, for purpose: UInt8 = 0) {
+        self.owner = owner
+        self.purpose = purpose
+    }
 
     /// Makes one that is a stored constant of its owner. The owner sets `owner` at the end of its init. A deadline that moves with every
     /// request should not be lazy.
-    package init() {}
+    ///
+    /// - Parameter purpose: the raw value of a `DeadlinePurpose`.
+    package init(for purpose: UInt8 = 0) { self.purpose = purpose }
 }
 
 /// The deadlines of one loop: a binary heap that defers moves to later times.

@@ -2,6 +2,8 @@
 ///
 /// It retains itself until it has replied. All state belongs to the loop's queue.
 package final class SettledRead: Watcher, @unchecked Sendable {
+    private enum Purpose: UInt8, DeadlinePurpose { case limit, nextRead }
+
     /// For all reads together.
     package static let timeout = Duration.seconds(5)
 
@@ -11,8 +13,8 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     private var reply: ((FileSnapshot.Outcome) -> Void)?
     private var settling = FileSettling()
     private var isReading = false
-    private let limit = Deadline()
-    private let next = Deadline()
+    private let limit = Deadline(for: Purpose.limit.rawValue)
+    private let next = Deadline(for: Purpose.nextRead.rawValue)
     private var running: SettledRead?
 
     /// Begins at once. `reply` is called once, on the queue of `loop`, never before this returns. Errors after the time limit are
@@ -40,7 +42,14 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
-        if deadline === next { return read() }
+        loop.assertIsCurrent()
+        switch Purpose(of: deadline) {
+        case .limit: giveUp()
+        case .nextRead: read()
+        }
+    }
+
+    private func giveUp() {
         let error: SecretFile.ReadError = isReading ? .delayed : .unsettled
         // The file's watch then reports the content that it reads next, even if it is the content that it reported before.
         files.noteUse(of: path, .failure(error))

@@ -8,6 +8,13 @@ import LanyardFoundations
 package final class CurlMulti: Watcher, @unchecked Sendable {
     private static let initialised = lanyard_curl_global_init()
 
+    private enum Purpose: UInt8, DeadlinePurpose {
+        /// libcurl's own timer.
+        case timer
+        /// Transfers may start, or have waited too long.
+        case housekeeping
+    }
+
     private let loop: EventLoop
     private var trust: CurlTrust
     private let limits: CurlLimits
@@ -25,9 +32,9 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     private var isStopped = false
 
     /// libcurl's own timer.
-    private lazy var timer = Deadline(of: self)
+    private lazy var timer = Deadline(of: self, for: Purpose.timer.rawValue)
     /// The first instant at which `queue` must be asked again.
-    private lazy var housekeeping = Deadline(of: self)
+    private lazy var housekeeping = Deadline(of: self, for: Purpose.housekeeping.rawValue)
 
     /// Does nothing yet: the first transfer makes the first call of libcurl.
     init(on loop: EventLoop, trust: CurlTrust, limits: CurlLimits) {
@@ -85,11 +92,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     // MARK: Starting and ending transfers
 
     package override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         guard !isStopped else { return }
-        if deadline === timer {
-            act(CURL_SOCKET_TIMEOUT, 0)
-        } else {
-            advance()
+        switch Purpose(of: deadline) {
+        case .timer: act(CURL_SOCKET_TIMEOUT, 0)
+        case .housekeeping: advance()
         }
     }
 

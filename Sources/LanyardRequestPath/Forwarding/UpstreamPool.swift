@@ -59,6 +59,13 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// Waiters that are served in one run: if each connection fails at once, other work of the shard must get its turn.
     private static let servedMax = 64
 
+    private enum Purpose: UInt8, DeadlinePurpose {
+        /// The first waiting request, or the first one whose name is looked up, has waited as long as it may.
+        case waiting
+        /// The addresses are looked up again.
+        case refresh
+    }
+
     let loop: EventLoop
     package let target: UpstreamTarget
     /// nil: the upstream does not speak TLS.
@@ -80,9 +87,9 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// `resume` continues the run.
     private var isDeferred = false
     private var resolving: [Acquisition] = []
-    private lazy var deadline = Deadline(of: self)
+    private lazy var deadline = Deadline(of: self, for: Purpose.waiting.rawValue)
     /// When the addresses are looked up again, as long as connections are open.
-    private lazy var refreshDeadline = Deadline(of: self)
+    private lazy var refreshDeadline = Deadline(of: self, for: Purpose.refresh.rawValue)
     /// A reload has replaced the pool: no connection becomes idle any more.
     private(set) var isRetired = false
     /// Connections of this shard, in use or idle.
@@ -274,6 +281,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     package override func resume() {
+        loop.assertIsCurrent()
         isDeferred = false
         runScheduler()
     }
@@ -307,7 +315,14 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
-        guard deadline !== refreshDeadline else { return refreshAddresses() }
+        loop.assertIsCurrent()
+        switch Purpose(of: deadline) {
+        case .waiting: endLongWaits()
+        case .refresh: refreshAddresses()
+        }
+    }
+
+    private func endLongWaits() {
         // The notification of a free slot may be on its way.
         if !waiters.isEmpty { schedule(.serve) }
         while let first = waiters.first, first.deadlineAt <= loop.now {

@@ -3,7 +3,8 @@ import LanyardSettings
 
 /// One client's connection and its current exchange: the shell that performs the actions of `Exchange`.
 ///
-/// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue.
+/// It reads, writes and keeps deadlines. The readers and `Exchange` decide. Belongs to the shard's queue, which it
+/// checks for its parts and its stream, too.
 ///
 /// `RequestAdmission` decides what is forwarded.
 ///
@@ -93,14 +94,22 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     package override func due(_ deadline: Deadline) {
         shard.loop.assertIsCurrent()
-        if waits.isInbound(deadline) {
-            handleInboundDeadline()
-        } else if waits.isOutbound(deadline) {
-            handleOutboundDeadline()
-        } else if waits.isToken(deadline) {
-            handleTokenDeadline()
-        } else {
-            handleEndDeadline()
+        switch waits.take(deadline, on: shard.loop) {
+        case .inbound(.none), .outbound(.none), .token(nil): break
+        case .inbound(.handshake): handleHandshakeFailure(.timedOut)
+        case .inbound(.head): refuse(.requestTimeout)
+        case .inbound(.idle), .inbound(.kernelFlush): handleIdleTimeout()
+        case .inbound(.upload(let wait)): if let active = state.forwarding { handleUploadTimeout(wait, of: active) }
+        case .inbound(.heldBody): if let active = state.forwarding { handleHeldBodyTimeout(of: active) }
+        case .inbound(.tunnel): if case .tunnel(_, let tunnel) = state { tunnel.due() }
+        case .inbound(.linger): close()
+        case .outbound(.responseHead): if let active = state.forwarding { handleResponseHeadTimeout(of: active) }
+        case .outbound(.responseBody(let idleAt)):
+            if let active = state.forwarding { handleResponseBodyDeadline(idleAt, of: active) }
+        case .outbound(.clientWrite): handleClientWriteTimeout()
+        case .token(.first): if let active = state.forwarding { handleTokenWaitTimeout(of: active) }
+        case .token(.other): if let active = state.forwarding { handleHeldResponseTimeout(of: active) }
+        case .examination: handleEndDeadline()
         }
     }
 
@@ -143,37 +152,6 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     func endOutboundWait() { waits.endOutbound(on: shard.loop) }
     func begin(_ wait: TokenWait, for duration: Duration) {
         waits.begin(wait, until: shard.loop.now + duration, owner: self, on: shard.loop)
-    }
-
-    private func handleInboundDeadline() {
-        switch waits.takeInbound() {
-        case .none: break
-        case .handshake: handleHandshakeFailure(.timedOut)
-        case .head: refuse(.requestTimeout)
-        case .idle, .kernelFlush: handleIdleTimeout()
-        case .upload(let wait): if case .exchange(let active) = state { handleUploadTimeout(wait, of: active) }
-        case .heldBody: if case .exchange(let active) = state { handleHeldBodyTimeout(of: active) }
-        case .tunnel: if case .tunnel(_, let tunnel) = state { tunnel.due() }
-        case .linger: close()
-        }
-    }
-
-    private func handleOutboundDeadline() {
-        switch waits.takeOutbound() {
-        case .none: break
-        case .responseHead: if case .exchange(let active) = state { handleResponseHeadTimeout(of: active) }
-        case .responseBody(let idleAt):
-            if case .exchange(let active) = state { handleResponseBodyDeadline(idleAt, of: active) }
-        case .clientWrite: handleClientWriteTimeout()
-        }
-    }
-
-    private func handleTokenDeadline() {
-        switch waits.takeToken(on: shard.loop) {
-        case nil: break
-        case .first: if case .exchange(let active) = state { handleTokenWaitTimeout(of: active) }
-        case .other: if case .exchange(let active) = state { handleHeldResponseTimeout(of: active) }
-        }
     }
 
     private func handleResponseHeadTimeout(of active: ActiveExchange) {

@@ -51,8 +51,20 @@ enum OutboundWait: Equatable {
     case clientWrite
 }
 
+/// The wait whose deadline is due.
+enum DueWait {
+    case inbound(InboundWait)
+    case outbound(OutboundWait)
+    /// nil: the wait has ended before.
+    case token(TokenWait?)
+    /// The client, which has ended its direction, is examined.
+    case examination
+}
+
 /// The deadlines of one client's connection, and what each is for. The connection acts when one is due.
 struct ClientWaits: ~Copyable {
+    private enum Purpose: UInt8, DeadlinePurpose { case inbound, outbound, token, examination }
+
     /// What is known of the end of the client's direction.
     private enum End {
         case unknown
@@ -62,9 +74,9 @@ struct ClientWaits: ~Copyable {
     }
 
     /// For `inbound`.
-    private let inboundDeadline = Deadline()
+    private let inboundDeadline = Deadline(for: Purpose.inbound.rawValue)
     /// For `outbound`.
-    private let outboundDeadline = Deadline()
+    private let outboundDeadline = Deadline(for: Purpose.outbound.rawValue)
     private(set) var inbound = InboundWait.none
     private(set) var outbound = OutboundWait.none
     /// When the client must have acknowledged some of the response's bytes; `.never`: no byte was sent since the last
@@ -82,8 +94,21 @@ struct ClientWaits: ~Copyable {
         outboundDeadline.owner = owner
     }
 
-    func isInbound(_ deadline: Deadline) -> Bool { deadline === inboundDeadline }
-    func isOutbound(_ deadline: Deadline) -> Bool { deadline === outboundDeadline }
+    /// The wait of a deadline that is due. It has ended, unless it is the examination.
+    mutating func take(_ deadline: Deadline, on loop: EventLoop) -> DueWait {
+        switch Purpose(of: deadline) {
+        case .inbound:
+            defer { inbound = .none }
+            return .inbound(inbound)
+        case .outbound:
+            defer { outbound = .none }
+            return .outbound(outbound)
+        case .token:
+            defer { endToken(on: loop) }
+            return .token(token?.wait)
+        case .examination: return .examination
+        }
+    }
 
     mutating func begin(_ wait: InboundWait, until instant: Instant, on loop: EventLoop) {
         inbound = wait
@@ -101,40 +126,18 @@ struct ClientWaits: ~Copyable {
     mutating func endInbound(on loop: EventLoop) { begin(InboundWait.none, until: .never, on: loop) }
     mutating func endOutbound(on loop: EventLoop) { begin(OutboundWait.none, until: .never, on: loop) }
 
-    /// The inbound deadline is due, and unset.
-    mutating func takeInbound() -> InboundWait {
-        defer { inbound = .none }
-        return inbound
-    }
-
-    /// The outbound deadline is due, and unset.
-    mutating func takeOutbound() -> OutboundWait {
-        defer { outbound = .none }
-        return outbound
-    }
-
     // MARK: A token
 
     /// - Parameter owner: is told at `instant`.
     mutating func begin(_ wait: TokenWait, until instant: Instant, owner: Watcher, on loop: EventLoop) {
-        let deadline = token?.deadline ?? Deadline(of: owner)
+        let deadline = token?.deadline ?? Deadline(of: owner, for: Purpose.token.rawValue)
         token = (wait, deadline)
         loop.set(deadline, at: instant)
     }
 
-    func isToken(_ deadline: Deadline) -> Bool { deadline === token?.deadline }
-
     mutating func endToken(on loop: EventLoop) {
         if let deadline = token?.deadline { loop.drop(deadline) }
         token = nil
-    }
-
-    /// The deadline for the token is due.
-    ///
-    /// - Returns: nil: the wait has ended before.
-    mutating func takeToken(on loop: EventLoop) -> TokenWait? {
-        defer { endToken(on: loop) }
-        return token?.wait
     }
 
     // MARK: The response's body
@@ -171,7 +174,7 @@ struct ClientWaits: ~Copyable {
     ///   - owner: is examined at `instant`; nil: is not.
     mutating func noteEnd(examining owner: Watcher?, at instant: Instant, on loop: EventLoop) {
         guard let owner else { return end = .known }
-        let deadline = Deadline(of: owner)
+        let deadline = Deadline(of: owner, for: Purpose.examination.rawValue)
         end = .examined(deadline)
         loop.set(deadline, at: instant)
     }

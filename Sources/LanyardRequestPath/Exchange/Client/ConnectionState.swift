@@ -86,6 +86,9 @@ extension ConnectionState {
         }
     }
 
+    /// The request that is forwarded; nil: there is none.
+    var forwarding: ActiveExchange? { if case .exchange(let active) = self { active } else { nil } }
+
     /// The request that is forwarded, or has become a tunnel; nil: there is none.
     var active: ActiveExchange? {
         switch self {
