@@ -62,7 +62,7 @@ package struct OpenedStore: Sendable {
             let sealing = AESSealing(try StoreSecret.read(keyFile))
             path = try storePath(text)
             FileProgress.note(text)
-            defer { FileProgress.ended() }
+            defer { FileProgress.noteEnd() }
             disk = try Self.disk(path, makesFolder: false)
             try StoreFile(path, on: disk, sealing: sealing, fingerprintKey: try randomKey()).inspect()
         } catch {
@@ -74,7 +74,7 @@ package struct OpenedStore: Sendable {
             }
         }
         FileProgress.note(text)
-        defer { FileProgress.ended() }
+        defer { FileProgress.noteEnd() }
         do throws(DiskError) {
             try disk.checkWritable()
             return nil
@@ -88,7 +88,7 @@ package struct OpenedStore: Sendable {
     private static func folderObstacle(to text: String) -> Obstacle? {
         guard let path = StorePath(text) else { return nil }
         FileProgress.note(text)
-        defer { FileProgress.ended() }
+        defer { FileProgress.noteEnd() }
         do throws(DiskError) {
             try SystemDisk.checkCreatable(folder: path.folder)
             return nil

@@ -90,7 +90,7 @@ package enum SecretInput {
 
     private static func contents(ofFile path: String) throws(InputError) -> Secret {
         FileProgress.note(path)
-        defer { FileProgress.ended() }
+        defer { FileProgress.noteEnd() }
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY)
         guard raw >= 0 else { throw unreadable(path, errno) }
         return try contents(of: OwnedDescriptor(taking: raw), named: path)

@@ -20,7 +20,7 @@ enum ConfigurationFile {
     /// The state of the file at `path`, as this process sees it now.
     static func state(of path: String) -> State {
         FileProgress.note(path)
-        defer { FileProgress.ended() }
+        defer { FileProgress.noteEnd() }
         var status = stat()
         guard stat(path, &status) == 0 else {
             return errno == ENOENT || errno == ENOTDIR ? .missing : .unreadable(errno)
@@ -37,7 +37,7 @@ enum ConfigurationFile {
     /// - Throws: message and remedy if it cannot be read or is too large.
     static func read(_ path: String, waitsForPipe: Bool) throws(ConfigurationValue.ValueError) -> [UInt8] {
         FileProgress.note(path)
-        defer { FileProgress.ended() }
+        defer { FileProgress.noteEnd() }
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
         guard raw >= 0 else { throw readError(errno) }

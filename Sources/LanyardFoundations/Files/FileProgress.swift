@@ -46,7 +46,7 @@ package final class FileProgress: Sendable {
     package static func note(_ path: String) { ofThread?.note(path) }
 
     /// The calls of the calling thread for its file have ended.
-    package static func ended() { ofThread?.state.withLock { $0.since = nil } }
+    package static func noteEnd() { ofThread?.state.withLock { $0.since = nil } }
 
     private static var ofThread: FileProgress? {
         pthread_getspecific(key).map { Unmanaged<FileProgress>.fromOpaque($0).takeUnretainedValue() }

@@ -96,7 +96,7 @@ package enum SecretFile {
         _ path: String, isText: Bool, bytesMax: Int
     ) throws(ReadError) -> (content: Content, stamp: FileSnapshot.Stamp) {
         FileProgress.note(path)
-        defer { FileProgress.ended() }
+        defer { FileProgress.noteEnd() }
         let readAt = Instant.now
         // Without O_NONBLOCK, opening a pipe would wait for its writer.
         let raw = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)

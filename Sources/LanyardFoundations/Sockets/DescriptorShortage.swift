@@ -87,8 +87,8 @@ package final class DescriptorShortage: Sendable {
             return holders
         }
         guard let holders else { return }
-        for holder in holders { holder.releaseDescriptors { [self] count in ended(count) } }
-        ended(0)
+        for holder in holders { holder.releaseDescriptors { [self] count in recordRelease(count) } }
+        recordRelease(0)
     }
 
     /// The same for a thread that may block, until it is done.
@@ -98,7 +98,7 @@ package final class DescriptorShortage: Sendable {
         done.wait()
     }
 
-    private func ended(_ count: Int) {
+    private func recordRelease(_ count: Int) {
         let (waiting, total) = state.withLock { state -> ([@Sendable (Int) -> Void], Int) in
             state.count += count
             state.left -= 1

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// One shard's numbers for one route. Written on the shard's queue, read from any thread.
+/// One shard's numbers for one route. Connections write, on the shard's queue, which they check. Read from any thread.
 package final class RouteCounters: Sendable {
     /// Who has made the response.
     package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
@@ -32,7 +32,7 @@ package final class RouteCounters: Sendable {
     /// - Parameters:
     ///   - status: nil if the client disconnected before a response had begun.
     ///   - start: of the request's first byte.
-    func request(status: Int?, origin: Origin, from start: Instant, to end: Instant) {
+    func countRequest(status: Int?, origin: Origin, from start: Instant, to end: Instant) {
         let column = origin == .upstream ? 0 : 1
         durations[column].observe(from: start, to: end)
         let none = Self.classes.count - 1
@@ -46,7 +46,7 @@ package final class RouteCounters: Sendable {
     }
 
     /// A response that means "token refused".
-    func unauthorizedResponse() { unauthorized.add() }
+    func countUnauthorized() { unauthorized.add() }
 
     var unauthorizedSample: MetricSample {
         MetricSample(
@@ -88,7 +88,8 @@ package final class RouteCounters: Sendable {
     }
 }
 
-/// One shard's numbers for `/metrics` besides those of its routes. Written on the shard's queue, read from any thread.
+/// One shard's numbers for `/metrics` besides those of its routes. Connections write, on the shard's queue, which they
+/// check. Read from any thread.
 package final class ShardCounters: Sendable {
     package enum DroppedField: String, CaseIterable, Sendable { case injected, lookalike, forwarded }
     package typealias Origin = RouteCounters.Origin
@@ -108,13 +109,17 @@ package final class ShardCounters: Sendable {
     /// - Parameter countsHandshakes: a listener has TLS.
     package init(countsHandshakes: Bool = false) { self.countsHandshakes = countsHandshakes }
 
-    func rejected(_ reason: RejectionReason) { rejections[RejectionReason.allCases.firstIndex(of: reason)!].add() }
+    func countRejection(_ reason: RejectionReason) {
+        rejections[RejectionReason.allCases.firstIndex(of: reason)!].add()
+    }
 
-    func handshake(_ result: HandshakeResult) { handshakes[HandshakeResult.allCases.firstIndex(of: result)!].add() }
+    func countHandshake(_ result: HandshakeResult) {
+        handshakes[HandshakeResult.allCases.firstIndex(of: result)!].add()
+    }
 
-    func dropped(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
+    func countDroppedField(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
 
-    func replay() { replayed.add() }
+    func countReplay() { replayed.add() }
 
     func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) {
         obstacles[RefusedResponse.ReplayObstacle.allCases.firstIndex(of: replayObstacle)!].add()

@@ -28,7 +28,7 @@ extension ClientConnection {
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
         let route = state.shardRoute
         let counters = route?.counters ?? shard.counters.withoutRoute
-        counters.request(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
+        counters.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
         logAccess(status, origin, end, bytes: bytes, of: route?.route)
     }
 
@@ -56,7 +56,7 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         let isHeadRead = state.isHeadRead
         let closes = problem.closes || !isHeadRead || !input.body.isEnded || exchange.closesClient || shard.isDraining
-        if let reason = problem.rejection { shard.counters.rejected(reason) }
+        if let reason = problem.rejection { shard.counters.countRejection(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         let id = input.requestID(from: shard)
         shard.log(problem) { refusedRequest(id) }
@@ -176,7 +176,7 @@ extension ClientConnection {
     /// All connection slots are in use: sends 503 and closes.
     func rejectOverloaded() {
         shard.loop.assertIsCurrent()
-        shard.counters.rejected(.limit)
+        shard.counters.countRejection(.limit)
         reject(.overloaded("Too many client connections.", closes: true))
     }
 
@@ -189,7 +189,7 @@ extension ClientConnection {
     /// Refuses the connection itself. Without a response if that would need a TLS handshake, which costs more than the connection.
     private func reject(_ problem: Problem) {
         if state.isHandshake {
-            if let reason = problem.rejection { shard.counters.rejected(reason) }
+            if let reason = problem.rejection { shard.counters.countRejection(reason) }
             let id = input.requestID(from: shard)
             shard.log(problem) { refusedRequest(id) }
             return close()

@@ -35,7 +35,7 @@ extension ClientConnection {
     }
 
     private func handleHandshakeCompletion() {
-        shard.counters.handshake(stream.isResumed ? .resumed : .completed)
+        shard.counters.countHandshake(stream.isResumed ? .resumed : .completed)
         membership.isNamedClient = stream.isClientAllowed
         membership.handshakePermit = nil
         state = .waiting
@@ -46,7 +46,7 @@ extension ClientConnection {
     func handleHandshakeFailure(_ error: TLSError) {
         shard.loop.assertIsCurrent()
         membership.handshakePermit = nil
-        shard.counters.handshake(.init(error))
+        shard.counters.countHandshake(.init(error))
         // The response to plain HTTP leaves a line of its own.
         if error != .plainHTTP { logHandshakeFailure(error) }
         if error == .plainHTTP {

@@ -152,7 +152,7 @@ package struct RequestHeadWriter: ~Copyable {
     }
 
     private func dropped(_ kind: ShardCounters.DroppedField) -> Treatment {
-        shard.counters.dropped(kind)
+        shard.counters.countDroppedField(kind)
         return .dropped
     }
 

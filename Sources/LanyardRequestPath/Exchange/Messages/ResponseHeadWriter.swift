@@ -114,7 +114,7 @@ struct ResponseHeadWriter: ~Copyable {
         if line.name == .lanyard
             || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)
         {
-            shard.counters.dropped(.lookalike)
+            shard.counters.countDroppedField(.lookalike)
             return false
         }
         return !head.connection.nominates(name, table, in: bytes) || line.name.ignoresNomination

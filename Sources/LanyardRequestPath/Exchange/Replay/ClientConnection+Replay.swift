@@ -17,7 +17,7 @@ extension ClientConnection {
             return false
         }
         let breaker = active.shardRoute.breaker
-        active.shardRoute.counters.unauthorizedResponse()
+        active.shardRoute.counters.countUnauthorized()
         let refusal = TokenRefusal(table, in: view)
         guard exchange.replays == 0 else {
             if refusal == .token { trip(breaker, route) }
@@ -206,7 +206,7 @@ extension ClientConnection {
         stopWaitingForToken()
         endInboundWait()
         endOutboundWait()
-        shard.counters.replay()
+        shard.counters.countReplay()
         shard.log.debug(
             "the upstream refused the token: sending the request once more",
             metadata: [

@@ -51,7 +51,7 @@ extension ClientConnection {
         let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits(of: active))
         state = .tunnel(active, tunnel)
         relay.beginRelay(101)
-        active.shardRoute.counters.request(
+        active.shardRoute.counters.countRequest(
             status: relay.status, origin: .upstream, from: input.beganAt, to: shard.loop.now)
         shard.counters.upgraded.add()
         upstream.releaseToken()
