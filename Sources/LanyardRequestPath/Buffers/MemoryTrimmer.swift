@@ -33,6 +33,7 @@ package final class MemoryTrimmer: Watcher, @unchecked Sendable {
 
     /// Trims once more after the pressure has ended: memory that was in use before is free now.
     override package func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         lanyard_return_memory()
         if budget.count > budget.bytesMax / 2 { loop.set(deadline, at: loop.now + Self.interval) }
     }

@@ -30,6 +30,7 @@ final class AdmissionEnds: Watcher, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         let now = loop.now
         for (client, end) in Array(clients.values) where end <= now { client.abandonDistrusted() }
         setDeadline()

@@ -44,6 +44,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// Handshakes that continue and handshakes that begin have their turns alternately. In one queue, each of thousands of clients would
     /// begin before the first one is complete.
     override func resume() {
+        loop.assertIsCurrent()
         isDeferred = false
         var steps = 0
         while steps < Self.stepsMax {

@@ -27,6 +27,7 @@ final class PausedReaders: Watcher, @unchecked Sendable {
 
     /// Resumes clients in the order in which they paused. A client that finds no memory is added again.
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         guard !budget.isUnder(.readingPaused) else { return loop.set(deadline, at: loop.now + Self.interval) }
         let clients = waiting
         waiting = []

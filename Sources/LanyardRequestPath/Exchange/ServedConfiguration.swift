@@ -55,7 +55,8 @@ package final class ServedConfiguration: Sendable {
 /// What one shard serves requests by: the configuration, with the shard's own connections and counters of each route.
 ///
 /// A client's connection keeps the one that its current request began with. Pools and counters of a route that a reload
-/// leaves alone are in both. Belongs to the shard's queue; the counters can be read from any thread.
+/// leaves alone are in both. Belongs to the shard's queue, which the shard checks. The counters can be read from
+/// any thread.
 package final class ShardRoutes: @unchecked Sendable {
     package let configuration: ServedConfiguration
     /// By `Route.index`.
@@ -128,6 +129,7 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         release()
         loop.set(deadline, at: list.isEmpty ? .never : loop.now + Self.interval)
     }

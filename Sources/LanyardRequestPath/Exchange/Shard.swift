@@ -253,6 +253,7 @@ package final class Shard: @unchecked Sendable {
 
     /// The present table is in use until its head is complete, or is too small.
     func renewResponseTable() {
+        loop.assertIsCurrent()
         responseTable = Self.responseTable(served.configuration, context)
     }
 
@@ -311,11 +312,13 @@ package final class Shard: @unchecked Sendable {
     // MARK: Resources that exchanges share
 
     func acquireBuffer() -> RequestBuffer {
-        spareBuffers.popLast()
+        loop.assertIsCurrent()
+        return spareBuffers.popLast()
             ?? RequestBuffer(fieldsMax: limits.headerFieldsMax, budget: context.buffers)
     }
 
     func release(_ buffer: RequestBuffer) {
+        loop.assertIsCurrent()
         guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
             buffer.table.capacity == limits.headerFieldsMax, !context.buffers.isUnder(.optionalFreed)
         else { return }
@@ -364,6 +367,7 @@ package final class Shard: @unchecked Sendable {
 
     /// Writes the `Date` of the current second.
     func writeDate(_ out: inout HeadWriter) {
+        loop.assertIsCurrent()
         let second = WallTime.now.seconds
         if second != dateSecond {
             dateSecond = second
@@ -376,6 +380,7 @@ package final class Shard: @unchecked Sendable {
 
     /// The id of the next request.
     func nextRequestID() -> RequestID {
+        loop.assertIsCurrent()
         requestNumber &+= 0x9e37_79b9_7f4a_7c15
         var mixed = requestNumber
         mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9

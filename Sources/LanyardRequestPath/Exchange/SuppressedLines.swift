@@ -30,6 +30,7 @@ final class SuppressedLines: Watcher, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         let now = loop.now
         report { $0.end <= now }
         if !pending.isEmpty { loop.set(deadline, at: now + Self.interval) }

@@ -161,6 +161,7 @@ package final class Connector: Watcher, @unchecked Sendable {
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        loop.assertIsCurrent()
         guard let attempt = attempts.first(where: { $0.stream.isWatched(as: watch) }) else { return }
         attempt.stream.record(readiness)
         if !attempt.isConnected {
@@ -195,6 +196,7 @@ package final class Connector: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         let now = loop.now
         for attempt in attempts where attempt.deadlineAt <= now || overallDeadline <= now {
             attempt.stream.close(on: loop)

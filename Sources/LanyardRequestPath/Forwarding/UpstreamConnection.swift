@@ -88,6 +88,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package var isReused: Bool { nextUse.isReused }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        loop.assertIsCurrent()
         guard isOpen else { return }
         stream.record(readiness)
         if let owner {
@@ -98,7 +99,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         }
     }
 
-    package override func due(_ deadline: Deadline) { pool.discard(self) }
+    package override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
+        pool.discard(self)
+    }
 
     /// Becomes idle in the pool until `instant`.
     func becomeIdle(until instant: Instant) {
@@ -112,16 +116,23 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     }
 
     /// Carries another request of the same exchange. No byte of the one before may be left.
-    package func reuse() { nextUse.isReused = true }
+    package func reuse() {
+        loop.assertIsCurrent()
+        nextUse.isReused = true
+    }
 
     /// The connection is no longer idle.
     func becomeActive() {
+        loop.assertIsCurrent()
         idlePlace.isIdle = false
         loop.set(deadline, at: .never)
     }
 
     /// Closes it early. Only while it is idle.
-    func evict() { pool.discard(self) }
+    func evict() {
+        loop.assertIsCurrent()
+        pool.discard(self)
+    }
 
     /// Whether it can carry another request: nothing can be read, and it has not ended. Called while it is idle, or between
     /// two requests of one exchange.

@@ -1,6 +1,7 @@
 import LanyardFoundations
 
-/// What one shard counts of the connections to one route's upstream. Written on the shard's queue, read from any thread.
+/// What one shard counts of the connections to one route's upstream. Its pool writes, on the shard's queue, which
+/// it checks. Read from any thread.
 package final class UpstreamCounters: Sendable {
     /// How long it took to establish each connection, without the lookup of the name.
     let connectDuration = Histogram()

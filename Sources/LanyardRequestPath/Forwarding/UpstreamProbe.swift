@@ -89,6 +89,7 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        loop.assertIsCurrent()
         guard let connected, !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp, .error]) else { return }
         connected.stream.record(readiness)
         var byte: UInt8 = 0
@@ -99,6 +100,7 @@ package final class UpstreamProbe: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         if let connected { accept(connected) } else { finish(.failure(.nameTimedOut)) }
     }
 

@@ -53,7 +53,8 @@ package final class UpstreamTrust: Sendable {
     package var failureCounts: [String: Int] { failures.withLock { $0.counts } }
 }
 
-/// The context that new connections of one shard to one upstream get. Belongs to the shard's queue.
+/// The context that new connections of one shard to one upstream get. Belongs to the shard's queue, which
+/// `UpstreamPool` and `Connector` check.
 ///
 /// A reload replaces it in the turn in which the shard gets the routes, so no request pairs one with the other's.
 final class ShardTrust {

@@ -65,7 +65,10 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         socket = nil
     }
 
-    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) { _ = acceptOne() }
+    package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        shard.loop.assertIsCurrent()
+        _ = acceptOne()
+    }
 
     package override func due(_ deadline: Deadline) { start() }
 

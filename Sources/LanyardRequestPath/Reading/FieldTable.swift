@@ -35,7 +35,8 @@ package struct FieldLine: Equatable, Sendable {
 
 /// The field lines of one head, in the order received. Offsets count from the first byte of the head's buffer.
 ///
-/// Allocated once and reused for each head. It grows for a head of many fields. Belongs to the queue of the connection that uses it.
+/// Allocated once and reused for each head. It grows for a head of many fields. Belongs to the
+/// connection that uses it, which checks the queue.
 package final class FieldTable {
     /// Lines of nearly all heads.
     private static let firstRoom = 128

@@ -6,7 +6,7 @@ import LanyardFoundations
 ///
 /// It owns the socket, what epoll has reported about it, and the bytes that the socket has not taken yet. Nothing blocks.
 /// What it reports says nothing about the form of the bytes on the wire: they are encrypted if the stream is secured by
-/// TLS. Belongs to the queue of its loop.
+/// TLS. Belongs to its owner, which checks the queue: a connection to a client or an upstream, or an attempt to connect.
 package struct ByteStream: ~Copyable {
     /// What the kernel's send buffer says about the other side since the last check. A side that reads slowly empties
     /// that buffer before it takes a byte of the queue.

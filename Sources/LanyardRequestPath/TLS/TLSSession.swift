@@ -5,7 +5,8 @@ import LanyardFoundations
 /// One end of a TLS connection over a socket that never blocks. Corresponds to an `SSL *`.
 ///
 /// It borrows the socket's descriptor and makes no other call on it than `recv` and `send`. What the socket does not take goes to the
-/// caller's queue, as ciphertext. Belongs to the queue of its workspace. After an error the caller closes the socket.
+/// caller's queue, as ciphertext. After an error the caller closes the socket. Belongs to its `ByteStream`, whose owner
+/// checks the queue.
 package final class TLSSession {
     package enum Progress: Equatable, Sendable {
         /// The peer is verified. Data may be read and written.

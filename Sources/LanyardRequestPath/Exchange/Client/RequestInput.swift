@@ -4,7 +4,7 @@ import LanyardSettings
 /// What has come of the requests of one client's connection, one at a time: the buffer of their bytes, the readers of head
 /// and body, and what they have found.
 ///
-/// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. Belongs to the shard's queue.
+/// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. The connection checks the queue.
 struct RequestInput: ~Copyable {
     /// What the upstream is asked for.
     private struct Admission {

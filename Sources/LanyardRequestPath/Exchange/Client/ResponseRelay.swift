@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Reads one response for its client: the reader of heads, an incomplete head, the end of the body, kept trailers.
 ///
-/// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. Belongs to the shard's queue.
+/// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. The connection checks the queue.
 struct ResponseRelay: ~Copyable {
     /// Bytes. With a chunk's framing the read fits into 8 KiB.
     private static let readSizeMin = 8000

@@ -2,7 +2,8 @@ import Glibc
 
 /// The buffer for a client's bytes: a request head, the bytes behind it, and the head's field table.
 ///
-/// A shard keeps some of them for reuse. A connection has one only while it has bytes. Belongs to the shard's queue.
+/// A shard keeps some of them for reuse. A connection has one only while it has bytes. Belongs to the shard or the
+/// connection, which check the queue.
 final class RequestBuffer {
     static let firstCapacity = 16 << 10
 

@@ -30,9 +30,18 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
         shard.loop.resumeLater(self)
     }
 
-    package override func resume() { read() }
-    package override func due(_ deadline: Deadline) { end(keeps: false) }
-    package func handleUpstreamReadiness(_ connection: UpstreamConnection) { read() }
+    package override func resume() {
+        shard.loop.assertIsCurrent()
+        read()
+    }
+    package override func due(_ deadline: Deadline) {
+        shard.loop.assertIsCurrent()
+        end(keeps: false)
+    }
+    package func handleUpstreamReadiness(_ connection: UpstreamConnection) {
+        shard.loop.assertIsCurrent()
+        read()
+    }
 
     private func read() {
         while !isOver, connection.stream.canRead {

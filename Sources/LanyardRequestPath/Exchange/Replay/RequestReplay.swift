@@ -1,7 +1,7 @@
 /// What a second sending of a request needs (http-rules.md 16.5, 17): the copy of its body, and the refused response
 /// that is held meanwhile.
 ///
-/// It does no I/O. `RefusedResponse` decides, and `ClientConnection` acts. Belongs to the shard's queue.
+/// It does no I/O. `RefusedResponse` decides, and `ClientConnection` acts. The connection checks the queue.
 struct RequestReplay: ~Copyable {
     private var body: ReplayBody
     /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
