@@ -66,15 +66,40 @@ package struct StoreFailure: Equatable, Sendable {
 
 /// The result of beginning a call.
 package enum StoreBeginning: Sendable {
-    /// Another process has the user's lock.
+    /// Another process has the user's lock. Nothing was read.
     case busy
-    /// The lock could be taken, or cannot be had at all; see `StoreLock.failed`.
+    /// The lock is taken, or cannot be had at all.
     ///
-    /// - lockError: why the lock cannot be taken; nil: it is taken.
-    /// - read: the user before the change; nil: unknown to the store.
-    /// - verdict: the result of the change.
-    case looked(
-        lockError: String?, read: Result<StoredUser?, StoreError>, verdict: Result<StoreChange.Verdict, StoreError>)
+    /// - lockError: why the lock cannot be taken (`StoreLock.failed`); nil: it is taken.
+    case looked(Look, lockError: String?)
+
+    /// What came of the intent.
+    package enum Look: Sendable {
+        /// The intent is stored: the call may be made.
+        ///
+        /// - before: the user before the change; nil: unknown to the store.
+        /// - ended: a session that the change has ended and that its process does not know.
+        case begun(StoredUser?, before: StoredUser?, ended: StoredRevocation?)
+        /// The user is not as it is known to the caller, or does not allow the call. An earlier call may be open.
+        case moved(StoredUser?)
+        /// The intent could not be stored, and the user is as it was read.
+        case unwritten(StoredUser?)
+        /// The user could not be read.
+        case unreadable(StoreError)
+
+        /// From the read and the change that follows it.
+        package init(_ read: Result<StoredUser?, StoreError>, _ verdict: Result<StoreChange.Verdict, StoreError>) {
+            self =
+                switch (read, verdict) {
+                case (.success(let before), .success(.stored(let user))): .begun(user, before: before, ended: nil)
+                case (.success(let before), .success(.storedEnding(let user, let ended))):
+                    .begun(user, before: before, ended: ended)
+                case (_, .success(.overtaken(let user))): .moved(user)
+                case (.success(let user), .success(.inUse)), (.success(let user), .failure): .unwritten(user)
+                case (.failure(let error), .success), (.failure, .failure(let error)): .unreadable(error)
+                }
+        }
+    }
 }
 
 extension SessionStore {
@@ -88,7 +113,7 @@ extension SessionStore {
             case .failed(let message): lockError = message
             }
             read(user) { [self] read in
-                commit(intent) { reply(.looked(lockError: lockError, read: read, verdict: $0)) }
+                commit(intent) { reply(.looked(StoreBeginning.Look(read, $0), lockError: lockError)) }
             }
         }
     }

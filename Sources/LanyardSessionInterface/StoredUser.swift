@@ -149,6 +149,9 @@ package struct StoredSession: Equatable, Sendable {
     /// An operator has asked for the login that began the session. Earlier releases have set the bit at random.
     package var isByOperator: Bool { id & 1 == 1 }
 
+    /// The store holds this session, whatever its version.
+    package func isStored(in user: StoredUser?) -> Bool { user?.session?.id == id }
+
     /// The plain access token.
     package var access: Secret { tokens.plain.token }
     /// The wall clock before the request for the plain access token was sent (refresh.md 1).

@@ -232,7 +232,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
         let read = isClosed ? .failure(.closed) : read(user)
         requests.insert(
-            .commit(intent, since: .now) { reply(.looked(lockError: lockError, read: read, verdict: $0)) }, at: 0)
+            .commit(intent, since: .now) { reply(.looked(StoreBeginning.Look(read, $0), lockError: lockError)) }, at: 0)
     }
 
     private func tryLock(_ user: String) -> StoreLock {

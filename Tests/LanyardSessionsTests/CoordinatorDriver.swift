@@ -227,9 +227,10 @@ final class CoordinatorDriver {
             if failsReads, let storeError { .failure(storeError) } else { .success(stored) }
         if let storeError {
             if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
-            return .looked(lockError: lockError, read: read, verdict: .failure(storeError))
+            return .looked(StoreBeginning.Look(read, .failure(storeError)), lockError: lockError)
         }
-        return .looked(lockError: lockError, read: read, verdict: .success(disk.contents.apply(change, now: wall)))
+        let verdict = disk.contents.apply(change, now: wall)
+        return .looked(StoreBeginning.Look(read, .success(verdict)), lockError: lockError)
     }
 
     static func word(_ change: StoreChange) -> String {

@@ -12,20 +12,43 @@ import Testing
 
     /// A row for each relation, a column for each moment in its order.
     private static let table: [StoredRelation: [Resolution]] = [
-        .foreign: [.continue, .continue, .continue, .continue, .continue, .continue, .continue, .continue],
-        .same: [.proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield],
-        .older: [
-            .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer,
+        .foreign: [
+            .continue, .continue, .continue, .continue,
+            .continue, .continue, .continue, .continue, .continue, .continue, .forget,
         ],
-        .ownFailedWrite: [.yield, .yield, .rebase, .rebase, .rebase, .rebase, .yield, .yield],
-        .exchangedToken: [.yield, .yield, .rebase, .keepLogin, .keepLogin, .rebase, .rebase, .rebase],
-        .sameTokens: [.yield, .yield, .rebase, .yield, .keepLogin, .yield, .rebase, .yield],
-        .absent: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
-        .loggedOut: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
-        .deletingElsewhere: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
-        .ended: [.yield, .yield, .yield, .keepLogin, .keepLogin, .yield, .yield, .yield],
-        .newer: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
-        .otherSession: [.yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .same: [.proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
+        .sameWithoutRefreshToken: [
+            .endToken, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
+        .sameDeletion: [
+            .yield, .yield, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
+        .sameLoggedOut: [
+            .yield, .yield, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
+        .sameWithoutSession: [
+            .proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
+        .sameAbsent: [
+            .proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
+        .older: [
+            .writeNewer, .writeNewer, .writeNewer, .writeNewer,
+            .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .forget,
+        ],
+        .deletingElsewhere: [
+            .yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
+        .ownFailedWrite: [.yield, .yield, .yield, .yield, .rebase, .rebase, .rebase, .rebase, .yield, .yield, .forget],
+        .exchangedToken: [
+            .yield, .yield, .yield, .yield, .rebase, .keepLogin, .keepLogin, .rebase, .rebase, .rebase, .forget,
+        ],
+        .sameTokens: [.yield, .yield, .yield, .yield, .rebase, .yield, .keepLogin, .yield, .rebase, .yield, .forget],
+        .absent: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
+        .loggedOut: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
+        .ended: [.endToken, .yield, .yield, .yield, .yield, .keepLogin, .keepLogin, .yield, .yield, .yield, .forget],
+        .newer: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
+        .otherSession: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
     ]
 
     @Test("each relation at each moment")
@@ -44,15 +67,19 @@ import Testing
         let page = URL(filePath: #filePath).deletingLastPathComponent().appending(
             path: "../../docs/design/lives.md")
         let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n").map(String.init)
-        let first = try #require(lines.firstIndex { $0.hasPrefix("| the store holds |") })
-        let rows = lines[first...].prefix { $0.hasPrefix("|") }.map { line in
-            line.dropFirst().dropLast().split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+        let moments = StoredRelation.Moment.allCases.map(\.rawValue)
+        let calls = 4
+        for (head, columns) in [("| before |", 0..<calls), ("| not taken |", calls..<moments.count)] {
+            let first = try #require(lines.firstIndex { $0.hasPrefix(head) })
+            let rows = lines[first...].prefix { $0.hasPrefix("|") }.map { line in
+                line.dropFirst().dropLast().split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            }
+            #expect(rows[0].dropFirst() == moments[columns])
+            let expected = try StoredRelation.allCases.map { relation in
+                try [relation.rawValue] + #require(Self.table[relation])[columns].map(\.rawValue)
+            }
+            #expect(Array(rows.dropFirst(2)) == expected)
         }
-        #expect(rows[0] == ["the store holds"] + StoredRelation.Moment.allCases.map(\.rawValue))
-        let expected = try StoredRelation.allCases.map { relation in
-            try [relation.rawValue] + #require(Self.table[relation]).map(\.rawValue)
-        }
-        #expect(Array(rows.dropFirst(2)) == expected)
     }
 
     // MARK: The relation
@@ -78,6 +105,8 @@ import Testing
         return user
     }
 
+    private static let withoutSession = SessionVersion(session: 0, generation: 5)
+
     /// Session 7 is known at generation 5 with the token "known".
     private static func relation(
         _ user: StoredUser?, base: SessionVersion = SessionVersion(session: 7, generation: 5),
@@ -98,13 +127,18 @@ import Testing
         let found: [StoredRelation] = [
             Self.relation(Self.user(.active(Self.session(7, "known")), 5, of: Self.elsewhere)),
             Self.relation(Self.user(.active(Self.session(7, "known")), 5)),
+            Self.relation(Self.user(.active(Self.session(7, "known", refresh: nil)), 5)),
+            Self.relation(Self.user(.deleting(Self.session(7, "known")), 5)),
+            Self.relation(Self.user(.loggedOut, 5), base: Self.withoutSession),
+            Self.relation(Self.user(.none, 5), base: Self.withoutSession),
+            Self.relation(nil, base: .absent),
             Self.relation(Self.user(.active(Self.session(7, "old")), 4)),
+            Self.relation(Self.user(.deleting(Self.session(7, "theirs")), 6)),
             Self.relation(ours, failed: failed),
             Self.relation(Self.user(.active(Self.session(7, "theirs")), 6), exchanged: ["refresh"]),
             Self.relation(Self.user(.active(Self.session(7, "known")), 6)),
             Self.relation(nil),
             Self.relation(Self.user(.loggedOut, 6)),
-            Self.relation(Self.user(.deleting(Self.session(7, "theirs")), 6)),
             Self.relation(Self.user(.none, 5)),
             Self.relation(Self.user(.active(Self.session(7, "theirs")), 6)),
             Self.relation(Self.user(.active(Self.session(8, "theirs")), 3)),
@@ -116,9 +150,8 @@ import Testing
     func order() {
         // A user of another identity is never the known version, and a removed user only if one was known.
         #expect(Self.relation(Self.user(.none, .zero, of: Self.elsewhere), base: .absent) == .foreign)
-        #expect(Self.relation(nil, base: .absent) == .same)
-        // A mark does not move the version.
-        #expect(Self.relation(Self.user(.deleting(Self.session(7, "known")), 5)) == .same)
+        // A mark does not move the version. This process's own says nothing.
+        #expect(Self.relation(Self.user(.deleting(Self.session(7, "known")), 5), hasDeletionMark: true) == .same)
         // Of a mark that may be this process's own, the session is what counts.
         let marked = Self.user(.deleting(Self.session(7, "theirs")), 6)
         #expect(Self.relation(marked, hasDeletionMark: true) == .newer)
@@ -138,9 +171,12 @@ import Testing
         #expect(
             Self.relation(Self.user(.active(Self.session(8, "theirs")), 6), exchanged: exchanged) == .otherSession)
         #expect(Self.relation(marked, exchanged: exchanged) == .deletingElsewhere)
+        // Another process's mark counts beside a failed write that was made.
+        let made = StoredRelation.FailedWrite(version: marked.version, issuedAt: WallTime(seconds: 1))
+        #expect(Self.relation(marked, failed: made) == .deletingElsewhere)
+        #expect(Self.relation(marked, failed: made, hasDeletionMark: true) == .ownFailedWrite)
         // Without a session no version is older.
-        let loggedOut = SessionVersion(session: 0, generation: 5)
-        #expect(Self.relation(Self.user(.none, 3), base: loggedOut) == .ended)
+        #expect(Self.relation(Self.user(.none, 3), base: Self.withoutSession) == .ended)
         #expect(Self.relation(Self.user(.refused(CredentialFingerprint(bytes: [1])), 6)) == .ended)
     }
 }

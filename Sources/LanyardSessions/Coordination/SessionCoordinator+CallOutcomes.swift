@@ -137,10 +137,13 @@ extension SessionCoordinator {
     /// The change of the store that follows from the session's new state.
     private func pendingChange(after error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange
     {
-        switch (session, operation.call.kind) {
-        case (_, .login): refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
-        case (.loginRequired, _): .end
-        case (_, .refresh): waiting.call?.call.kind == .login ? .dropRefreshToken : .clearIntent
+        if operation.call.kind == .login {
+            return refusal(by: error, of: operation) ?? (endedVersion == nil ? .clearIntent : .end)
+        }
+        return switch session.state {
+        case .loginRequired: .end
+        case .loggedOut, .loggingIn, .valid, .refreshing, .stale, .unreachable, .refused:
+            waiting.call?.call.kind == .login ? .dropRefreshToken : .clearIntent
         }
     }
 
@@ -334,7 +337,8 @@ extension SessionCoordinator {
             } else {
                 writes.hasUnsavedTermination ? .savingLoginAfterUnsavedEnd : .savingLogin
             }
-        switch relation(of: user).resolution(at: moment) {
+        let relation = relation(of: user)
+        switch relation.resolution(at: moment) {
         case .continue:
             if let user { noteForeign(user) }
             return save(grant)
@@ -348,21 +352,20 @@ extension SessionCoordinator {
             logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
             view.rebase(on: user)
             return save(grant)
-        case .proceed, .yield: logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
+        case .proceed, .yield, .endToken, .forget: logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
         }
         let spent = operation.call.kind == .login ? spentCredential(after: grant) : nil
         // If no store has the session that this login was to replace, it is revoked with the login.
         if operation.call.kind == .login, !operation.isFetch, isCurrent, let unsaved = writes.unsaved?.session,
-            unsaved.id != user?.session?.id, let token = unsaved.refresh
+            !unsaved.isStored(in: user), let token = unsaved.refresh
         {
             revoke(token)
         }
-        if user?.session?.id != view.base.session || operation.call.kind == .login,
+        if !relation.hasKnownSession || operation.call.kind == .login,
             let token = grant.refreshToken ?? operation.refresh
         {
             revoke(token)
         }
-        view.rebase(on: user)
         if operation.purpose == .operatorLogin { endLogin(.overtaken) }
         yield(to: user)
         if user != nil { recordSpent(spent) }

@@ -78,8 +78,9 @@ extension SessionCoordinator {
     mutating func handleDeletionMarked(_ session: UInt64, _ verdict: StoreChange.Verdict) {
         switch verdict {
         case .stored, .storedEnding: break
-        case .overtaken(let user?) where user.session?.id == session: return endPreparation(.loginInProgress)
-        case .overtaken, .inUse: return endPreparation(.overtaken)
+        case .overtaken(let user):
+            return endPreparation(relation(of: user).hasKnownSession ? .loginInProgress : .overtaken)
+        case .inUse: return endPreparation(.overtaken)
         }
         view.isMarked = true
         // A logout came first.
@@ -102,22 +103,21 @@ extension SessionCoordinator {
     }
 
     /// The session continues as before, at the version that other processes notice.
-    mutating func handleDeletionCancelled(_ session: UInt64, _ user: StoredUser?) {
-        // Another process may have renewed the session: its tokens are not at hand here.
-        guard let user, user.session == view.user?.session, view.base.session == session,
-            user.generation == view.base.generation.next
-        else { return }
-        view.rebase(on: user)
-        view.current = view.base.generation
+    mutating func handleDeletionCancelled(_ user: StoredUser?) {
+        switch relation(of: user) {
+        case .sameTokens:
+            view.rebase(on: user)
+            view.current = view.base.generation
+        // Another process may have renewed the session: its tokens are not known here.
+        case .foreign, .same, .sameWithoutRefreshToken, .sameDeletion, .sameLoggedOut, .sameWithoutSession, .sameAbsent,
+            .older, .deletingElsewhere, .ownFailedWrite, .exchangedToken, .absent, .loggedOut, .ended, .newer,
+            .otherSession:
+            break
+        }
     }
 
     /// The stored mark may be this process's own.
     var hasDeletionMark: Bool { deletion != nil || writes.isCancellingDeletion }
-
-    /// Another process is deleting the account, or a crash has cut that off: the session must not be continued here.
-    func isBeingDeletedElsewhere(_ user: StoredUser) -> Bool {
-        if case .deleting = user.status { !hasDeletionMark } else { false }
-    }
 
     /// Whether the operation is a login of the session's own while its account is being deleted. It would make another
     /// account.
@@ -127,9 +127,9 @@ extension SessionCoordinator {
 
     /// A crash has cut a deletion off. Whether the service has deleted the account is unknown. The session is revoked,
     /// and the user stays logged out. The user's lock is held, so that the deletion is no other process's.
-    mutating func endInterruptedDeletion(_ stored: StoredSession) {
+    mutating func endInterruptedDeletion(_ user: StoredUser) {
         logEvent(.deletionInterrupted, .error, reason: "outcome_unknown")
-        if let token = stored.refresh { revoke(token) }
+        if let token = user.session?.refresh { revoke(token) }
         close(with: .end)
     }
 }

@@ -10,32 +10,35 @@ extension SessionCoordinator {
     /// Compares the user with what another process may have stored since.
     mutating func reconcile(with user: StoredUser?) {
         // While changes are unsaved, what the store holds is not newer.
-        guard writes.unsavedChanges.isEmpty else { return prepareCall() }
+        guard let operation, writes.unsavedChanges.isEmpty else { return prepareCall() }
         let relation = relation(of: user)
         if let user, case .foreign = relation { return reconcile(withForeign: user) }
         view.forgetForeign()
-        if view.isProvisional, let user, user.session != nil || user.isAdded { return reportNameInUse(for: user) }
-        switch relation.resolution(at: .reading) {
-        case .proceed, .continue: break
+        if view.isProvisional, let user, user.session != nil || user.isAdded {
+            return reportNameInUse(for: user, relation)
+        }
+        switch relation.resolution(at: Self.moment(before: operation)) {
+        case .proceed, .continue:
+            learn(user)
+            prepareCall()
         case .writeNewer:
             if let user { restoreNewer(over: user) }
-            return prepareCall()
-        case .rebase, .keepLogin, .yield: return applyExternalChange(user)
+            prepareCall()
+        case .endToken:
+            view.rebase(on: user)
+            refreshToken.triesWithoutResponse = 0
+            learn(user)
+            endDeadSession("another process found the session dead")
+        case .rebase, .keepLogin, .yield, .forget: applyExternalChange(user, relation)
         }
-        learn(user)
-        guard let operation, operation.purpose == .own else { return prepareCall() }
-        guard let user else { return prepareCall() }
-        switch user.status {
-        // During a deletion the mark is this process's own.
-        case .loggedOut where !hasDeletionMark, .deleting where !hasDeletionMark:
-            return endSession(because: "elsewhere")
-        case .active(let session), .deleting(let session):
-            if operation.call.kind == .refresh, session.refresh == nil {
-                return endDeadSession("another process found the session dead")
-            }
-        case .none, .refused, .loggedOut: break
+    }
+
+    private static func moment(before operation: TokenOperation) -> StoredRelation.Moment {
+        switch (operation.purpose, operation.call.kind) {
+        case (.own, .refresh), (.closingIntent, _): .refresh
+        case (.own, .login): .login
+        case (.operatorLogin, _): .operatorLogin
         }
-        prepareCall()
     }
 
     /// What the store holds is to what is known here.
@@ -56,59 +59,54 @@ extension SessionCoordinator {
         switch relation.resolution(at: .idle) {
         case .proceed, .continue: break
         case .writeNewer: if let user { restoreNewer(over: user) }
-        case .rebase, .keepLogin, .yield:
+        case .rebase, .keepLogin, .yield, .endToken, .forget:
             refreshToken.triesWithoutResponse = 0
-            view.rebase(on: user)
             yield(to: user)
         }
     }
 
     /// Another process has changed the user. No call is made if what it stored suffices.
-    private mutating func applyExternalChange(_ user: StoredUser?) {
+    private mutating func applyExternalChange(_ user: StoredUser?, _ relation: StoredRelation) {
         view.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
         let isOwn = operation?.purpose == .own
-        switch ExternalState(user, hasOwnMark: hasDeletionMark) {
-        case .session(let user): return adopt(user, finishing: isOwn)
+        switch relation.standing {
+        case .session: return adopt(user, finishing: isOwn)
         case .removed, .loggedOut:
             learn(user)
-            let reason = user == nil ? "removed" : "elsewhere"
-            if isOwn { return endSession(because: reason) }
-            applyToSession(.ended(reason: reason))
+            applyToSession(.ended(reason: relation.standing == .removed ? "removed" : "elsewhere"))
+            if isOwn { return finish() }
         case .ended:
             learn(user)
-            if isOwn, operation?.call.kind == .refresh {
-                return endDeadSession("another process found the session dead")
-            }
             if operation?.isFetch == true { return yield(to: user) }
             if !isOwn, var tokens = session.tokens {
                 // If the operator's login fails, the old refresh token must not be sent again.
                 tokens.refresh = nil
                 applyToSession(.restored(tokens, .init(isTrusted: true, isUrgent: true, spread: 0, isAdopted: true)))
             }
+        case .foreign: break
         }
         prepareCall()
     }
 
-    /// Continues with what another process has stored, which is already the base. Older unsaved changes are dropped.
+    /// Continues with what another process has stored. Older unsaved changes are dropped, also the cancellation of a deletion:
+    /// its mark then counts as another process's.
     mutating func yield(to user: StoredUser?) {
         writes.dropAll()
-        switch ExternalState(user, hasOwnMark: hasDeletionMark) {
-        case .session(let user): return adopt(user, finishing: true)
+        let relation = relation(of: user)
+        view.rebase(on: user)
+        switch relation.standing {
+        case .session: return adopt(user, finishing: true)
         case .removed, .loggedOut:
             learn(user)
-            applyToSession(.ended(reason: user == nil ? "removed" : "elsewhere"))
+            applyToSession(.ended(reason: relation.standing == .removed ? "removed" : "elsewhere"))
         case .ended:
             learn(user)
             applyToSession(.ended(reason: "elsewhere"))
             // The session died in the other process, and no operator ended it.
             applyToSession(.logIn)
+        case .foreign: break
         }
-        finish()
-    }
-
-    private mutating func endSession(because reason: String) {
-        applyToSession(.ended(reason: reason))
         finish()
     }
 
@@ -123,7 +121,8 @@ extension SessionCoordinator {
 
     /// Takes the session over. If its account is another one than before, the account is checked as after a login: two
     /// users share none (architecture.md 5.7).
-    private mutating func adopt(_ user: StoredUser, finishing: Bool) {
+    private mutating func adopt(_ user: StoredUser?, finishing: Bool) {
+        guard let user else { return finish() }
         guard let account = user.accountID, account != context.accountID else { return takeOver(user, finishing) }
         let adoption = Adoption(user: user, finishing: finishing, claim: operation?.number ?? 0)
         operationState = .adopting(adoption, operation)
@@ -166,19 +165,20 @@ extension SessionCoordinator {
     /// An operator adds a user whose name the store has given away. If another process has added the user, it is known here
     /// from now on, as after a restart. A user that was configured once, and is not any more, stays unknown: the refused
     /// call must not bring it back.
-    private mutating func reportNameInUse(for user: StoredUser) {
+    private mutating func reportNameInUse(for user: StoredUser, _ relation: StoredRelation) {
         guard let operation, operation.purpose == .operatorLogin else { return prepareCall() }
         endLogin(.nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
         view.isProvisional = false
         view.wasStored = true
         view.rebase(on: user)
-        switch user.status {
-        case .active, .deleting: return adopt(user, finishing: true)
+        switch relation.standing {
+        case .session: return adopt(user, finishing: true)
         case .loggedOut: learn(user)
-        case .none, .refused:
+        case .ended:
             learn(user)
             applyToSession(.logIn)
+        case .removed, .foreign: break
         }
         finish()
     }

@@ -39,7 +39,7 @@ extension SessionCoordinator {
     private mutating func continueWithLock() {
         switch lock {
         case .held: read()
-        case .requested: operation?.stage = .locking
+        case .requested: operation?.stage = .beginning(.lock)
         case .free: requestLock()
         }
     }
@@ -49,10 +49,10 @@ extension SessionCoordinator {
     private mutating func requestLock() {
         lock = .requested
         guard let operation, let intent = intentWithoutLook(of: operation) else {
-            self.operation?.stage = .locking
+            self.operation?.stage = .beginning(.lock)
             return emit(.tryLock)
         }
-        self.operation?.stage = .beginning(intent)
+        self.operation?.stage = .beginning(.whole(intent))
         let change = StoreChange.storeIntent(
             user: setup.user, identity: identity, intent, base: view.base, isFirstLook: true)
         emit(.begin(change, operation: operation.number))
@@ -72,25 +72,21 @@ extension SessionCoordinator {
 
     /// The store has been asked for all at once.
     mutating func handleBegun(_ result: StoreBeginning, _ number: UInt64) {
-        guard case .looked(let lockError, let read, let verdict) = result else { return handleLocked(.busy) }
-        guard let operation, operation.number == number, case .beginning(let intent) = operation.stage else {
+        guard case .looked(let look, let lockError) = result else { return handleLocked(.busy) }
+        guard let operation, operation.number == number, case .beginning(.whole(let intent)) = operation.stage else {
             // Another operation may wait for the lock by now.
             return handleLocked(lockError.map { .failed($0) } ?? .taken)
         }
         lock = lockError == nil ? .held : .free
         if let lockError { logEvent(.lockFailed, .warning, reason: "failed", details: ["error": lockError]) }
-        switch (read, verdict) {
-        case (.success(let user), .success(.stored(let stored))):
-            learn(user)
-            handleIntentStored(intent, stored)
-        case (.success(let user), .success(.storedEnding(let stored, let ended))):
-            emit(.revoke(ended))
-            learn(user)
-            handleIntentStored(intent, stored)
-        case (_, .success(.overtaken(let user))): reconcile(with: user)
-        // The change was not made: the operation continues with what was read, step by step.
-        case (.success(let user), .success(.inUse)), (.success(let user), .failure): reconcile(with: user)
-        case (.failure(let error), .success), (.failure, .failure(let error)):
+        switch look {
+        case .begun(let user, let before, let ended):
+            if let ended { emit(.revoke(ended)) }
+            learn(before)
+            handleIntentStored(intent, user)
+        // The operation continues with what was read, step by step.
+        case .moved(let user), .unwritten(let user): reconcile(with: user)
+        case .unreadable(let error):
             recordStoreFailure(error)
             prepareCall()
         }
@@ -136,18 +132,18 @@ extension SessionCoordinator {
         switch operation?.stage {
         case .queueing: continueWithLock()
         case .pausing: storeIntent()
-        case nil, .beginning, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: break
+        case nil, .beginning, .calling, .claiming, .saving, .closing: break
         }
     }
 
     private mutating func read() {
         guard let number = operation?.number else { return }
-        operation?.stage = .reading
+        operation?.stage = .beginning(.read)
         emit(.read(operation: number))
     }
 
     mutating func handleRead(_ result: Result<StoredUser?, StoreError>, _ number: UInt64) {
-        guard let operation, operation.number == number, case .reading = operation.stage else { return }
+        guard let operation, operation.number == number, case .beginning(.read) = operation.stage else { return }
         if operation.purpose == .closingIntent { return closeStoredIntent(result) }
         switch result {
         case .success(let user): reconcile(with: user)
@@ -202,7 +198,7 @@ extension SessionCoordinator {
         let elapsed = eventContext.wall - refreshToken.unconfirmedSince
         // The wall clock was set back: it is unknown how much time has passed.
         guard elapsed >= .zero else { return false }
-        let allowance = SessionTokens.allowance(lifetime: .seconds(86_400), skew: context.skew ?? .zero)
+        let allowance = ClockPolicy.allowance(lifetime: nil, skew: context.skew ?? .zero)
         return max(elapsed, context.policy.unknownOutcomePause) < window - allowance
     }
 
@@ -223,7 +219,7 @@ extension SessionCoordinator {
 
     private mutating func storeIntent() {
         guard let operation else { return }
-        self.operation?.stage = .intending
+        self.operation?.stage = .beginning(.intent)
         // Unsaved changes go first: the intent must stand beside the refresh token that is about to be sent.
         retryNext()
         let tries = refreshToken.triesWithoutResponse + (operation.call.kind == .refresh ? 1 : 0)

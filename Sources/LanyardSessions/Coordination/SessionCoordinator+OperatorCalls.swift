@@ -5,7 +5,8 @@ extension SessionCoordinator {
     /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
         view.isProvisional = setup.isAdded && stored?.isAdded != true
-        guard let stored, stored.belongs(to: identity) else {
+        let relation = relation(of: stored)
+        guard let stored, relation != .foreign else {
             // A changed identity means another account. The new login replaces what is stored.
             if let stored { noteForeign(stored) }
             context.expect(generation: view.base.generation.next)
@@ -14,25 +15,22 @@ extension SessionCoordinator {
         view.rebase(on: stored)
         view.wasStored = !view.isProvisional
         learn(stored)
-        switch stored.status {
+        switch relation.standing {
         case .loggedOut:
             applyToSession(.ended(reason: "remembered"))
-            waiting.closesIntent = stored.intent != nil
-        case .deleting:
             // Under the user's lock it turns out whether another process is deleting the account.
-            applyToSession(.ended(reason: "remembered"))
-            waiting.closesIntent = true
-        case .active(let session):
-            if let other {
-                endDuplicate(session, to: other)
-            } else if stored.isRefused {
-                logInAnew(after: stored)
-            } else {
-                compareLoginKinds(stored)
-                restore(session, of: stored, isAdopted: false)
-            }
-        case .none, .refused: logInAnew(after: stored)
+            waiting.closesIntent = stored.intent != nil || relation == .deletingElsewhere
+        case .session: begin(with: stored, duplicateOf: other)
+        case .ended, .removed, .foreign: logInAnew(after: stored)
         }
+    }
+
+    private mutating func begin(with stored: StoredUser, duplicateOf other: String?) {
+        guard let session = stored.session else { return }
+        if let other { return endDuplicate(session, to: other) }
+        if stored.isRefused { return logInAnew(after: stored) }
+        compareLoginKinds(stored)
+        restore(session, of: stored, isAdopted: false)
     }
 
     /// No stored session can be served.

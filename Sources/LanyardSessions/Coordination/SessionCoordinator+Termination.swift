@@ -57,7 +57,7 @@ extension SessionCoordinator {
         switch operation?.stage {
         case .claiming(let grant), .saving(let grant):
             operation?.call.kind == .login ? spentCredential(after: grant) : nil
-        case nil, .beginning, .locking, .queueing, .reading, .pausing, .intending, .calling, .closing:
+        case nil, .beginning, .queueing, .pausing, .calling, .closing:
             writes.unsaved?.spent
         }
     }
@@ -117,11 +117,13 @@ extension SessionCoordinator {
     /// Closes the open intent of a user that is not logged in and has no automatic login, and ends a deletion that was
     /// cut off. The user's lock is needed because the call or the deletion may be another process's.
     mutating func closeStoredIntent(_ result: Result<StoredUser?, StoreError>) {
-        guard case .success(let user?) = result, user.version == view.base else { return finish() }
-        switch user.status {
-        case .deleting(let session): endInterruptedDeletion(session)
-        case .none, .refused, .loggedOut: user.intent == nil ? finish() : close(with: .clearIntent)
-        case .active: finish()
+        guard case .success(let user?) = result else { return finish() }
+        switch relation(of: user) {
+        case .sameDeletion: endInterruptedDeletion(user)
+        case .sameWithoutSession, .sameLoggedOut: user.intent == nil ? finish() : close(with: .clearIntent)
+        case .foreign, .same, .sameWithoutRefreshToken, .sameAbsent, .older, .deletingElsewhere, .ownFailedWrite,
+            .exchangedToken, .sameTokens, .absent, .loggedOut, .ended, .newer, .otherSession:
+            finish()
         }
     }
 }

@@ -82,9 +82,11 @@ extension SessionCoordinator {
         switch pendingChange {
         // These changes apply to any version. The base stays, so that an external change is not overlooked.
         case .clearIntent, .beginDeletion: return
-        case .cancelDeletion(let session): return handleDeletionCancelled(session, user)
+        case .cancelDeletion: return handleDeletionCancelled(user)
         case .recordRefusal(let fingerprint, let endedVersion):
-            if view.foreign != nil || hasEnded(user, endedVersion) { view.rebase(on: user) }
+            // The refusal has ended the stored session of this process.
+            let isEnd = view.base == endedVersion && relation(of: user) == .ended
+            if view.foreign != nil || isEnd { view.rebase(on: user) }
             revokeEvicted(pendingChange)
             return view.refused = fingerprint
         // The store does not know the user.
@@ -111,36 +113,44 @@ extension SessionCoordinator {
         call()
     }
 
-    /// The stored session of this process is over because of this change.
-    private func hasEnded(_ user: StoredUser?, _ endedVersion: SessionVersion?) -> Bool {
-        guard let user, view.base == endedVersion else { return false }
-        switch user.status {
-        case .none, .refused: return user.generation == view.base.generation.next
-        case .active, .deleting, .loggedOut: return false
-        }
-    }
-
     /// Continues the operation after its write.
     private mutating func continueOperation(
         _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict
     ) {
-        switch (pendingChange, verdict, operation?.stage) {
-        case (.storeIntent, .stored(let user?), _) where operation?.purpose == .own && isBeingDeletedElsewhere(user):
+        switch pendingChange {
+        case .storeIntent: continueWithCall(verdict)
+        case .saveSession: continueAfterSave(verdict)
+        case .dropRefreshToken, .end:
+            switch verdict {
+            case .overtaken(let user): closeAgain(with: pendingChange, after: user)
+            case .stored, .storedEnding, .inUse: finish()
+            }
+        case .clearIntent, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion: finish()
+        }
+    }
+
+    /// The store was asked for the intent.
+    private mutating func continueWithCall(_ verdict: StoreChange.Verdict) {
+        switch verdict {
+        case .stored(let user) where operation?.purpose == .own && relation(of: user) == .sameDeletion:
             // The mark came after the read.
             applyToSession(.ended(reason: "elsewhere"))
             close(with: .clearIntent)
-        case (.storeIntent, .stored, _): call()
+        case .stored: call()
         // While changes are unsaved, the call is made: its result is checked against the external change later.
-        case (.storeIntent, .overtaken(let user), _): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
-        case (.saveSession, .stored(let user), .saving(let grant)):
+        case .overtaken(let user): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
+        case .storedEnding, .inUse: finish()
+        }
+    }
+
+    /// The store was asked for the session of the operation.
+    private mutating func continueAfterSave(_ verdict: StoreChange.Verdict) {
+        guard case .saving(let grant) = operation?.stage else { return finish() }
+        switch verdict {
+        case .stored(let user), .storedEnding(let user, _):
             handleSaved(grant, generation: user?.generation ?? .zero)
-        case (.saveSession, .overtaken(let user), .saving(let grant)): handleOvertaken(grant, by: user)
-        case (.saveSession, .inUse(let other), .saving(let grant)): rejectAccountInUse(grant, for: other)
-        case (.dropRefreshToken, .overtaken(let user), _), (.end, .overtaken(let user), _):
-            closeAgain(with: pendingChange, after: user)
-        case (.storeIntent, _, _), (.saveSession, _, _), (.dropRefreshToken, _, _), (.end, _, _), (.clearIntent, _, _),
-            (.recordRefusal, _, _), (.terminate, _, _), (.beginDeletion, _, _), (.cancelDeletion, _, _):
-            finish()
+        case .overtaken(let user): handleOvertaken(grant, by: user)
+        case .inUse(let other): rejectAccountInUse(grant, for: other)
         }
     }
 
@@ -156,9 +166,7 @@ extension SessionCoordinator {
         case .continue:
             if let user { noteForeign(user) }
             finish()
-        case .proceed, .yield:
-            view.rebase(on: user)
-            yield(to: user)
+        case .proceed, .yield, .endToken, .forget: yield(to: user)
         }
     }
 
@@ -209,7 +217,8 @@ extension SessionCoordinator {
         guard writes.retryAt <= eventContext.instant else { return }
         // During a call, the retry would erase the call's intent, and the result of the call is newer.
         let isFree = writes.writesInFlight.isEmpty && !isCallOrWriteUnderWay
-        writes.wait(until: isFree ? .never : eventContext.instant + .seconds(1))
+        let retryAt = isFree ? Instant.never : eventContext.instant + ClockPolicy.unsavedRetryDelay
+        writes.wait(until: retryAt)
         if isFree { retryNext() }
     }
 
@@ -229,7 +238,8 @@ extension SessionCoordinator {
     /// Tries the next unsaved change, or has it tried soon after the operation in progress.
     private mutating func continueRetries() {
         guard isCallOrWriteUnderWay else { return retryNext() }
-        if !writes.unsavedChanges.isEmpty { writes.wait(until: eventContext.instant + .seconds(1)) }
+        guard !writes.unsavedChanges.isEmpty else { return }
+        writes.wait(until: eventContext.instant + ClockPolicy.unsavedRetryDelay)
     }
 
     private mutating func handleRetried(
@@ -243,14 +253,12 @@ extension SessionCoordinator {
                 let revocations = [end.revocation, ended].compactMap(\.self)
                 if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, id: nil)) }
             }
-        case .overtaken(let user) where pendingChange.isRemoval:
-            // Another process has added the user again. It is not known here any more.
-            logEvent(.overtaken, .warning, reason: "unsaved_change")
-            writes.dropAll()
-            view.rebase(on: user)
         case .overtaken(let user):
-            let relation = relation(of: user)
-            switch relation.resolution(at: moment(ofRetrying: pendingChange, over: user)) {
+            switch relation(of: user).resolution(at: moment(ofRetrying: pendingChange, over: user)) {
+            case .forget:
+                logEvent(.overtaken, .warning, reason: "unsaved_change")
+                writes.dropAll()
+                view.rebase(on: user)
             case .writeNewer:
                 if let user { rebase(onOlder: user) }
                 continueRetries()
@@ -263,7 +271,7 @@ extension SessionCoordinator {
                 writes.dropFirst()
                 writes.dropAll()
                 if let user { noteForeign(user) }
-            case .proceed, .yield:
+            case .proceed, .yield, .endToken:
                 writes.dropFirst()
                 yieldUnsavedChange(pendingChange, to: user)
             }
@@ -283,10 +291,13 @@ extension SessionCoordinator {
     private func moment(
         ofRetrying pendingChange: SessionWrites.PendingChange, over user: StoredUser?
     ) -> StoredRelation.Moment {
-        guard case .saveSession(let login) = pendingChange, user?.session?.id == login.session.id else {
-            return .retryingChange
+        switch pendingChange {
+        case .saveSession(let login): login.session.isStored(in: user) ? .retryingSession : .retryingChange
+        case .terminate(.remove, _): .retryingRemoval
+        case .terminate(.logOut, _), .storeIntent, .clearIntent, .dropRefreshToken, .end, .recordRefusal,
+            .beginDeletion, .cancelDeletion:
+            .retryingChange
         }
-        return .retryingSession
     }
 
     /// A login could not be stored in time. Another process has meanwhile logged another user in to its account.
@@ -305,14 +316,13 @@ extension SessionCoordinator {
     private mutating func yieldUnsavedChange(_ pendingChange: SessionWrites.PendingChange, to user: StoredUser?) {
         logEvent(.overtaken, .warning, reason: "unsaved_change")
         writes.dropAll()
-        if case .saveSession(let login) = pendingChange, login.session.id != user?.session?.id,
+        if case .saveSession(let login) = pendingChange, !login.session.isStored(in: user),
             let token = login.session.refresh
         {
             revoke(token)
         }
         // An operation under way detects the change by itself.
         guard operation == nil else { return }
-        view.rebase(on: user)
         yield(to: user)
         if user != nil, case .saveSession(let login) = pendingChange { recordSpent(login.spent) }
     }

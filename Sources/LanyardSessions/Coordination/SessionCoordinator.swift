@@ -280,8 +280,8 @@ package struct SessionCoordinator: Sendable {
     /// Between a call's intent and the write of its result, or during another write.
     var isCallOrWriteUnderWay: Bool {
         switch operation?.stage {
-        case .beginning, .intending, .calling, .claiming, .saving, .closing: true
-        case nil, .locking, .queueing, .reading, .pausing: writes.isWriting
+        case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving, .closing: true
+        case nil, .beginning(.lock), .beginning(.read), .queueing, .pausing: writes.isWriting
         }
     }
 

@@ -15,8 +15,6 @@ struct SessionWrites: Sendable {
 
         /// An operator's logout or removal.
         var isTermination: Bool { if case .terminate = self { true } else { false } }
-        /// An operator's removal.
-        var isRemoval: Bool { if case .terminate(.remove, _) = self { true } else { false } }
     }
 
     /// The origin of a write.
@@ -46,8 +44,6 @@ struct SessionWrites: Sendable {
     private(set) var error: StoreError?
     private(set) var retryAt = Instant.never
     private var failures = 0
-    /// The random half makes the users of a full disk retry at different times.
-    private static let backoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5)
     /// Sessions of logins that were being stored when a termination came. They are revoked once the store has taken it:
     /// a crash before that would restore a session that the service has ended.
     var revokedAfterTermination: [Secret] = []
@@ -143,7 +139,7 @@ struct SessionWrites: Sendable {
     mutating func recordFailure(_ error: StoreError, at eventContext: EventContext) -> Bool {
         defer { self.error = error }
         failures += 1
-        let delay = Self.backoff.delay(after: failures, chance: eventContext.chance)
+        let delay = ClockPolicy.unsavedBackoff.delay(after: failures, chance: eventContext.chance)
         retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + delay
         return self.error == nil
     }

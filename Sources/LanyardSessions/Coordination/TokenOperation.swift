@@ -28,18 +28,12 @@ package struct TokenOperation: Sendable {
 
     /// The step under way.
     package enum Stage: Sendable {
-        /// The store was asked for the lock, for the user, and to store the intent, all in one.
-        case beginning(StoredIntent)
-        /// The lock was requested.
-        case locking
+        /// The store was asked for what comes before the call.
+        case beginning(Beginning)
         /// Another process has the lock; it is requested again at this instant.
         case queueing(until: Instant)
-        /// The user is being read from the store.
-        case reading
         /// The wait before the single retry of refresh.md 9: two seconds after the call whose response was lost.
         case pausing(until: Instant)
-        /// The intent is being stored.
-        case intending
         case calling
         /// A login has succeeded; its account is being checked.
         case claiming(Grant)
@@ -49,12 +43,20 @@ package struct TokenOperation: Sendable {
         case closing
     }
 
+    /// What the store was asked for.
+    package enum Beginning: Sendable {
+        /// The lock, the user, and to store the intent, all in one.
+        case whole(StoredIntent)
+        /// The lock. The other two follow one by one, because more than a comparison is to be decided between them.
+        case lock, read, intent
+    }
+
     /// Who wants the operation.
     package let purpose: Purpose
     /// The call's number is the operation's.
     package internal(set) var call: SessionCall
     /// The step under way.
-    package internal(set) var stage = Stage.locking
+    package internal(set) var stage = Stage.beginning(.lock)
     /// The wait for the lock has been logged.
     var hasLoggedWait = false
     /// What the call sends.
@@ -97,8 +99,8 @@ package struct TokenOperation: Sendable {
     /// The lock was requested, alone or with what follows it.
     var isAwaitingLock: Bool {
         switch stage {
-        case .beginning, .locking: true
-        case .queueing, .reading, .pausing, .intending, .calling, .claiming, .saving, .closing: false
+        case .beginning(.whole), .beginning(.lock): true
+        case .beginning(.read), .beginning(.intent), .queueing, .pausing, .calling, .claiming, .saving, .closing: false
         }
     }
 
@@ -119,8 +121,8 @@ package struct TokenOperation: Sendable {
     /// session.
     var hasBegun: Bool {
         switch stage {
-        case .beginning, .intending, .calling, .claiming, .saving, .closing: true
-        case .locking, .queueing, .reading, .pausing: obtained != nil
+        case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving, .closing: true
+        case .beginning(.lock), .beginning(.read), .queueing, .pausing: obtained != nil
         }
     }
 
@@ -131,7 +133,7 @@ package struct TokenOperation: Sendable {
     var due: Instant {
         switch stage {
         case .queueing(let until), .pausing(let until): until
-        case .beginning, .locking, .reading, .intending, .calling, .claiming, .saving, .closing: .never
+        case .beginning, .calling, .claiming, .saving, .closing: .never
         }
     }
 
@@ -140,7 +142,7 @@ package struct TokenOperation: Sendable {
         switch stage {
         case .claiming(let grant), .saving(let grant): grant.refreshToken
         case .closing: nil
-        case .beginning, .locking, .queueing, .reading, .pausing, .intending, .calling: obtained?.grant.refreshToken
+        case .beginning, .queueing, .pausing, .calling: obtained?.grant.refreshToken
         }
     }
 }

@@ -19,9 +19,19 @@ struct CountedStore: Sendable {
     /// Begins a call; the change is counted as by `commit`.
     func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
         store.begin(user, intent) { [board] result in
-            if case .looked(_, _, let verdict) = result { Self.count(verdict, on: board) }
+            if case .looked(let look, _) = result { Self.count(look, on: board) }
             reply(result)
         }
+    }
+
+    private static func count(_ look: StoreBeginning.Look, on board: SessionReportBoard) {
+        let outcome =
+            switch look {
+            case .begun: "stored"
+            case .moved: "overtaken"
+            case .unwritten, .unreadable: "failed"
+            }
+        board.count("lanyard_store_writes", [.init("result", outcome)])
     }
 
     private static func count(_ result: Result<StoreChange.Verdict, StoreError>, on board: SessionReportBoard) {

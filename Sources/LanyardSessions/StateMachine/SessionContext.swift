@@ -104,9 +104,6 @@ package struct SessionContext: Sendable {
     /// When cooldown and hourly budget allow another forced refresh; `.past`: now.
     func forcedRefreshAllowedAt(at now: Instant) -> Instant { calls.forced.allowedAt(by: policy, at: now) }
 
-    /// A larger difference from the skew that was known is no noise of whole seconds and of scheduling.
-    private static let skewNoise = Duration.seconds(5)
-
     /// Learns the skew from a response's `Date`. It has whole seconds, so half a second is added as the best guess.
     ///
     /// A difference that the length of the call and the noise can explain moves the skew by a quarter. A larger one is taken at once: a
@@ -117,12 +114,12 @@ package struct SessionContext: Sendable {
         let measured = (date + .milliseconds(500)) - (call.startedAtWall + half)
         guard let known = skew else { return skew = measured }
         let difference = measured - known
-        let isNoise = max(difference, .zero - difference) <= Self.skewNoise + max(half, .zero)
+        let isNoise = max(difference, .zero - difference) <= ClockPolicy.skewNoise + max(half, .zero)
         skew = isNoise ? known + difference / 4 : measured
     }
 
     /// Whether the skew is large enough for a warning (refresh.md 13).
-    var isSkewed: Bool { skew.map { max($0, .zero - $0) > .seconds(30) } ?? false }
+    var isSkewed: Bool { skew.map { max($0, .zero - $0) > ClockPolicy.reportedSkew } ?? false }
 
     /// Returns whether another account was known before.
     mutating func learnAccount(_ id: String) -> Bool {

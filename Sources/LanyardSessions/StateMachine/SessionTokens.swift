@@ -60,7 +60,7 @@ package struct SessionTokens: Sendable {
             expiry = nil
             return
         }
-        let allowance = Self.allowance(lifetime: lifetime, skew: skew)
+        let allowance = ClockPolicy.allowance(lifetime: lifetime, skew: skew)
         usableUntil = expiresAt - allowance
         // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
         // instant.
@@ -92,7 +92,7 @@ package struct SessionTokens: Sendable {
         settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
-        let allowance = Self.allowance(lifetime: stored.lifetime, skew: skew)
+        let allowance = ClockPolicy.allowance(lifetime: stored.lifetime, skew: skew)
         let age = isSameBoot ? eventContext.instant - stored.issuedAtBoot.instant : eventContext.wall - stored.issuedAt
         let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
         self.init(
@@ -126,11 +126,6 @@ package struct SessionTokens: Sendable {
         tokens.mandatoryFrom = min(mandatoryFrom, instant)
         tokens.usableUntil = min(usableUntil, instant)
         return tokens
-    }
-
-    /// Subtracted from the expiry: min(max(5 s, |skew|), 120 s, lifetime / 10) (architecture.md 5.4).
-    static func allowance(lifetime: Duration, skew: Duration) -> Duration {
-        min(max(.seconds(5), skew < .zero ? .zero - skew : skew), .seconds(120), lifetime / 10)
     }
 
     /// The refresh token's end, if it is not used before; nil: unknown.
@@ -174,13 +169,11 @@ package struct SessionTokens: Sendable {
         guard isMoved, let expiry else { return atEnd }
         // From the response on.
         let whole = end - expiry + lifetime
-        guard whole >= Self.movedEndMin else { return atEnd }
+        guard whole >= ClockPolicy.movedEndMin else { return atEnd }
         let part =
             settings.at.lowerBound + (settings.at.upperBound - settings.at.lowerBound) * eventContext.chance
         return atEnd - whole * (1 - part)
     }
-
-    private static let movedEndMin = Duration.seconds(60)
 
     /// Whether the access token may be sent.
     package func isUsable(at instant: Instant) -> Bool { instant < usableUntil }

@@ -144,7 +144,7 @@ extension FleetWorld {
         guard let verdict = commit(intended, task, process) else { return nil }
         guard process.gate.died == nil else { return Outcome() }
         return Outcome(
-            event: .begun(.looked(lockError: lockError, read: read, verdict: verdict), operation: operation))
+            event: .begun(.looked(StoreBeginning.Look(read, verdict), lockError: lockError), operation: operation))
     }
 
     private func lock(_ process: FleetProcess, _ user: Int) -> StoreLock {
