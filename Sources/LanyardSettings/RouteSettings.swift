@@ -12,6 +12,9 @@ package struct RouteSettings: Equatable, Sendable {
     /// `strict` refuses each path that two readers could understand differently.
     package enum PathMode: String, Sendable, CaseIterable { case lenient, strict }
 
+    /// What happens to the upstream's own addresses in a response: they become the client's view of them, or pass.
+    package enum AddressPolicy: String, Sendable, CaseIterable { case rewrite, pass }
+
     /// A path prefix and the methods (empty: all) that the route refuses.
     package struct Denial: Equatable, Sendable {
         package var path: String
@@ -70,6 +73,10 @@ package struct RouteSettings: Equatable, Sendable {
     package var forwarded = ForwardedPolicy.drop
     /// `name` or `name/version`, compared without case; never a protocol that carries further HTTP requests.
     package var upgrades = ["websocket"]
+    /// What happens to `Location` and `Content-Location` with the upstream's own origin.
+    package var redirects = AddressPolicy.rewrite
+    /// What happens to a cookie's `Domain` and `Path` that are the upstream's own.
+    package var cookies = AddressPolicy.rewrite
     /// How strictly paths are read.
     package var paths = PathMode.lenient
     /// nil is no limit.

@@ -113,6 +113,8 @@ import Testing
             request_id_header: X-Request-Id
             body_bytes_max: 10MiB
             forwarded: append
+            redirects: pass
+            cookies: pass
             upgrades: [foo]
             paths: strict
             timeouts: {connect: 20s, connect_all: 30s, response_header: 3s, request_idle: 4s, response_idle: 5s, write: 6s,

@@ -66,6 +66,8 @@ import Testing
             request_id_header: X-Request-Id
             body_bytes_max: 10MiB
             forwarded: append
+            redirects: pass
+            cookies: pass
             paths: strict
             timeouts: {connect: 1s, connect_all: 2s, response_header: 3s, request_idle: 4s, response_idle: 0s, write: 6s}
             connections_max: 7
@@ -143,6 +145,8 @@ import Testing
         orders.requestIDHeader = "X-Request-Id"
         orders.bodyBytesMax = 10 << 20
         orders.forwarded = .append
+        orders.redirects = .pass
+        orders.cookies = .pass
         orders.paths = .strict
         #expect(configuration.routes[0].route == orders)
         var upstream = UpstreamSettings(

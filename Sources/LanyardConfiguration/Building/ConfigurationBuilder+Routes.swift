@@ -162,6 +162,8 @@ extension ConfigurationBuilder {
         readRequestID(section, &route, shown: shown)
         section.fill(&route.bodyBytesMax, "body_bytes_max")
         section.fill(&route.forwarded, "forwarded")
+        section.fill(&route.redirects, "redirects")
+        section.fill(&route.cookies, "cookies")
         section.fill(&route.upgrades, "upgrades")
         section.fill(&route.paths, "paths")
         section.fill(&route.upgradedMaxAge, "upgraded_max_age")

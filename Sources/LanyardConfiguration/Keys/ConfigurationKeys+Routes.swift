@@ -51,6 +51,12 @@ extension ConfigurationKeys {
             "routes[].forwarded", .value(.choice(["drop", "pass", "append", "reject"])), "drop",
             "`Forwarded`, `X-Forwarded-*` and `X-Real-IP` of clients."),
         .init(
+            "routes[].redirects", .value(.choice(["rewrite", "pass"])), "rewrite",
+            "`Location` and `Content-Location` with the upstream's own origin become the client's view."),
+        .init(
+            "routes[].cookies", .value(.choice(["rewrite", "pass"])), "rewrite",
+            "So do a cookie's `Domain` that is the upstream's host and its `Path` below a mapped prefix."),
+        .init(
             "routes[].upgrades", .values(.upgrade), "[websocket]", "Protocols that may be upgraded to; `[]` is none."),
         .init(
             "routes[].paths", .value(.choice(["lenient", "strict"])), "lenient",

@@ -95,6 +95,8 @@ final class ShardRoute {
     let timeouts: UpstreamSettings.Timeouts
     /// The upstream's own `Host`.
     let authority: [UInt8]
+    /// The upstream is reached by TLS.
+    let isTLS: Bool
 
     init(_ configuration: ServedConfiguration, _ index: Int, _ pool: UpstreamPool, _ counters: RouteCounters) {
         route = configuration.routeList[index]
@@ -103,6 +105,7 @@ final class ShardRoute {
         breaker = configuration.breakers[index]
         timeouts = configuration.targets[index].settings.timeouts
         authority = configuration.authorities[index]
+        isTLS = configuration.targets[index].trust != nil
     }
 }
 

@@ -5,6 +5,7 @@ package enum FieldName: UInt8, Sendable {
     case proxyAuthenticate, proxyAuthorization, http2Settings
     case expect, via, forwarded, xForwarded, xRealIP, origin, secFetchSite, maxForwards, lanyard
     case date, proxyStatus, wwwAuthenticate
+    case location, contentLocation, setCookie
 
     /// The case of a name, compared without regard to ASCII case.
     @inline(__always)
@@ -25,10 +26,10 @@ package enum FieldName: UInt8, Sendable {
         case 6: letters("eo")
         case 7: letters("ut")
         case 9: letters("flx")
-        case 10: letters("cklx")
+        case 10: letters("cklsx")
         case 12: letters("mplx")
         case 14: letters("chslx")
-        case 16: letters("wplx")
+        case 16: letters("cwplx")
         case 17: letters("tlx")
         case 18, 19: letters("plx")
         case 8...: letters("lx")
@@ -50,12 +51,15 @@ package enum FieldName: UInt8, Sendable {
         case 4: name.equals(lowered: "host") ? .host : name.equals(lowered: "date") ? .date : .other
         case 6: name.equals(lowered: "expect") ? .expect : name.equals(lowered: "origin") ? .origin : .other
         case 7: name.equals(lowered: "upgrade") ? .upgrade : name.equals(lowered: "trailer") ? .trailer : .other
+        case 8: name.equals(lowered: "location") ? .location : ofPrefix(name)
         case 9:
             name.equals(lowered: "forwarded")
                 ? .forwarded : name.equals(lowered: "x-real-ip") ? .xRealIP : ofPrefix(name)
         case 10:
             name.equals(lowered: "connection")
-                ? .connection : name.equals(lowered: "keep-alive") ? .keepAlive : ofPrefix(name)
+                ? .connection
+                : name.equals(lowered: "keep-alive")
+                    ? .keepAlive : name.equals(lowered: "set-cookie") ? .setCookie : ofPrefix(name)
         case 12:
             name.equals(lowered: "max-forwards")
                 ? .maxForwards : name.equals(lowered: "proxy-status") ? .proxyStatus : ofPrefix(name)
@@ -66,7 +70,9 @@ package enum FieldName: UInt8, Sendable {
                     ? .http2Settings : name.equals(lowered: "sec-fetch-site") ? .secFetchSite : ofPrefix(name)
         case 16:
             name.equals(lowered: "www-authenticate")
-                ? .wwwAuthenticate : name.equals(lowered: "proxy-connection") ? .proxyConnection : ofPrefix(name)
+                ? .wwwAuthenticate
+                : name.equals(lowered: "proxy-connection")
+                    ? .proxyConnection : name.equals(lowered: "content-location") ? .contentLocation : ofPrefix(name)
         case 17: name.equals(lowered: "transfer-encoding") ? .transferEncoding : ofPrefix(name)
         case 18: name.equals(lowered: "proxy-authenticate") ? .proxyAuthenticate : ofPrefix(name)
         case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofPrefix(name)

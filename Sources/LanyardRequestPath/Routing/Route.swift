@@ -43,6 +43,10 @@ package final class Route: Sendable {
     package let basePath: [UInt8]?
     /// The upstream's path as configured, for a request that has just the prefix as its path.
     package let basePathAlone: [UInt8]
+    /// `host.value`; empty: another policy.
+    let hostValue: [UInt8]
+    /// The upstream's references to the `Host` that it has seen, the client's, are mapped.
+    let mapsClientHost: Bool
     /// The lowest status of `reauthenticate_on`: most responses are below it.
     private let reauthenticatesFrom: Int
     /// The pinned user; nil follows the active one.
@@ -72,6 +76,8 @@ package final class Route: Sendable {
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []
+        if case .value(let value) = settings.host { hostValue = Array(value.utf8) } else { hostValue = [] }
+        mapsClientHost = settings.host == .client && settings.redirects == .rewrite && path != nil
         reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
     }
 

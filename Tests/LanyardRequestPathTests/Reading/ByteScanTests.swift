@@ -93,7 +93,8 @@ import Testing
             ("x-forwarded-proto", .xForwarded), ("x-real-ip", .xRealIP), ("origin", .origin),
             ("sec-fetch-site", .secFetchSite), ("max-forwards", .maxForwards), ("lanyard-", .lanyard),
             ("lanyard-user", .lanyard), ("lanyard-capability", .lanyard), ("date", .date),
-            ("proxy-status", .proxyStatus), ("www-authenticate", .wwwAuthenticate),
+            ("proxy-status", .proxyStatus), ("www-authenticate", .wwwAuthenticate), ("location", .location),
+            ("content-location", .contentLocation), ("set-cookie", .setCookie),
         ]
         func read(_ name: [UInt8]) -> FieldName { name.withUnsafeBufferPointer { FieldName.of($0) } }
         for (text, name) in names {

@@ -28,6 +28,13 @@ struct CurlClientTests {
             location / { gzip on; gzip_proxied any; gzip_types text/plain; }
             location /store/ { dav_methods PUT DELETE; client_max_body_size 8m; }
             location /small/ { dav_methods PUT; client_max_body_size 1m; alias \(folder.file("store"))/; }
+            location = /old { return 302 /seen; }
+            location = /found { return 302 http://$http_host/text.txt; }
+            location = /login {
+                add_header Set-Cookie "sid=1; Domain=127.0.0.1; Path=/";
+                return 303 http://$http_host/cookie;
+            }
+            location = /cookie { return 200 "$http_cookie"; }
             location /seen { return 200 "$request_method $http_authorization $content_length $http_transfer_encoding"; }
             """, in: folder)
         lanyard = try await LanyardProcess.start(before: "\(nginx.endpoint)")
@@ -62,6 +69,22 @@ struct CurlClientTests {
             framing + ["-v", "-H", "Expect: 100-continue", "-T", folder.file("large"), url("/store/up")])
         #expect(run.errors.contains("< HTTP/1.1 100 Continue") && run.errors.contains("< HTTP/1.1 201 Created"))
         #expect(try file("store/up") == large)
+    }
+
+    @Test("curl -L stays behind Lanyard, with its cookies, whatever Host nginx builds the redirect from")
+    func redirects() async throws {
+        #expect(try await curl(["-L", url("/old")]).output == "GET Bearer stream-token  ")
+        #expect(try await curl(["-L", url("/found")]).output.utf8.count == 300_000)
+        let run = try await curl(["-L", "-b", "", "-w", "\n%{url_effective}", url("/login")])
+        #expect(run.output == "sid=1\n\(url("/cookie"))")
+        #expect(try await curl(["-o", "/dev/null", "-w", "%{redirect_url}", url("/old")]).output == url("/seen"))
+    }
+
+    @Test("curl that speaks HTTP/2 without asking is told that HTTP/1.1 is required")
+    func http2() async throws {
+        let run = try await curl(["-v", "--http2-prior-knowledge", url("/text.txt")], fails: true)
+        // HTTP_1_1_REQUIRED (RFC 9113 §7).
+        #expect(run.errors.contains("GOAWAY, error=13, last_stream=0"), "\(run.errors)")
     }
 
     @Test("an upload that nginx refuses at its head is not sent")

@@ -66,7 +66,12 @@ extension ClientConnection {
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, isResponseToHead: method == .head, closes: closes,
             clientMinorVersion: isHeadRead ? input.head.minorVersion : 1)
-        let bytes = writer.write(into: &shard.out)
+        var bytes = 0
+        if !isHeadRead, input.beginsWithHTTP2 {
+            HTTP2Refusal.write(problem.detail, into: &shard.out)
+        } else {
+            bytes = writer.write(into: &shard.out)
+        }
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
         sendResponse(closes: closes)
     }

@@ -111,7 +111,8 @@ extension ClientConnection {
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            shard: shard, bytes: view, head: response, table: table, route: active.route,
+            shard: shard, bytes: view, head: response, table: table, shardRoute: active.shardRoute,
+            clientHost: active.route.mapsClientHost ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
 

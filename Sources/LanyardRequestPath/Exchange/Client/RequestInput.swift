@@ -30,6 +30,8 @@ struct RequestInput: ~Copyable {
     private var peer: ForwardedPeer?
     /// Method and path of a request whose head was released, for the access log.
     private var keptHead: KeptHead?
+    /// The `Host` of a request whose head was released, for routes that map references to it.
+    private var keptHost: CopiedBytes?
 
     // MARK: Heads
 
@@ -84,6 +86,12 @@ struct RequestInput: ~Copyable {
         return buffer.bytes[0] == 0x16 && (buffer.count == 1 || buffer.bytes[1] == 0x03)
     }
 
+    /// The connection begins with HTTP/2's preface.
+    var beginsWithHTTP2: Bool {
+        guard requests == 0, let buffer, buffer.count >= HTTP2Refusal.preface.utf8CodeUnitCount else { return false }
+        return buffer.bytes[run: 0..<HTTP2Refusal.preface.utf8CodeUnitCount].isEqual(to: HTTP2Refusal.preface)
+    }
+
     /// The method of a head that could not be read, if the reader got that far.
     var partialMethod: RequestHead.Method { reader.method }
 
@@ -109,6 +117,14 @@ struct RequestInput: ~Copyable {
         let id = requestID ?? shard.nextRequestID()
         requestID = id
         return id
+    }
+
+    /// The client's `Host`. Valid while the request is.
+    var clientHost: Bytes {
+        if let buffer, buffer.count >= head.length, head.host >= 0 {
+            return buffer.table.value(head.host, in: buffer.bytes)
+        }
+        return keptHost?.bytes ?? Bytes(start: nil, count: 0)
     }
 
     /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
@@ -167,6 +183,7 @@ struct RequestInput: ~Copyable {
 
     /// The head is about to be released while the request goes on.
     mutating func keepHead(of active: ActiveExchange, for log: AccessLog?) {
+        if active.route.mapsClientHost, keptHost == nil { keptHost = CopiedBytes(clientHost) }
         guard log != nil, keptHead == nil else { return }
         var kept: KeptHead?
         withLoggedHead(isHeadRead: true, on: active.route) { kept = KeptHead($0) }
@@ -210,6 +227,7 @@ struct RequestInput: ~Copyable {
         requestID = nil
         admission = nil
         keptHead = nil
+        keptHost = nil
         guard let buffer else { return }
         if buffer.used < buffer.count { buffer.compact() } else { releaseBuffer(to: shard) }
     }
@@ -233,6 +251,19 @@ struct RequestInput: ~Copyable {
         shard.release(buffer)
         self.buffer = nil
     }
+}
+
+/// A copy of bytes, at a place that stays the same while it lives.
+private final class CopiedBytes {
+    let bytes: Bytes
+
+    init(_ bytes: Bytes) {
+        let copy = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: bytes.count)
+        _ = copy.initialize(from: bytes)
+        self.bytes = Bytes(copy)
+    }
+
+    deinit { bytes.deallocate() }
 }
 
 /// What the access log says of a request's head. Empty: it could not be read.

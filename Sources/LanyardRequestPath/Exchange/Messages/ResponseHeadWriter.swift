@@ -1,15 +1,21 @@
+import LanyardSettings
+
 /// Writes a response head for the client from its parsed form (http-rules.md 10 to 12).
 struct ResponseHeadWriter: ~Copyable {
     let shard: Shard
     let bytes: Bytes
     let head: ResponseHead
     let table: FieldTable
-    let route: Route
+    let shardRoute: ShardRoute
+    /// The client's `Host`, if the route maps references to it; else empty.
+    let clientHost: Bytes
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
     let isResponseToHead: Bool
     /// Trailers of the upstream are relayed, so `Trailer` may announce them.
     var keepsTrailer = false
+
+    private var route: Route { shardRoute.route }
 
     /// Writes a 1xx: its fields without those of framing and those that are not forwarded.
     func writeInterim(into out: inout HeadWriter) {
@@ -98,11 +104,42 @@ struct ResponseHeadWriter: ~Copyable {
         let lines = table.all
         for index in 0..<lines.count
         where lines[index].isOrdinary(besides: special) || isCopied(index, keepsLength: keepsLength) {
+            if lines[index].name != .other, isWritten(index, &run, &out) { continue }
             run.add(lines[index], to: &out)
             if lines[index].name == .date { isDated = true }
         }
         run.flush(to: &out)
         return isDated
+    }
+
+    /// Writes a line with an address of the upstream's as the client sees it (http-rules.md 12.6).
+    ///
+    /// - Returns: false: the line is copied as it is.
+    private func isWritten(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) -> Bool {
+        let isCookie = table[index].name == .setCookie
+        let isReference = table[index].name == .location || table[index].name == .contentLocation
+        guard isCookie && route.settings.cookies == .rewrite || isReference && route.settings.redirects == .rewrite
+        else { return false }
+        let mapping = AddressMapping(
+            route: route, isTLS: shardRoute.isTLS, authority: shardRoute.authority, clientHost: clientHost)
+        let value = table.value(index, in: bytes)
+        if isReference {
+            guard let reference = mapping.reference(value) else { return false }
+            writeName(index, &run, &out)
+            reference.write(into: &out)
+        } else {
+            guard mapping.changesCookie(value) else { return false }
+            writeName(index, &run, &out)
+            mapping.writeCookie(value, into: &out)
+        }
+        out.write("\r\n" as StaticString)
+        return true
+    }
+
+    private func writeName(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) {
+        run.flush(to: &out)
+        out.write(table.name(index, in: bytes))
+        out.write(": " as StaticString)
     }
 
     private func isCopied(_ index: Int, keepsLength: Bool) -> Bool {
