@@ -43,7 +43,7 @@ extension ConfigurationKeys {
             "`sub` of the assertions: the account that logs in."),
         .init(
             "users.*.login.jwt_bearer.key.audience", .value(.text), "issuer",
-            "`aud` of the assertions: `issuer`, `token_endpoint`, or a value."),
+            "`aud` of the assertions: `issuer`, `token_endpoint`, `endpoint` (that of the call), or a value."),
         .init(
             "users.*.login.jwt_bearer.key.lifetime", .value(.duration(.seconds(60)...(.seconds(86400)))), "330s",
             "How long an assertion lives, from 30 s before it is made."),

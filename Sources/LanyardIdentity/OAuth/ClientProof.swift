@@ -15,7 +15,7 @@ struct ClientProof: Sendable {
     /// - Parameters:
     ///   - content: of the file of the authentication; nil if it has none.
     ///   - endpoint: that of the call.
-    ///   - tokenEndpoint: also for a call that goes to another one.
+    ///   - tokenEndpoint: that names the server, also for a call that goes to another one.
     ///   - now: by the service's clock.
     ///   - isClientNamed: false: `client_id` alone is not sent.
     /// - Throws: `credentialUnavailable` with the path and the remedy, or `credentialDelayed`.

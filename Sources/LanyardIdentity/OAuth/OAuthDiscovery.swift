@@ -255,6 +255,10 @@ struct FoundEndpoints {
     let metadata: OAuthMetadata?
     /// From metadata that was not asked for by this call: the server may have moved since.
     let areRemembered: Bool
+
+    /// The token endpoint by which an assertion names the server (RFC 7523 §3). An alias for clients with a certificate is a place
+    /// where the same server takes calls (RFC 8705 §5), and no name of it.
+    var namedTokenEndpoint: String? { metadata?.endpoints.token ?? endpoints.token }
 }
 
 /// What is known of a server's metadata, and when it is asked for. It decides; `OAuthDiscovery` asks.

@@ -147,8 +147,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
                         isGrantSigned: login.isSigned,
                         scopes: login.hasScopeField ? scopes : [], progress: progress, deadline: deadline,
-                        write: { [self] form, url throws(IdentityError) in
-                            try login.write(into: &form, assertionContext(url, scopes))
+                        write: { [self] form, found throws(IdentityError) in
+                            try login.write(into: &form, assertionContext(found, scopes))
                         }, reply: { reply(login.annotated($0)) })
                     send(call)
                 }
@@ -249,8 +249,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var scopes: [String] = []
         let progress: CallProgress
         let deadline: Instant
-        /// Writes the fields of the grant for a token endpoint.
-        let write: (inout FormBody, String) throws(IdentityError) -> Void
+        /// Writes the fields of the grant for the token endpoint.
+        let write: (inout FormBody, FoundEndpoints) throws(IdentityError) -> Void
         let reply: (Result<Grant, IdentityError>) -> Void
     }
 
@@ -270,7 +270,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         let url = found.endpoints.token ?? ""
         let made = request(to: url, of: found, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
             form throws(IdentityError) in
-            try call.write(&form, url)
+            try call.write(&form, found)
             if !call.scopes.isEmpty { form.append("scope", call.scopes.joined(separator: " ")) }
             for parameter in parameters(for: call.variant) { form.append(parameter.name, parameter.value) }
         }
@@ -383,7 +383,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         Result { () throws(IdentityError) in
             let content = settings.authentication.file.flatMap { contents[$0] }
             let proof = try ClientProof(
-                of: settings, content, for: url, tokenEndpoint: found.endpoints.token ?? url, at: clock.time(),
+                of: settings, content, for: url, tokenEndpoint: found.namedTokenEndpoint ?? url, at: clock.time(),
                 isClientNamed: isClientNamed)
             var form = FormBody()
             try write(&form)
@@ -395,10 +395,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    private func assertionContext(_ url: String, _ scopes: [String]) -> SignedAssertion.Context {
+    private func assertionContext(_ found: FoundEndpoints, _ scopes: [String]) -> SignedAssertion.Context {
         SignedAssertion.Context(
-            clientID: settings.clientID, issuer: settings.issuer, endpoint: url, scopes: scopes,
-            now: clock.time())
+            clientID: settings.clientID, issuer: settings.issuer, endpoint: found.endpoints.token ?? "",
+            tokenEndpoint: found.namedTokenEndpoint ?? "", scopes: scopes, now: clock.time())
     }
 
     func classified(

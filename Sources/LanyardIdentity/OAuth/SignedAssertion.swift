@@ -10,6 +10,8 @@ enum SignedAssertion {
         let issuer: String?
         /// Of the token call.
         let endpoint: String
+        /// The one that names the server (`FoundEndpoints.namedTokenEndpoint`).
+        let tokenEndpoint: String
         let scopes: [String]
         /// By the service's clock.
         let now: WallTime
@@ -45,8 +47,9 @@ enum SignedAssertion {
 
     private static func audience(_ audience: ClientKey.Audience, _ context: Context) -> String {
         switch audience {
-        case .issuer: context.issuer ?? context.endpoint
-        case .tokenEndpoint, .endpoint: context.endpoint
+        case .issuer: context.issuer ?? context.tokenEndpoint
+        case .tokenEndpoint: context.tokenEndpoint
+        case .endpoint: context.endpoint
         case .value(let text): text
         }
     }

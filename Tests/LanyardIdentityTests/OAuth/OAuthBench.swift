@@ -2,6 +2,7 @@ import LanyardFoundations
 import LanyardIdentity
 import LanyardSessionInterface
 import LanyardSettings
+import Logging
 import TestSupport
 
 /// An `OAuthIdentity` on a loop of its own, before a scripted server that records raw bytes.
@@ -15,10 +16,13 @@ final class OAuthBench: Sendable {
     let folder: TemporaryFolder
     private let client: IdentitySettings.OAuth
 
-    /// - Parameter change: changes the client's settings. The issuer is the scripted server.
+    /// - Parameters:
+    ///   - certificateFile: a client with a certificate, which calls the aliases of RFC 8705 §5.
+    ///   - change: changes the client's settings. The issuer is the scripted server.
     init(
         script: @escaping Script = { _ in nil }, tls: IdentityTLSContents = IdentityTLSContents(),
-        proxy: IdentitySettings.Proxy = .none,
+        proxy: IdentitySettings.Proxy = .none, certificateFile: String? = nil,
+        logger: Logger = Logger(label: "test.oauth"),
         settings change: (inout IdentitySettings.OAuth, TemporaryFolder) throws -> Void = { _, _ in }
     ) throws {
         let own = Guarded("")
@@ -36,7 +40,8 @@ final class OAuthBench: Sendable {
         self.client = client
         var settings = IdentitySettings(name: "corp", kind: .oauth(client))
         settings.proxy = proxy
-        identity = OAuthIdentity(settings, oauth: client, tls: tls, on: loop)
+        settings.certificateFile = certificateFile
+        identity = OAuthIdentity(settings, oauth: client, tls: tls, on: loop, logger: logger)
     }
 
     deinit {

@@ -122,6 +122,48 @@ import Testing
         }
     }
 
+    /// RFC 8705 §5 says where a client with a certificate sends its calls, and RFC 7523 §3 that the server knows itself by its token
+    /// endpoint.
+    @Test(
+        "a client with a certificate calls the aliases; the token endpoint that an assertion names is the metadata's own",
+        arguments: [ClientKey.Audience.tokenEndpoint, .endpoint])
+    func aliases(_ audience: ClientKey.Audience) async throws {
+        let file = try Self.keys.folder.file("ec")
+        let own = Guarded("")
+        let script: OAuthBench.Script = { request in
+            let issuer = own.withLock { $0 }
+            let named = #","mtls_endpoint_aliases":{"token_endpoint":"\#(issuer)/mtls/token"}"#
+            return switch request.target {
+            case "/.well-known/openid-configuration": OAuthBench.metadata(issuer, more: named)
+            case "/mtls/token": OAuthBench.json(200, #"{"access_token":"a.b.c","expires_in":20}"#)
+            default: nil
+            }
+        }
+        let bench = try OAuthBench(
+            script: script, certificateFile: file,
+            settings: { client, _ in
+                var key = ClientKey(file: file)
+                key.audience = audience
+                client.authentication = .privateKeyJWT(key)
+            })
+        own.withLock { $0 = bench.issuer }
+        var method = UserSettings.Login.signedAssertion(key: file)
+        method.assertion?.audience = audience
+        _ = try await bench.login(method).get()
+        _ = try await bench.refresh().get()
+        try await bench.revoke().get()
+        let requests = bench.server.requests.dropFirst()
+        #expect(requests.map(\.target) == ["/mtls/token", "/mtls/token", "/revoke"])
+        for request in requests {
+            let fields = Self.fields(request.bodyText)
+            let place = audience == .endpoint ? request.target : "/token"
+            for assertion in [fields["client_assertion"], fields["assertion"]].compactMap(\.self) {
+                let claims = try Self.part(1, of: assertion)
+                #expect(claims["aud"] as? String == bench.issuer + place, "\(request.target)")
+            }
+        }
+    }
+
     @Test("issuer, audience and the place of the scopes follow the settings")
     func places() async throws {
         var method = UserSettings.Login.signedAssertion(key: try Self.keys.folder.file("rsa"))
