@@ -68,6 +68,9 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         trust.tls = tls
     }
 
+    /// The client's certificate, as PEM, that transfers show which start now; nil: none.
+    var certificate: Secret? { trust.tls.certificate }
+
     /// Ends every transfer as `stopped` and frees libcurl's objects. Permanent.
     func stop() {
         loop.assertIsCurrent()

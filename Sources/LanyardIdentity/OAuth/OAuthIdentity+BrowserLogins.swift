@@ -40,6 +40,9 @@ extension OAuthIdentity: BrowserLoginService {
     ) -> Result<Grant, IdentityError> {
         classified(.login, outcome, secrets, proof).flatMap {
             OAuthGrant.make(.login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime)
+        }.map { grant in
+            binding.check(grant.accessToken, with: http.certificate, identity: name, logger)
+            return grant
         }.mapError { error in
             guard Self.hasUsedUpCode(error, outcome) else { return error }
             discard(error.unusedRefreshToken)

@@ -25,6 +25,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     private let certificateFile: String?
     /// What logins in a browser have obtained, until the session of each takes it.
     let obtainedGrants = Guarded<[UInt64: Grant]>([:])
+    nonisolated(unsafe) var binding = CertificateBinding()
     /// The service's clock, by which assertions begin and end.
     nonisolated(unsafe) var clock = ServiceClock()
 
@@ -279,6 +280,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((var request, let proof)):
             request.isLogin = call.kind == .login
             call.progress.wait(for: url)
+            let certificate = http.certificate
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 discovery.noteResponse(outcome)
@@ -302,7 +304,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     result.flatMap {
                         OAuthGrant.make(
                             call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime)
-                    }.map { VariantAudience.checked($0, for: call.variant) })
+                    }.map { grant in
+                        binding.check(grant.accessToken, with: certificate, identity: name, logger)
+                        return VariantAudience.checked(grant, for: call.variant)
+                    })
             }
         }
     }

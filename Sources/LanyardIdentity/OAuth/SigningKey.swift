@@ -110,6 +110,9 @@ struct SigningKey: ~Copyable {
         withInput(bytes) { PEM_read_bio_PrivateKey($0, nil, { _, _, _, _ in -1 }, nil) }
     }
 
+    /// Of the first certificate of a file, which is the client's own; nil: there is none.
+    static func thumbprint(of pem: Secret) -> String? { PEMText.normalized(pem).withBytes { thumbprint(in: $0) } }
+
     private static func thumbprint(in bytes: UnsafeRawBufferPointer) -> String? {
         withInput(bytes) { input in
             guard let certificate = PEM_read_bio_X509(input, nil, { _, _, _, _ in -1 }, nil) else { return nil }

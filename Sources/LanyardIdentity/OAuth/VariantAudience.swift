@@ -25,7 +25,7 @@ enum VariantAudience {
     }
 
     /// Visible ASCII alone: the text is the server's.
-    private static func shown(_ audience: String) -> String {
+    static func shown(_ audience: String) -> String {
         String(
             String.UnicodeScalarView(
                 audience.unicodeScalars.prefix(shownMax).map { 0x20..<0x7f ~= $0.value ? $0 : "?" }))

@@ -86,6 +86,39 @@ package struct JWTClaims: Equatable, Sendable {
         return audiences
     }
 
+    /// The thumbprint of the certificate that the token is bound to: `x5t#S256` of the claim `cnf` (RFC 8705 §3.1).
+    ///
+    /// - Returns: nil if the token is not a JWT, or names none.
+    static func certificateThumbprint(in token: Secret) -> String? {
+        guard let payload = token.withBytes({ Self.payload($0) }) else { return nil }
+        return payload.withBytes { bytes in
+            do throws(JSONError) { return try readThumbprint(bytes) } catch { return nil }
+        }
+    }
+
+    private static func readThumbprint(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> String? {
+        var reader = JSONReader(bytes, depthMax: 64)
+        guard try reader.next() == .objectStart else { return nil }
+        var isConfirmation = false
+        while true {
+            let token = try reader.next()
+            guard case .name(let name) = token else {
+                // The end of `cnf`, or of the payload.
+                if isConfirmation, token == .objectEnd { isConfirmation = false; continue }
+                return nil
+            }
+            if !isConfirmation, JSONText.matches(name, of: bytes, "cnf") {
+                guard try reader.next() == .objectStart else { return nil }
+                isConfirmation = true
+            } else if isConfirmation, JSONText.matches(name, of: bytes, "x5t#S256") {
+                guard case .string(let value) = try reader.next() else { return nil }
+                return text(value, bytes)
+            } else {
+                try reader.skipValue()
+            }
+        }
+    }
+
     private static func text(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> String {
         var characters: [UInt8] = []
         JSONText.decode(text, of: bytes) { characters.append($0) }

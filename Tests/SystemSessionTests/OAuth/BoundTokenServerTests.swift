@@ -72,6 +72,7 @@ struct BoundTokenServerTests {
         let response = try await lanyard.get("/another")
         #expect(
             response.status == 401 && Set(response.bodyText.split(separator: " ")).count == 2, "\(response.bodyText)")
+        #expect(!lanyard.process.lines.contains { $0.event == "identity.token.binding_differs" })
         let logout = try await admin.call("POST", "/v1/users/alice/logout")
         #expect(logout["revoked"].bool == true, "\(logout)")
         try await lanyard.process.terminate()
