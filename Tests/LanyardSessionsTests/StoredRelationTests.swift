@@ -39,6 +39,9 @@ import Testing
         .deletingElsewhere: [
             .yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
         ],
+        .deletingOtherSession: [
+            .yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+        ],
         .ownFailedWrite: [.yield, .yield, .yield, .yield, .rebase, .rebase, .rebase, .rebase, .yield, .yield, .forget],
         .exchangedToken: [
             .yield, .yield, .yield, .yield, .rebase, .keepLogin, .keepLogin, .rebase, .rebase, .rebase, .forget,
@@ -62,24 +65,52 @@ import Testing
         }
     }
 
-    @Test("docs/design/lives.md has this table")
-    func page() throws {
+    /// The cells of the table of docs/design/lives.md whose head begins so.
+    private static func rows(beginning head: String) throws -> [[String]] {
         let page = URL(filePath: #filePath).deletingLastPathComponent().appending(
             path: "../../docs/design/lives.md")
         let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n").map(String.init)
+        let first = try #require(lines.firstIndex { $0.hasPrefix(head) })
+        return lines[first...].prefix { $0.hasPrefix("|") }.map { line in
+            line.dropFirst().dropLast().split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+        }
+    }
+
+    @Test("docs/design/lives.md has this table")
+    func page() throws {
         let moments = StoredRelation.Moment.allCases.map(\.rawValue)
         let calls = 4
         for (head, columns) in [("| before |", 0..<calls), ("| not taken |", calls..<moments.count)] {
-            let first = try #require(lines.firstIndex { $0.hasPrefix(head) })
-            let rows = lines[first...].prefix { $0.hasPrefix("|") }.map { line in
-                line.dropFirst().dropLast().split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
-            }
+            let rows = try Self.rows(beginning: head)
             #expect(rows[0].dropFirst() == moments[columns])
             let expected = try StoredRelation.allCases.map { relation in
                 try [relation.rawValue] + #require(Self.table[relation])[columns].map(\.rawValue)
             }
             #expect(Array(rows.dropFirst(2)) == expected)
         }
+    }
+
+    /// What the store says of the session, and whether it is the one that is known here.
+    private static let standings: [StoredRelation: (StoredRelation.Standing, hasKnownSession: Bool)] = [
+        .foreign: (.foreign, false), .same: (.session, true), .sameWithoutRefreshToken: (.session, true),
+        .sameDeletion: (.loggedOut, true), .sameLoggedOut: (.loggedOut, false), .sameWithoutSession: (.ended, false),
+        .sameAbsent: (.removed, false), .older: (.session, true), .deletingElsewhere: (.loggedOut, true),
+        .deletingOtherSession: (.loggedOut, false), .ownFailedWrite: (.session, true),
+        .exchangedToken: (.session, true), .sameTokens: (.session, true), .absent: (.removed, false),
+        .loggedOut: (.loggedOut, false), .ended: (.ended, false), .newer: (.session, true),
+        .otherSession: (.session, false),
+    ]
+
+    @Test("what each relation says of the session; docs/design/lives.md has it, too")
+    func standings() throws {
+        let rows = try Self.rows(beginning: "| means |")
+        var expected: [[String]] = []
+        for relation in StoredRelation.allCases {
+            let (standing, hasKnownSession) = try #require(Self.standings[relation])
+            #expect(relation.standing == standing && relation.hasKnownSession == hasKnownSession, "\(relation)")
+            expected.append([relation.rawValue, standing.rawValue, hasKnownSession ? "yes" : "no"])
+        }
+        #expect(Array(rows.dropFirst(2)) == expected)
     }
 
     // MARK: The relation
@@ -122,7 +153,8 @@ import Testing
     @Test("each relation is told from the others")
     func relations() {
         let failed = StoredRelation.FailedWrite(
-            version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 9))
+            version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 9),
+            refresh: Tokens.secret("refresh"))
         let ours = Self.user(.active(Self.session(7, "ours", issuedAt: 9)), 6)
         let found: [StoredRelation] = [
             Self.relation(Self.user(.active(Self.session(7, "known")), 5, of: Self.elsewhere)),
@@ -134,6 +166,7 @@ import Testing
             Self.relation(nil, base: .absent),
             Self.relation(Self.user(.active(Self.session(7, "old")), 4)),
             Self.relation(Self.user(.deleting(Self.session(7, "theirs")), 6)),
+            Self.relation(Self.user(.deleting(Self.session(8, "theirs")), 6)),
             Self.relation(ours, failed: failed),
             Self.relation(Self.user(.active(Self.session(7, "theirs")), 6), exchanged: ["refresh"]),
             Self.relation(Self.user(.active(Self.session(7, "known")), 6)),
@@ -161,6 +194,12 @@ import Testing
         let other = StoredRelation.FailedWrite(
             version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 8))
         #expect(Self.relation(Self.user(.active(Self.session(7, "theirs")), 6), failed: other) == .newer)
+        // Nor by both: a fetch changes the refresh token alone.
+        let fetch = StoredRelation.FailedWrite(
+            version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 1),
+            refresh: Tokens.secret("later"))
+        let cancelled = Self.user(.active(Self.session(7, "known")), 6)
+        #expect(Self.relation(cancelled, failed: fetch, exchanged: ["refresh"]) == .exchangedToken)
         // Of the refresh tokens that were exchanged here any counts, and its loss; of another session none does.
         let exchanged = ["older", "refresh"]
         #expect(Self.relation(Self.user(.active(Self.session(7, "known")), 6), exchanged: exchanged) == .exchangedToken)
@@ -172,7 +211,8 @@ import Testing
             Self.relation(Self.user(.active(Self.session(8, "theirs")), 6), exchanged: exchanged) == .otherSession)
         #expect(Self.relation(marked, exchanged: exchanged) == .deletingElsewhere)
         // Another process's mark counts beside a failed write that was made.
-        let made = StoredRelation.FailedWrite(version: marked.version, issuedAt: WallTime(seconds: 1))
+        let made = StoredRelation.FailedWrite(
+            version: marked.version, issuedAt: WallTime(seconds: 1), refresh: Tokens.secret("refresh"))
         #expect(Self.relation(marked, failed: made) == .deletingElsewhere)
         #expect(Self.relation(marked, failed: made, hasDeletionMark: true) == .ownFailedWrite)
         // Without a session no version is older.

@@ -110,8 +110,8 @@ extension SessionCoordinator {
             view.current = view.base.generation
         // Another process may have renewed the session: its tokens are not known here.
         case .foreign, .same, .sameWithoutRefreshToken, .sameDeletion, .sameLoggedOut, .sameWithoutSession, .sameAbsent,
-            .older, .deletingElsewhere, .ownFailedWrite, .exchangedToken, .absent, .loggedOut, .ended, .newer,
-            .otherSession:
+            .older, .deletingElsewhere, .deletingOtherSession, .ownFailedWrite, .exchangedToken, .absent, .loggedOut,
+            .ended, .newer, .otherSession:
             break
         }
     }

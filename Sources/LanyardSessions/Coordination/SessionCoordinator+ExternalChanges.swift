@@ -174,7 +174,9 @@ extension SessionCoordinator {
         view.rebase(on: user)
         switch relation.standing {
         case .session: return adopt(user, finishing: true)
-        case .loggedOut: learn(user)
+        case .loggedOut:
+            learn(user)
+            waiting.closesIntent = relation == .deletingOtherSession
         case .ended:
             learn(user)
             applyToSession(.logIn)

@@ -19,7 +19,7 @@ extension SessionCoordinator {
         case .loggedOut:
             applyToSession(.ended(reason: "remembered"))
             // Under the user's lock it turns out whether another process is deleting the account.
-            waiting.closesIntent = stored.intent != nil || relation == .deletingElsewhere
+            waiting.closesIntent = stored.intent != nil || relation == .deletingOtherSession
         case .session: begin(with: stored, duplicateOf: other)
         case .ended, .removed, .foreign: logInAnew(after: stored)
         }

@@ -121,8 +121,8 @@ extension SessionCoordinator {
         switch relation(of: user) {
         case .sameDeletion: endInterruptedDeletion(user)
         case .sameWithoutSession, .sameLoggedOut: user.intent == nil ? finish() : close(with: .clearIntent)
-        case .foreign, .same, .sameWithoutRefreshToken, .sameAbsent, .older, .deletingElsewhere, .ownFailedWrite,
-            .exchangedToken, .sameTokens, .absent, .loggedOut, .ended, .newer, .otherSession:
+        case .foreign, .same, .sameWithoutRefreshToken, .sameAbsent, .older, .deletingElsewhere, .deletingOtherSession,
+            .ownFailedWrite, .exchangedToken, .sameTokens, .absent, .loggedOut, .ended, .newer, .otherSession:
             finish()
         }
     }

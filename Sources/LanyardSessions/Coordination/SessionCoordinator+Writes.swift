@@ -254,11 +254,12 @@ extension SessionCoordinator {
                 if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, id: nil)) }
             }
         case .overtaken(let user):
-            switch relation(of: user).resolution(at: moment(ofRetrying: pendingChange, over: user)) {
+            let relation = relation(of: user)
+            switch relation.resolution(at: moment(ofRetrying: pendingChange, over: user)) {
             case .forget:
                 logEvent(.overtaken, .warning, reason: "unsaved_change")
                 writes.dropAll()
-                view.rebase(on: user)
+                view.rebase(on: relation == .foreign ? nil : user)
             case .writeNewer:
                 if let user { rebase(onOlder: user) }
                 continueRetries()

@@ -126,7 +126,8 @@ struct SessionWrites: Sendable {
         case .saveSession(var login):
             if hasUnsavedCancellation { login.keepsLogout = false }
             let version = SessionVersion(session: login.session.id, generation: login.generationMin)
-            failedWrite = StoredRelation.FailedWrite(version: version, issuedAt: login.session.issuedAt)
+            failedWrite = StoredRelation.FailedWrite(
+                version: version, issuedAt: login.session.issuedAt, refresh: login.session.refresh)
             return unsavedChanges = [.saveSession(login)]
         }
         unsavedChanges.append(pendingChange)

@@ -117,7 +117,7 @@ extension StoredRelation {
                 calls: (.endToken, .yield, .yield), idle: .yield,
                 saving: (.yield, .keepLogin, .keepLogin), closing: .yield, retrying: (.yield, .yield))
         // The session before a login with an unsaved end was ended by an operator here.
-        case .deletingElsewhere, .absent, .loggedOut, .newer, .otherSession:
+        case .deletingElsewhere, .deletingOtherSession, .absent, .loggedOut, .newer, .otherSession:
             Row(
                 calls: (.yield, .yield, .yield), idle: .yield,
                 saving: (.yield, .yield, .keepLogin), closing: .yield, retrying: (.yield, .yield))

@@ -22,6 +22,8 @@ enum StoredRelation: String, CaseIterable, Sendable {
     case older = "an older version of the session"
     /// Another process is deleting the account, or a crash has cut that off: the session must not be continued here.
     case deletingElsewhere = "a deletion of another process"
+    /// The same of an account that another session has logged in to.
+    case deletingOtherSession = "a deletion of another process's session"
     /// A write of this process that the store reported as failed has been made all the same.
     case ownFailedWrite = "a write of ours that was reported as failed"
     /// A newer version of the session with a refresh token that this process has exchanged for a later one, or without one: the
@@ -65,6 +67,12 @@ enum StoredRelation: String, CaseIterable, Sendable {
     struct FailedWrite: Equatable, Sendable {
         var version: SessionVersion
         var issuedAt: WallTime
+        /// A fetch changes it, and leaves `issuedAt`.
+        var refresh: Secret?
+
+        func isMade(as stored: StoredUser) -> Bool {
+            version == stored.version && issuedAt == stored.session?.issuedAt && refresh == stored.session?.refresh
+        }
     }
 
     /// What `stored` is to what is `known`.
@@ -78,8 +86,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
             return
         }
         let order = stored.version.order(to: known.base)
-        let issuedAt = stored.session?.issuedAt
-        let isOwn = known.failedWrite.map { $0.version == stored.version && $0.issuedAt == issuedAt } ?? false
+        let isOwn = known.failedWrite?.isMade(as: stored) ?? false
         switch (order, stored.status) {
         case (.same, .deleting) where !known.hasDeletionMark: self = .sameDeletion
         case (.same, .active(let session)), (.same, .deleting(let session)):
@@ -87,7 +94,8 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case (.same, .loggedOut): self = .sameLoggedOut
         case (.same, .none), (.same, .refused): self = .sameWithoutSession
         case (.older, _): self = .older
-        case (_, .deleting) where !known.hasDeletionMark: self = .deletingElsewhere
+        case (.newer, .deleting) where !known.hasDeletionMark: self = .deletingElsewhere
+        case (.otherSession, .deleting) where !known.hasDeletionMark: self = .deletingOtherSession
         case (.newer, _) where isOwn, (.otherSession, _) where isOwn: self = .ownFailedWrite
         case (.newer, .active(let session)) where known.hasExchanged(session.refresh): self = .exchangedToken
         case (_, .active(let session)) where session == known.session: self = .sameTokens
@@ -99,17 +107,17 @@ enum StoredRelation: String, CaseIterable, Sendable {
     }
 
     /// What the store says of the session.
-    enum Standing {
+    enum Standing: String {
         /// There is a session to take over.
         case session
         /// The store does not know the user.
-        case removed
+        case removed = "no user"
         /// An operator has ended the session, or is deleting its account.
-        case loggedOut
+        case loggedOut = "logged out"
         /// There is no session, and no operator has ended one.
-        case ended
+        case ended = "no session"
         /// The user is another identity's.
-        case foreign
+        case foreign = "another identity"
     }
 
     /// What the store says of the session.
@@ -119,20 +127,20 @@ enum StoredRelation: String, CaseIterable, Sendable {
             .otherSession:
             .session
         case .sameAbsent, .absent: .removed
-        case .sameDeletion, .sameLoggedOut, .deletingElsewhere, .loggedOut: .loggedOut
+        case .sameDeletion, .sameLoggedOut, .deletingElsewhere, .deletingOtherSession, .loggedOut: .loggedOut
         case .sameWithoutSession, .ended: .ended
         case .foreign: .foreign
         }
     }
 
-    /// The store holds the session that is known here, whatever its version. A session of which another process is deleting
-    /// the account counts as it: its tokens are not revoked here.
+    /// The store holds the session that is known here, whatever its version: its tokens are not revoked here.
     var hasKnownSession: Bool {
         switch self {
         case .same, .sameWithoutRefreshToken, .sameDeletion, .older, .deletingElsewhere, .ownFailedWrite,
             .exchangedToken, .sameTokens, .newer:
             true
-        case .foreign, .sameLoggedOut, .sameWithoutSession, .sameAbsent, .absent, .loggedOut, .ended, .otherSession:
+        case .foreign, .sameLoggedOut, .sameWithoutSession, .sameAbsent, .deletingOtherSession, .absent, .loggedOut,
+            .ended, .otherSession:
             false
         }
     }

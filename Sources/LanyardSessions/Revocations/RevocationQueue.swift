@@ -36,7 +36,7 @@ package struct RevocationQueue: Sendable {
     /// The most calls at one time: after an outage a thousand revocations may be pending.
     private static let callsMax = 4
     static let retryTimeout = Duration.seconds(86_400)
-    private static let retryAfterMax = Duration.seconds(300)
+    private static let revocationRetryAfterMax = Duration.seconds(300)
     private static let backoff = Backoff(first: .seconds(1), max: .seconds(300), min: .seconds(1), fixedShare: 0.5)
 
     private var entries: [Entry] = []
@@ -112,6 +112,6 @@ package struct RevocationQueue: Sendable {
     private func delay(after failures: Int, _ error: IdentityError, _ eventContext: EventContext) -> Duration {
         let delay = Self.backoff.delay(after: failures, chance: eventContext.chance)
         guard case .transient(let retryAfter?) = error.verdict else { return delay }
-        return max(delay, min(retryAfter, Self.retryAfterMax))
+        return max(delay, min(retryAfter, Self.revocationRetryAfterMax))
     }
 }

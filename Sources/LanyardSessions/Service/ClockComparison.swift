@@ -49,13 +49,18 @@ package struct ClockComparison {
         self.wall = wall
     }
 
-    /// When to compare next.
-    package var nextAt: Instant { instant + .seconds(30) }
+    /// Between two comparisons.
+    private static let interval = Duration.seconds(30)
+    /// Of the clocks, and of a comparison that comes late. A larger one is reported.
+    private static let toleranceMax = Duration.seconds(5)
 
-    /// The disagreement since then, if it is more than 5 s.
+    /// When to compare next.
+    package var nextAt: Instant { instant + Self.interval }
+
+    /// The disagreement since then, if it is more than `toleranceMax`.
     package func disagreement(at now: Instant, _ wallNow: WallTime) -> Disagreement? {
         let drift = (wallNow - wall) - (now - instant)
-        if max(drift, .zero - drift) > .seconds(5) { return .wallClock }
-        return now - nextAt > .seconds(5) ? .resumed : nil
+        if max(drift, .zero - drift) > Self.toleranceMax { return .wallClock }
+        return now - nextAt > Self.toleranceMax ? .resumed : nil
     }
 }
