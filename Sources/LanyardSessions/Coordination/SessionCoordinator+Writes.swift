@@ -101,7 +101,7 @@ extension SessionCoordinator {
             refreshToken.recordSaved()
             view.current = view.base.generation
             view.accountSince = user?.accountSince
-        case .terminate: writes.dropAll()
+        case .terminate: writes.dropUpToTermination()
         case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .beginDeletion, .cancelDeletion: break
         }
     }
@@ -247,7 +247,8 @@ extension SessionCoordinator {
     ) {
         switch verdict {
         case .stored, .storedEnding:
-            writes.dropFirst()
+            // A termination has been dropped with what came before it.
+            if !pendingChange.isTermination { writes.dropFirst() }
             // The store now keeps the revocation until the service has confirmed it. It most likely has already.
             if case .terminate(_, let end) = pendingChange {
                 let revocations = [end.revocation, ended].compactMap(\.self)

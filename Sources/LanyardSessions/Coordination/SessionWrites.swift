@@ -169,6 +169,14 @@ struct SessionWrites: Sendable {
         }
     }
 
+    /// The store holds a termination: what came before it is obsolete. A refusal or a spent credential that was noted after a
+    /// termination which was unsaved until now stays.
+    mutating func dropUpToTermination() {
+        let place = unsavedChanges.lastIndex(where: \.isTermination)
+        unsavedChanges = place.map { Array(unsavedChanges[($0 + 1)...]) } ?? []
+        failedWrite = nil
+    }
+
     /// The store holds a newer session: older changes are obsolete.
     mutating func dropAll() {
         unsavedChanges = []
