@@ -43,6 +43,9 @@ package enum LoginKind: CaseIterable, Sendable {
         }
     }
 
+    /// The access token is the session: a login renews it, as a refresh would.
+    package var isRefresh: Bool { isOfMachine && self != .apiKey }
+
     /// The kinds that a kind of identity service has.
     package enum Service: Sendable {
         case appServices, oauth, gitHubApp

@@ -61,13 +61,14 @@ final class CoordinatorDriver {
     private var names: UInt64 = 100
 
     init(
-        _ user: String = "alice", hasCredential: Bool = true, rotation: RefreshTokenRotation = .none,
+        _ user: String = "alice", hasCredential: Bool = true,
+        login: UserSettings.Login = .emailPassword(email: "a@example.com", password: "/x"),
+        rotation: RefreshTokenRotation = .none,
         graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
         isAdded: Bool = false, variants: [TokenVariant] = [],
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         identity: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
     ) {
-        let login = UserSettings.Login.emailPassword(email: "a@example.com", password: "/x")
         var refreshTokens = RefreshTokenSettings(rotation, graceWindow: graceWindow)
         (refreshTokens.lifetime, refreshTokens.idle) = (refreshLifetime, refreshIdle)
         var setup = SessionCoordinator.Setup(

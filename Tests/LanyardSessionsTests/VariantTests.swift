@@ -359,6 +359,45 @@ struct VariantTests {
         #expect(driver.call?.kind == .refresh && driver.call?.variant == Self.orders && driver.sent.last == "new")
     }
 
+    @Test("fetches whose response is lost each time cost ever fewer logins, and the plain token serves")
+    func lostEachTime() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders])
+        driver.begin()
+        let start = driver.now
+        var logins = 0
+        while driver.now - start < .seconds(3600) {
+            guard let call = driver.call else {
+                driver.toDue()
+                continue
+            }
+            if call.variant == Self.orders {
+                try driver.fail(.unknownOutcome)
+            } else {
+                logins += call.kind == .login ? 1 : 0
+                driver.pass(1)
+                try driver.grant(.seconds(7200), refresh: "r\(logins)", account: "a")
+                #expect(driver.token != nil && driver.variant(1) == nil)
+                guard driver.call == nil else { continue }
+                // It waits, and requests are told until when.
+                guard case .none(.identityUnreachable(let next, _, _))? = driver.variantAvailability[UserIndex(1)]
+                else {
+                    Issue.record("\(String(describing: driver.variantAvailability))")
+                    return
+                }
+                #expect(next > driver.now)
+            }
+        }
+        // Two at once, then after 15 s, 30 s, … 5 minutes.
+        #expect(logins >= 10 && logins <= 32, "\(logins)")
+        // An operator need not wait, and a success ends it.
+        driver.refreshNow(ticket: 1)
+        driver.toDue { driver.call == nil || driver.call?.variant == Self.orders }
+        while driver.call?.variant == .plain { try driver.grant(refresh: "new", account: "a") }
+        try #require(driver.call?.variant == Self.orders)
+        try driver.grant(refresh: "newer", token: "for orders")
+        #expect(driver.variant(1) != nil)
+    }
+
     @Test("another process has fetched the variant: its token is taken over, and no call is made")
     func anotherProcess() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders])

@@ -24,7 +24,7 @@ extension SessionCoordinator {
         case (.failure(let error), .login):
             // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
-            handleFailure(error)
+            handleFailure(refusedRenewal(error, of: operation))
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
@@ -52,6 +52,23 @@ extension SessionCoordinator {
         else { return error }
         var error = error
         error.verdict = .unknownOutcome
+        return error
+    }
+
+    /// A login that only renews the access token is refused: the token serves to its end, as after a refused refresh. Until then the
+    /// login is tried again, and at once when a file of the client or of the login changes (docs/reference/oauth.md 3).
+    private func refusedRenewal(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
+        guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = operation.credential,
+            login.kind.isRefresh, let tokens = session.tokens, tokens.refresh == nil,
+            tokens.isUsable(at: eventContext.instant)
+        else { return error }
+        var error = error
+        switch error.verdict {
+        case .credentialRefused, .credentialDoubted, .credentialUnavailable: error.verdict = .clientRefused
+        case .transient, .unknownOutcome, .sessionDead, .gone, .unknownApp, .credentialDelayed, .accountInUse,
+            .clientRefused, .callRefused:
+            break
+        }
         return error
     }
 

@@ -213,6 +213,7 @@ extension SessionCoordinator {
             refreshToken.orphan = (token, sessionID)
         }
         if !context.hasCredential { revokeOrphaned() }
+        recordLostFetch(call, error)
         applyToSession(call.variant == .plain ? .abandoned(error, call) : .refreshTokenEnded(error, .outcomeUnknown))
         close(with: context.hasCredential ? .dropRefreshToken : .end)
     }

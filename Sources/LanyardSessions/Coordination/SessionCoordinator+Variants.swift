@@ -39,8 +39,8 @@ extension SessionCoordinator {
     mutating func applyToVariant(at place: Int, _ event: Session.Event) {
         var variant = variants[place]
         if case .failed(let error, _) = event { variant.refusal = VariantSession.refusal(by: error) }
-        if case .granted = event { variant.refusal = nil }
-        if case .restored = event { variant.refusal = nil }
+        if case .granted = event { (variant.refusal, variant.lostFetches) = (nil, VariantSession.LostFetches()) }
+        if case .restored = event { (variant.refusal, variant.lostFetches) = (nil, VariantSession.LostFetches()) }
         variant.context.follow(context, account: session.tokens?.account ?? .unknown)
         let actions = variant.session.handle(event, at: eventContext, &variant.context)
         context.countCalls(of: variant.context)
@@ -89,14 +89,24 @@ extension SessionCoordinator {
     /// A session without the tokens of its variants has them fetched.
     mutating func beginFetches() {
         guard session.tokens != nil, !isDraining else { return }
-        for place in variants.indices where variants[place].session.state == .loggedOut {
+        for place in variants.indices where variants[place].session.state == .loggedOut && !variants[place].isHeld {
             applyToVariant(at: place, .logIn)
         }
     }
 
     /// Another session has begun: the tokens of the former one are not served any more.
     mutating func restartVariants() {
-        for place in variants.indices { variants[place].end(at: eventContext) }
+        for place in variants.indices {
+            variants[place].end(at: eventContext)
+            guard variants[place].isHeld else { continue }
+            emit(.publishVariant(variants[place].heldAvailability, variants[place].index))
+        }
+    }
+
+    /// The refresh token of a fetch must not be sent again, and its outcome is unknown.
+    mutating func recordLostFetch(_ call: SessionCall, _ error: IdentityError) {
+        guard let (place, _) = fetch(of: call) else { return }
+        variants[place].recordLostFetch(error, at: eventContext)
     }
 
     /// An event that concerns all tokens of the user.
@@ -116,6 +126,7 @@ extension SessionCoordinator {
     /// An operator wants new tokens, or the client may be accepted now: variants that fail are tried at once.
     mutating func retryVariants() {
         for place in variants.indices {
+            variants[place].lostFetches.heldUntil = .past
             switch variants[place].session {
             case .refused, .loggingIn: applyToVariant(at: place, .logIn)
             case .stale, .unreachable: applyToVariant(at: place, .refreshNow(.asked))
@@ -168,6 +179,7 @@ extension SessionCoordinator {
 
     mutating func performDueOfVariants() {
         for place in variants.indices where variants[place].due <= eventContext.instant {
+            variants[place].lostFetches.heldUntil = .past
             guard case .valid = variants[place].session else {
                 applyToVariant(at: place, .due)
                 continue

@@ -29,6 +29,13 @@ struct VariantSession: Sendable {
         func hasGrown(to count: UInt64?) -> Bool { isDemanded || atIssue == nil || count == nil || count != atIssue }
     }
 
+    /// Fetches in a row without a response, each of which has cost the session.
+    struct LostFetches: Sendable {
+        var count = 0
+        /// The next fetch is not made before; `past`: it may be made.
+        var heldUntil = Instant.past
+    }
+
     private(set) var named: NamedVariant
     /// The index that requests with this token have.
     let index: UserIndex
@@ -40,6 +47,8 @@ struct VariantSession: Sendable {
     var use = Use()
     /// Why the service does not give the token; nil: it has not refused it.
     var refusal: SessionReason?
+    /// They outlive the sessions that they have cost.
+    var lostFetches = LostFetches()
 
     /// - Parameter generation: of the latest token that this process has published for the index.
     init(_ named: NamedVariant, _ index: UserIndex, _ settings: RefreshSettings, generation: Generation) {
@@ -59,12 +68,35 @@ struct VariantSession: Sendable {
 
     /// When to look at it next, or `.never`.
     var due: Instant {
+        if isHeld { return lostFetches.heldUntil }
         guard case .valid(let tokens, _) = session else { return session.due(context) }
         switch renewal {
         case .scheduled: return session.due(context)
         case .postponed: return tokens.mandatoryFrom
         case .counting, .onDemand: return .never
         }
+    }
+
+    /// It has no token, and its fetch waits after lost ones.
+    var isHeld: Bool { session.state == .loggedOut && lostFetches.heldUntil != .past }
+
+    /// A fetch without a response has cost the session. The first one is repeated at once, the others after 15 s to 5 minutes: each
+    /// costs a login.
+    mutating func recordLostFetch(_ error: IdentityError, at eventContext: EventContext) {
+        context.lastError = error
+        lostFetches.count += 1
+        guard lostFetches.count > 1 else { return }
+        let delay = context.policy.unusableLoginBackoff.delay(
+            after: lostFetches.count - 1, chance: eventContext.chance)
+        lostFetches.heldUntil = eventContext.instant + delay
+    }
+
+    /// What the shards are told while it is held.
+    var heldAvailability: AccessToken.Availability {
+        .none(
+            .identityUnreachable(
+                nextAttemptAt: lostFetches.heldUntil, because: context.lastError?.message,
+                action: context.lastError?.action(canLogIn: true) ?? .nobody))
     }
 
     /// The user's session has none, or another one: nothing of this one is served any more. Nothing is published.
@@ -95,6 +127,7 @@ struct VariantSession: Sendable {
 
     /// The reason of the variant's readiness. A token that is still served goes before its refused renewal.
     func reason(at now: Instant) -> SessionReason {
-        session.tokens?.isUsable(at: now) == true ? session.reason : refusal ?? session.reason
+        if isHeld { return .identityUnreachable }
+        return session.tokens?.isUsable(at: now) == true ? session.reason : refusal ?? session.reason
     }
 }
