@@ -281,7 +281,11 @@ struct SessionTransitionTests {
         let dead = IdentityError(.sessionDead, message: "x")
         let unrenewable = IdentityError(.credentialUnavailable, message: "x")
         let intercepted = IdentityError(.transient(retryAfter: nil), message: "x", isAlarming: true)
+        // The service wants a consent or a second factor.
+        var consent = IdentityError(.credentialRefused, message: "x")
+        consent.needsUser = true
         let rows: [(SessionReason, IdentityError?, Bool, ResponsibleParty)] = [
+            (.credentialRefused, consent, true, .user), (.variantRefused, consent, true, .user),
             (.variantRefused, nil, true, .operator), (.audienceMismatch, nil, true, .operator),
             (.tokenValid, nil, true, .nobody), (.loggingIn, nil, true, .nobody),
             (.refreshFailing, nil, false, .user), (.refreshFailing, unrenewable, false, .user),

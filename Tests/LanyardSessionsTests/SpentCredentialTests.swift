@@ -95,6 +95,17 @@ struct SpentCredentialTests {
         #expect(driver.stored?.refused == Self.spent)
     }
 
+    @Test("a refresh token from a file that has served is not sent again, not even for an operator")
+    func usedRefreshToken() throws {
+        let driver = CoordinatorDriver(login: .refreshToken("/r"), rotation: .oneUse)
+        driver.begin()
+        try Self.complete(driver, "one")
+        driver.login(try #require(driver.coordinator.setup.credential), ticket: 1)
+        #expect(driver.call?.cause == .asked && driver.refused == Self.spent)
+        try driver.fail(.credentialRefused, credential: Self.spent)
+        #expect(driver.state == .valid && driver.storedRefresh == "one" && driver.noted(.operatorLoginFailed))
+    }
+
     @Test(
         "it is recorded later if the store fails, with the session or the refresh after it", arguments: [false, true])
     func unsaved(isRefreshed: Bool) throws {

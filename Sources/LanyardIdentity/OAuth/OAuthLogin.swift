@@ -20,8 +20,9 @@ struct OAuthLogin: Sendable {
     let finding: String?
     /// Of the login with what else its request says, which a refusal may be for. nil without a guard.
     private(set) var fingerprint: CredentialFingerprint?
-    /// Of the login alone: what has been used stays so, whatever the request says besides. nil without a guard.
-    private var spentFingerprint: CredentialFingerprint?
+    /// Of the login alone, whatever the client and the request say besides: what has been used stays so, and so does a refused
+    /// password. nil without a guard.
+    private var ownFingerprint: CredentialFingerprint?
 
     /// A refresh token from elsewhere is taken once: afterwards the session has its successor.
     var isOneUse: Bool { kind == .refreshToken }
@@ -61,10 +62,11 @@ struct OAuthLogin: Sendable {
             }
             guard let guarded else { return login }
             login.fingerprint = login.fingerprint(identity, proof, request, key: guarded.key)
-            login.spentFingerprint = login.fingerprint(identity, proof, nil, key: guarded.key).spent
+            login.ownFingerprint = login.fingerprint(identity, nil, nil, key: guarded.key)
             guard let refused = guarded.refused else { return login }
-            let own = refused.isSpent ? login.spentFingerprint : login.fingerprint
-            guard own?.isSame(as: refused) == true else { return login }
+            let isOwn = login.ownFingerprint?.isSame(as: refused) == true
+            let isWhole = !refused.isSpent && login.fingerprint?.isSame(as: refused) == true
+            guard isOwn || isWhole else { return login }
             throw login.rejected(by: refused)
         }
     }
@@ -155,7 +157,7 @@ struct OAuthLogin: Sendable {
     func annotated(_ outcome: Result<Grant, IdentityError>) -> Result<Grant, IdentityError> {
         switch outcome {
         case .success(var grant):
-            grant.spentCredential = isOneUse ? spentFingerprint : nil
+            grant.spentCredential = isOneUse ? ownFingerprint?.spent : nil
             // A server without rotation sends none: the session keeps the one that was sent.
             if isOneUse, grant.refreshToken == nil { grant.refreshToken = secret }
             grant.hasRotated = isOneUse && grant.refreshToken != secret
@@ -166,17 +168,23 @@ struct OAuthLogin: Sendable {
 
     private func annotated(_ error: IdentityError) -> IdentityError {
         var error = error
-        error.credential = fingerprint
+        error.credential = isOfSecret(error) ? ownFingerprint : fingerprint
         error.credential?.code = error.code
         if isOneUse, error.hasMadeSession {
             error.verdict = .credentialRefused
-            error.credential = spentFingerprint
+            error.credential = ownFingerprint?.spent
         }
         if error.verdict == .credentialRefused || error.verdict == .credentialDoubted {
             let notes = [secretLocation, finding.map { "the file \($0)" }].compactMap(\.self)
             if !notes.isEmpty { error.message += " (\(notes.joined(separator: "; ")))" }
         }
         return error
+    }
+
+    /// The server has refused the password or the refresh token itself. A file of the client that changes by itself, such as a
+    /// projected token, must not have it sent again: that locks accounts and raises alarms of reuse.
+    private func isOfSecret(_ error: IdentityError) -> Bool {
+        (kind == .password || isOneUse) && error.verdict == .credentialRefused && error.code == "invalid_grant"
     }
 
     /// The error of a login that the guard prevents.
@@ -194,8 +202,10 @@ struct OAuthLogin: Sendable {
         return IdentityError(
             .credentialRefused, code: refused.code,
             message: what
-                + " was refused before\(code); it is not tried again until it, the identity's configuration or a file of "
-                + "the client changes; correct it, or repair the client at the service and run lanyard login",
+                + " was refused before\(code); it is not tried again until it"
+                + (ownFingerprint?.isSame(as: refused) == true
+                    ? " changes" : ", the identity's configuration or a file of the client changes")
+                + "; correct it, or repair the client at the service and run lanyard login",
             credential: refused)
     }
 

@@ -248,8 +248,7 @@ extension SessionCoordinator {
             refreshToken.send(at: eventContext.wall)
             emit(.refresh(token, operation.call))
         case .login(let credential):
-            // An operator's login may try a credential that was refused before.
-            emit(.login(credential, refused: operation.purpose == .own ? view.refused : nil, operation.call))
+            emit(.login(credential, refused: unsendable(credential, by: operation), operation.call))
         case .obtained, .none:
             let remedy =
                 operation.isFetch
@@ -257,6 +256,15 @@ extension SessionCoordinator {
                 : ""
             handleFailure(IdentityError(.credentialUnavailable, message: "no credential is configured" + remedy))
         }
+    }
+
+    /// The fingerprint of a credential that is not sent. An operator's login may try one that was refused before, but no refresh token
+    /// that has served: where it works once, its reuse ends the session that it has begun.
+    private func unsendable(_ credential: Credential, by operation: TokenOperation) -> CredentialFingerprint? {
+        guard operation.purpose != .own else { return view.refused }
+        guard case .configured(let login) = credential, login.kind == .refreshToken, view.refused?.isSpent == true
+        else { return nil }
+        return view.refused
     }
 
     /// Ends the operation. The next one may start.

@@ -456,7 +456,9 @@ package final class SessionRunner: @unchecked Sendable {
         let (session, context) = (coordinator.session, coordinator.context)
         let tokens = session.tokens
         var action = session.reason.action(latest: context.lastError, canLogIn: context.hasCredential)
-        if action == .nobody, coordinator.variants.contains(where: { $0.refusal != nil }) { action = .operator }
+        if action == .nobody, let refused = coordinator.variants.first(where: { $0.refusal != nil }) {
+            action = refused.refusal?.action(latest: refused.context.lastError, canLogIn: true) ?? .operator
+        }
         return SessionStatus(
             user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
             // Until its start it is not known whether the user is logged in: what the store holds decides.

@@ -52,7 +52,9 @@ package enum SessionReason: String, Sendable, CaseIterable {
         // Nothing renews the token, and only a login can bring another one.
         case .refreshFailing where !canLogIn && (latest == nil || latest?.verdict == .credentialUnavailable): .user
         case .refreshFailing, .identityUnreachable: latest?.action(canLogIn: canLogIn) ?? .nobody
-        case .identityGone, .credentialRefused, .accountInUse, .variantRefused, .audienceMismatch: .operator
+        // The service wants the user: a consent, or a second factor.
+        case .credentialRefused, .variantRefused: latest?.needsUser == true ? .user : .operator
+        case .identityGone, .accountInUse, .audienceMismatch: .operator
         case .loggedOut, .loginRequired, .outcomeUnknown: .user
         }
     }

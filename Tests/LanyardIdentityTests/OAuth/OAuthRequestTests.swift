@@ -156,6 +156,36 @@ import Testing
         #expect(bench.forms.count == 2)
     }
 
+    @Test("a refused password and a used refresh token are not sent again because a file of the client has changed")
+    func rotatedClientFile() async throws {
+        let bench = try OAuthBench(
+            script: { request in
+                guard request.target == "/token", request.bodyText.contains("password=") else { return nil }
+                return OAuthBench.json(400, #"{"error":"invalid_grant"}"#)
+            },
+            settings: { client, folder in
+                client.authentication = .basic(secretFile: try folder.write("client", "s1"), isRaw: false)
+            })
+        let key = KeyedHash.newKey()
+        let password = UserSettings.Login.password(username: "alice", try bench.folder.write("p", "wrong"))
+        let first = await bench.login(password, guarded: LoginGuard(key: key, refused: nil))
+        let error = try #require(throws: IdentityError.self) { try first.get() }
+        let refused = try #require(error.credential)
+        let token = UserSettings.Login.refreshToken(try bench.folder.write("r", "r1"))
+        let taken = try await bench.login(token, guarded: LoginGuard(key: key, refused: nil)).get()
+        let calls = bench.forms.count
+        try bench.folder.write("client", "s2")
+        let spent = try #require(taken.spentCredential)
+        for (login, fingerprint) in [(password, refused), (token, spent)] {
+            let again = await bench.login(login, guarded: LoginGuard(key: key, refused: fingerprint))
+            #expect(throws: IdentityError.self) { try again.get() }
+        }
+        #expect(bench.forms.count == calls)
+        try bench.folder.write("p", "other")
+        _ = await bench.login(password, guarded: LoginGuard(key: key, refused: refused))
+        #expect(bench.forms.count == calls + 1)
+    }
+
     @Test("a refused request is sent again after the configuration has changed; a used refresh token never is")
     func correctedRequest() async throws {
         let bench = try OAuthBench(
