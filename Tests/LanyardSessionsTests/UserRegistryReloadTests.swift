@@ -33,7 +33,7 @@ import Testing
         RegisteredUser(
             name: name, index: names.index(of: name), identity: "demo", isConfigured: isConfigured,
             configuredProvider: isConfigured ? "email_password" : nil, accountID: "account-\(name)",
-            provider: "email_password", isAuthenticated: isAuthenticated)
+            provider: "email_password", loginState: isAuthenticated ? .authenticated : .none)
     }
 
     private func registry(

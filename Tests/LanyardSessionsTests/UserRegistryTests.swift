@@ -175,7 +175,7 @@ import Testing
     func accountElsewhere() {
         let other = RegisteredUser(
             name: "eve", index: UserIndex(4), identity: "elsewhere", isConfigured: false, accountID: "account-bob",
-            isAuthenticated: true)
+            loginState: .authenticated)
         var driver = RegistryDriver(stored: [other])
         #expect(driver.add("bob").last == "added bob")
     }

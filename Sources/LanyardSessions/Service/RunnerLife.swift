@@ -3,6 +3,8 @@ import LanyardSessionInterface
 
 /// Where a runner is in its life. Only a runner that is to serve has a publisher: one that retires cannot publish.
 enum RunnerLife {
+    /// Nothing has been asked of the runner. Goes to `serving` with its start or the first call, to `waiting` or to `stopped`.
+    case created(any TokenPublisher)
     /// The runner before this one has not ended, and `start` follows. Operators' calls wait for it. Goes to `serving`
     /// or `stopped`.
     case waiting(calls: [SessionRunner.Incoming], any TokenPublisher)

@@ -42,7 +42,7 @@ package final class SessionRunner: @unchecked Sendable {
         _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, publisher: any TokenPublisher,
         environment: any RunnerEnvironment
     ) {
-        life = .serving(publisher)
+        life = .created(publisher)
         self.managedUser = managedUser
         index = setup.index
         self.environment = environment
@@ -57,7 +57,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// `start` comes later, when the runner before this one has ended.
     func waitForPredecessor() {
-        if case .serving(let publisher) = life { life = .waiting(calls: [], publisher) }
+        if case .created(let publisher) = life { life = .waiting(calls: [], publisher) }
     }
 
     /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
@@ -105,7 +105,7 @@ package final class SessionRunner: @unchecked Sendable {
         switch life {
         case .retiring(.none): guard coordinator.isIdle else { return }
         case .retiring(.waiting): guard coordinator.mayBeReplaced else { return }
-        case .waiting, .serving, .stopped: return
+        case .created, .waiting, .serving, .stopped: return
         }
         if coordinator.lock == .held { environment.store.unlock(name) }
         stop()
@@ -134,9 +134,12 @@ package final class SessionRunner: @unchecked Sendable {
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
-        if case .waiting(let calls, let publisher) = life {
+        switch life {
+        case .created(let publisher): life = .serving(publisher)
+        case .waiting(let calls, let publisher):
             life = .serving(publisher)
             inbox = calls
+        case .serving, .retiring, .stopped: return
         }
         switch managedUser.source {
         case .feed(let feed):
@@ -267,6 +270,9 @@ package final class SessionRunner: @unchecked Sendable {
         guard !environment.isStopped else { return }
         switch life {
         case .stopped: return
+        case .created(let publisher):
+            life = .serving(publisher)
+            inbox.append(Incoming(event: event, reply: reply))
         case .waiting(let calls, let publisher):
             guard event.operatorCall != nil else { return }
             life = .waiting(calls: calls + [Incoming(event: event, reply: reply)], publisher)

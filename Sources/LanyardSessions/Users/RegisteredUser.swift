@@ -18,6 +18,16 @@ package struct RegisteredUser: Equatable, Sendable {
         case leaving
     }
 
+    /// What the registry knows of the user's session.
+    package enum LoginState: Equatable, Sendable {
+        /// There is no session, and no operator has ended one.
+        case none
+        /// The user has a session.
+        case authenticated
+        /// An operator logged this user out: no automatic login until an operator requests one.
+        case loggedOut
+    }
+
     package let name: String
     package let index: UserIndex
     package let identity: String
@@ -31,20 +41,17 @@ package struct RegisteredUser: Equatable, Sendable {
     package internal(set) var accountID: String?
     /// The kind of the latest login.
     package internal(set) var provider: String?
-    /// The user has a session.
-    package internal(set) var isAuthenticated: Bool
-    /// An operator logged this user out: no automatic login until an operator requests one.
-    package internal(set) var isLoggedOut: Bool
+    /// What is known of the session.
+    package internal(set) var loginState: LoginState
     /// Where the user stands.
     package internal(set) var standing: Standing
     /// The account in which a login under way has ended; it is being stored.
     var claimedAccountID: String?
 
-    /// - Parameter isAuthenticated: a session was restored.
     package init(
         name: String, index: UserIndex, identity: String, isConfigured: Bool, configuredProvider: String? = nil,
-        isStatic: Bool = false, accountID: String? = nil, provider: String? = nil, isAuthenticated: Bool = false,
-        isLoggedOut: Bool = false, standing: Standing = .known
+        isStatic: Bool = false, accountID: String? = nil, provider: String? = nil, loginState: LoginState = .none,
+        standing: Standing = .known
     ) {
         self.name = name
         self.index = index
@@ -54,8 +61,7 @@ package struct RegisteredUser: Equatable, Sendable {
         self.isStatic = isStatic
         self.accountID = accountID
         self.provider = provider
-        self.isAuthenticated = isAuthenticated
-        self.isLoggedOut = isLoggedOut
+        self.loginState = loginState
         self.standing = standing
     }
 
@@ -63,6 +69,12 @@ package struct RegisteredUser: Equatable, Sendable {
     func renewed(by names: UserNames) -> RegisteredUser {
         RegisteredUser(name: name, index: names.renew(name), identity: identity, isConfigured: isConfigured)
     }
+
+    /// The user has a session.
+    package var isAuthenticated: Bool { loginState == .authenticated }
+
+    /// See `LoginState.loggedOut`.
+    package var isLoggedOut: Bool { loginState == .loggedOut }
 
     /// The user's first login is in progress. If it fails, the user is removed.
     package var isProvisional: Bool { standing == .provisional }

@@ -81,8 +81,7 @@ extension UserRegistry {
         guard let user = self[login.user] else { return [.respond(callID, .error(.noSuchUser))] }
         // Requests may name the user from now on.
         _ = names.index(of: user.name)
-        self[user.index]?.isAuthenticated = true
-        self[user.index]?.isLoggedOut = false
+        self[user.index]?.loginState = .authenticated
         self[user.index]?.standing = .known
         self[user.index]?.provider = login.provider
         let isNew = login.isNew && user.name == login.name
@@ -118,11 +117,14 @@ extension UserRegistry {
     mutating func handleSessionChange(_ index: UserIndex, _ snapshot: SessionSnapshot) -> [Action] {
         guard var user = self[index] else { return [] }
         let wasAuthenticated = user.isAuthenticated
-        user.isAuthenticated = snapshot.state.isAuthenticated
+        if snapshot.state.isAuthenticated {
+            user.loginState = .authenticated
+        } else if user.isAuthenticated {
+            user.loginState = .none
+        }
         if !snapshot.isLoggingIn { user.claimedAccountID = nil }
         user.accountID = snapshot.accountID ?? user.accountID
         user.provider = snapshot.provider ?? user.provider
-        if user.isAuthenticated { user.isLoggedOut = false }
         self[index] = user
         // An anonymous account cannot be logged in to again. Without a configured login its user is forgotten.
         guard wasAuthenticated, snapshot.state == .loginRequired, user.isAnonymous, !user.isConfigured else {

@@ -209,7 +209,8 @@ extension UserRegistry {
         return RegisteredUser(
             name: name, index: names.renew(name), identity: origin.identity.name, isConfigured: !origin.isAdded,
             configuredProvider: origin.login?.provider, isStatic: origin.isStatic, accountID: own?.accountID,
-            provider: own?.provider, isLoggedOut: (origin.isAdded ? stored : own)?.isLoggedOut ?? false)
+            provider: own?.provider,
+            loginState: (origin.isAdded ? stored : own)?.isLoggedOut == true ? .loggedOut : .none)
     }
 
     /// Another user that has a session of the account that the store holds for this one.

@@ -25,7 +25,7 @@ extension UserRegistry {
                     name: name, index: names.index(of: name), identity: identity, isConfigured: true,
                     configuredProvider: managedUser.settings.login?.provider, isStatic: isStatic,
                     accountID: stored?.accountID,
-                    provider: stored?.provider, isLoggedOut: stored?.isLoggedOut ?? false))
+                    provider: stored?.provider, loginState: stored?.isLoggedOut == true ? .loggedOut : .none))
         }
         let storedIdentities = identities.compactMap(\.storedIdentity)
         for stored in contents.users where stored.isAdded && kinds[stored.identity] == false {
@@ -37,7 +37,7 @@ extension UserRegistry {
                 RegisteredUser(
                     name: stored.name, index: names.index(of: stored.name), identity: stored.identity,
                     isConfigured: false, accountID: isSame ? stored.accountID : nil,
-                    provider: isSame ? stored.provider : nil, isLoggedOut: stored.isLoggedOut))
+                    provider: isSame ? stored.provider : nil, loginState: stored.isLoggedOut ? .loggedOut : .none))
         }
         self.init(
             users, identities: kinds, configuredActive: settings.activeUser, remembered: contents.active,

@@ -327,8 +327,7 @@ package struct UserRegistry: Sendable {
     private mutating func endSession(of user: RegisteredUser, _ callID: UserCallID) -> [Action] {
         if user.isAnonymous { return user.isConfigured ? hide(user, callID) : forget(user, callID) }
         let actions = deactivate(user.index)
-        self[user.index]?.isAuthenticated = false
-        self[user.index]?.isLoggedOut = true
+        self[user.index]?.loginState = .loggedOut
         return actions + [.logOut(callID, user.index)]
     }
 

@@ -96,7 +96,7 @@ extension FleetWorld {
             RegisteredUser(
                 name: member.name, index: UserIndex(place), identity: Self.identity, isConfigured: true,
                 configuredProvider: member.hasCredential ? member.login.provider : nil,
-                isLoggedOut: contents[member.name]?.isLoggedOut ?? false)
+                loginState: contents[member.name]?.isLoggedOut == true ? .loggedOut : .none)
         }
         return UserRegistry(
             users, identities: [Self.identity: false], configuredActive: nil, remembered: nil, activatesNext: false,
