@@ -155,8 +155,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func signalIfDrained() {
         guard case .draining(let operatorsOnly) = life, userService.isDrained else { return }
-        let isQuiet = waits.callsInFlight == 0 && records.revocations.isDrained && slots.all.allSatisfy(\.isDrained)
-        guard operatorsOnly || isQuiet else { return }
+        let isFinished = waits.callsInFlight == 0 && records.revocations.isDrained && slots.all.allSatisfy(\.isDrained)
+        guard operatorsOnly || isFinished else { return }
         waits.signalDrained()
     }
 
