@@ -466,6 +466,16 @@ enum FaultCases {
             ]
         ),
         (
+            both
+                + "routes:\n  - {upstream: 'http://127.0.0.1:1', set_headers: {X-Home: '${HOME}/x', X-Cost: '$5 {a}'}}\n",
+            [
+                """
+                warning: lanyard.yaml:7:60: routes[0].set_headers.X-Home: ${HOME} is plain text: no variable is replaced in a \
+                value; write the value, or set the key by its own variable (lanyard run --help)
+                """
+            ]
+        ),
+        (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {path: '/x;v=1/y', methods: [GET, TRACE]}}\n",
             [
                 """

@@ -50,6 +50,28 @@ struct ConfigurationBuilder {
         readRoutes(top)
         readProcess(top)
         compareAddresses(top)
+        warnOfVariables(tree, shown: "")
+    }
+
+    /// Warns of `${NAME}` in a value: other programs would replace it.
+    private mutating func warnOfVariables(_ node: ConfigurationNode, shown: String) {
+        switch node.content {
+        case .scalar(let text):
+            guard let start = text.firstRange(of: "${"), let end = text[start.upperBound...].firstIndex(of: "}") else {
+                return
+            }
+            reportWarning(
+                node.place,
+                "\(shown): \(text[start.lowerBound...end]) is plain text: no variable is replaced in a value",
+                remedy: "write the value, or set the key by its own variable (lanyard run --help)")
+        case .sequence(let elements):
+            for (index, element) in elements.enumerated() { warnOfVariables(element, shown: "\(shown)[\(index)]") }
+        case .mapping(let entries):
+            for entry in entries {
+                warnOfVariables(entry.value, shown: shown.isEmpty ? entry.key : "\(shown).\(entry.key)")
+            }
+        case .invalid: break
+        }
     }
 
     private mutating func readProcess(_ top: ConfigurationSection) {
