@@ -55,6 +55,7 @@ enum FleetEvent {
 /// What goes wrong, or is done, by chance.
 enum FleetIncident: CaseIterable {
     case crash, power, wall, suspend, pause, disk, locks, account, operatorCall, upstream, accountChange, variant
+    case drain
 
     /// How many of the plan's units lie between two of a kind.
     var unitsApart: Double {
@@ -71,6 +72,7 @@ enum FleetIncident: CaseIterable {
         case .upstream: 1.5
         case .accountChange: 1.5
         case .variant: 0.8
+        case .drain: 1.5
         }
     }
 }
@@ -89,6 +91,8 @@ enum FleetRelief {
     case operatorRefreshes(user: Int)
     case sessionRevoked(user: Int)
     case processKilled(process: Int, life: Int)
+    /// It is told to end, and its time for that has passed.
+    case processDrains(process: Int, life: Int), drainTimeEnds(process: Int, life: Int)
     case operatorLogsOut(process: Int, life: Int, user: Int)
     case variantGiven(user: Int, variant: Int)
     case variantForced(process: Int, life: Int, user: Int, variant: Int)

@@ -21,6 +21,8 @@ struct FleetMember {
 
     let name: String
     let hasCredential: Bool
+    /// The service gives the user refresh tokens.
+    let hasRefreshToken: Bool
     let variants: [FleetVariant.Plan]
     /// Each content of the credential's file works for one login.
     let isOneUse: Bool
@@ -71,6 +73,7 @@ struct FleetMember {
     init(place: Int, _ plan: FleetPlan.Member) {
         name = "user\(place)"
         hasCredential = plan.hasCredential
+        hasRefreshToken = plan.hasRefreshToken
         isOneUse = plan.isOneUse
         variants = plan.variants
         let kinds: [UserSettings.Login] = [

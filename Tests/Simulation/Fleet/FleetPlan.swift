@@ -9,6 +9,8 @@ package struct FleetPlan: Sendable {
         package var hasCredential: Bool
         /// Each credential works for one login.
         package var isOneUse = false
+        /// The service gives the user refresh tokens; otherwise each token is a login's.
+        package var hasRefreshToken = true
         /// What routes ask for beside the plain access token: the first so many of `FleetVariant.all`.
         package var variants: [FleetVariant.Plan] = []
     }
@@ -36,6 +38,8 @@ package struct FleetPlan: Sendable {
     package let changesAccounts: Bool
     /// Routes ask for further access tokens of the users.
     package let hasVariants: Bool
+    /// Processes end in order now and then.
+    package private(set) var drains = false
     /// Prints what happens.
     package var isTold = false
 
@@ -86,6 +90,16 @@ package struct FleetPlan: Sendable {
         }
         if self.changesAccounts { drawOneUse(&accountDice) }
         if self.hasVariants { drawVariants(&variantDice) }
+        if self.hasVariants, !isGuided { drawEndings() }
+    }
+
+    /// With dice of their own: the worlds that do not have these are what they were.
+    private mutating func drawEndings() {
+        var dice = Dice(seed &* 0xa076_1d64_78bd_642f &+ 0x4e)
+        drains = !changesAccounts && dice.hits(0.5)
+        for place in members.indices where members[place].hasCredential && !members[place].isOneUse {
+            members[place].hasRefreshToken = dice.hits(0.7)
+        }
     }
 
     private mutating func drawOneUse(_ dice: inout Dice) {

@@ -60,6 +60,11 @@ final class FleetProcess {
     /// What it believes that the file holds: a planted bug writes that.
     var copy: StoreContents
 
+    /// It is about to end: what has begun is finished and stored.
+    var isDraining = false
+    /// Of each user: the call that had begun before that.
+    var begunCalls: [UInt64?] = []
+
     /// In real time.
     let startedAt: Instant
 

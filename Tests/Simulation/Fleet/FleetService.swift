@@ -11,6 +11,8 @@ struct FleetService {
         var password = 1
         /// Each password works for one login, and so do the next ones.
         var isOneUse = false
+        /// Its sessions have a refresh token.
+        var hasRefreshToken = true
         var isDisabled = false
         /// The only session that matters; those before it have been left or revoked.
         var session = -1
@@ -70,13 +72,12 @@ struct FleetService {
     /// By account and variant.
     var variantResponses: [[VariantResponse]]
 
-    /// - Parameter accounts: of each, whether its credentials work for one login.
-    init(rotation: RefreshTokenRotation, lifetime: Duration, sessionLife: Duration, accounts: [Bool]) {
+    init(rotation: RefreshTokenRotation, lifetime: Duration, sessionLife: Duration, accounts: [FleetPlan.Member]) {
         variantResponses = accounts.map { _ in FleetVariant.all.map { _ in .right } }
         self.rotation = rotation
         self.lifetime = lifetime
         self.sessionLife = sessionLife
-        self.accounts = accounts.map { Account(isOneUse: $0) }
+        self.accounts = accounts.map { Account(isOneUse: $0.isOneUse, hasRefreshToken: $0.hasRefreshToken) }
     }
 
     // MARK: Calls that have arrived
@@ -96,7 +97,8 @@ struct FleetService {
                 account: account, deletions: accounts[account].deletions, endsAt: now + sessionLife,
                 isOfVariant: variant != nil))
         if variant == nil { accounts[account].session = stays.count - 1 }
-        return grant(stays.count - 1, variant, at: now, life: life, withRefresh: true)
+        return grant(
+            stays.count - 1, variant, at: now, life: life, withRefresh: accounts[account].hasRefreshToken)
     }
 
     mutating func refresh(

@@ -22,6 +22,10 @@ package enum FleetSituation: Int, CaseIterable, Sendable {
     case fetchOvertakenByLogout
     case wrongAudienceRefused, opaqueVariantServed, variantRefused
     case variantAdded, variantRemoved
+    /// By a login, because the session has no refresh token.
+    case variantFetchedByLogin
+    // Ends of processes.
+    case drained, drainedDuringFetch
 
     /// As a reader of the report knows it.
     package var name: String {

@@ -35,6 +35,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case droppedVariant = "no token of a removed variant or of an ended session is served"
         case variantRefusal = "a request is refused for its variant only after the variant's fetch has failed"
         case variantGeneration = "a variant's new token has a higher generation"
+        case drained = "a process that is about to end begins no call, and stores what it has"
     }
 
     package var promise: Promise

@@ -110,6 +110,7 @@ extension FleetWorld {
         }
         if let reachesIn = call.fate.reachesIn { heap.plan(.reach(call: place), at: clocks.now + reachesIn) }
         heap.plan(.response(call: place), at: clocks.now + call.fate.respondsIn)
+        if plan.drains { mayDrain(process, awaiting: call) }
     }
 
     func keep(_ call: FleetCall) -> Int {

@@ -78,7 +78,7 @@ extension FleetWorld {
                 "\(name(process, user)) calls \(early) before the service wants it (\(call.cause.rawValue))")
         }
         guard !session.isLockless, !disk.refusesLocks, clocks.now >= lockTroubleAt + .seconds(60) else { return }
-        for other in running {
+        for other in open {
             guard let place = other.sessions[user].call, !other.sessions[user].isLockless else { continue }
             // What was under way when an operator logged in or out goes on to its late response.
             if other === process, isAsked || session.wasLeft { continue }

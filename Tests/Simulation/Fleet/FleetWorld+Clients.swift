@@ -26,7 +26,9 @@ extension FleetWorld {
         askSessions(process)
     }
 
+    /// A process that is about to end has no requests left.
     func stopWaiting(_ process: FleetProcess, _ user: Int) {
+        guard !process.isDraining else { return }
         guard let token = process.tokenCache.unexpiredToken(UserIndex(user), at: clocks.instant) else {
             report.refusedRequests += 1
             return
@@ -41,7 +43,7 @@ extension FleetWorld {
 
     /// An upstream refuses the token at hand.
     func force(_ process: FleetProcess, _ user: Int) {
-        guard processes[process.number] === process else { return }
+        guard processes[process.number] === process, !process.isDraining else { return }
         let user = UserIndex(user)
         guard case .use(let token) = process.tokenCache.decide(user, at: clocks.instant) else {
             return askSessions(process)

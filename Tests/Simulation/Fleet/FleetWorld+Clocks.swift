@@ -6,7 +6,7 @@ extension FleetWorld {
     /// Before a clock is changed, or the machine stops: plans the look that will notice.
     func watchClocks() {
         let (instant, wall) = (clocks.instant, clocks.wall)
-        for process in running where process.comparison == nil {
+        for process in open where process.comparison == nil {
             // Where the latest look was, had all of them been simulated.
             let looks = (instant - process.looksFrom).nanoseconds / Duration.seconds(30).nanoseconds
             let latest = process.looksFrom + .seconds(30) * Int(looks)

@@ -36,6 +36,7 @@ extension FleetWorld {
         case .upstream: refuseUpstream()
         case .accountChange: changeAccount()
         case .variant: changeVariant()
+        case .drain: planDrain()
         }
     }
 
@@ -56,11 +57,15 @@ extension FleetWorld {
             service.revokeAll(of: user)
         case .processKilled(let number, let life):
             if clocks.now >= holidayUntil, let process = process(number, life) { kill(process, at: nil) }
+        case .processDrains(let number, let life):
+            if clocks.now >= holidayUntil, let process = process(number, life) { drain(process) }
+        case .drainTimeEnds(let number, let life):
+            if let process = process(number, life) { kill(process, at: nil) }
         case .operatorLogsOut(let number, let life, let user):
-            if let process = process(number, life) { logOutForAWhile(user, at: process) }
+            if let process = process(number, life), !process.isDraining { logOutForAWhile(user, at: process) }
         case .variantGiven(let user, let variant): service.variantResponses[user][variant] = .right
         case .variantForced(let number, let life, let user, let variant):
-            if let process = process(number, life) { forceVariant(process, user, variant) }
+            if let process = process(number, life), !process.isDraining { forceVariant(process, user, variant) }
         case .serviceSeems(let weather, let process): ownWeather[process] = clocks.now < holidayUntil ? nil : weather
         }
     }
@@ -118,12 +123,17 @@ extension FleetWorld {
         // In the midst of a write the power matters most.
         if let point, point.call != .none, dice.hits(0.3) { return losePower() }
         end(process)
+        startAgain(process)
+    }
+
+    /// The end of a process, as others see it, and its next start.
+    func startAgain(_ process: FleetProcess) {
         forgetUnsettled()
         let pause = dice.hits(0.8) ? dice.between(.milliseconds(50), .seconds(20)) : plan.unit * (0.5 * dice.chance())
         planStart(process.number, at: clocks.now + pause)
     }
 
-    private func end(_ process: FleetProcess) {
+    func end(_ process: FleetProcess) {
         forgetOpenRefreshes(of: process)
         process.gate.die(at: CrashPoint(.open, .none))
         processes[process.number] = nil
@@ -305,7 +315,7 @@ extension FleetWorld {
     /// An operator who sees trouble may also give up: a session can be left in each of its states.
     func mayLeave(_ process: FleetProcess, _ user: Int, _ state: SessionState) {
         let chance: Double? = [.stale: 0.04, .unreachable: 0.04, .loggingIn: 0.06, .refreshing: 0.002][state]
-        guard let chance, clocks.now >= holidayUntil, dice.hits(chance) else { return }
+        guard let chance, clocks.now >= holidayUntil, !process.isDraining, dice.hits(chance) else { return }
         let relief = FleetRelief.operatorLogsOut(process: process.number, life: process.life, user: user)
         heap.plan(.relief(relief), at: clocks.now + .seconds(1) * dice.chance())
     }
@@ -329,7 +339,7 @@ extension FleetWorld {
         mendDisk()
         mendLocks()
         setWall(error: .zero)
-        for process in running { process.gate.armed = nil }
+        for process in open { process.gate.armed = nil }
         for user in members.indices {
             enable(user)
             for variant in FleetVariant.all.indices { service.variantResponses[user][variant] = .right }

@@ -168,9 +168,11 @@ extension FleetWorld {
         case .commit(let change): enqueue(process, user, .commit(change))
         case .login(let credential, let refused, let call):
             guard survives(process, .login) else { return }
+            checkDraining(process, user, call)
             logIn(process, user, credential, refused, call)
         case .refresh(let token, let call):
             guard survives(process, .refresh) else { return }
+            checkDraining(process, user, call)
             refresh(process, user, token, call)
         case .claim(_, let operation):
             heap.plan(

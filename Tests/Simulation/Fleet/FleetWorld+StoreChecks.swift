@@ -9,7 +9,7 @@ extension FleetWorld {
     /// Nothing is in the way of what the store says: the checks that lean on it may.
     var isStoreTrusted: Bool { !disk.isTroubled && clocks.now >= diskTroubleAt + .seconds(60) && diskWorks }
 
-    private var diskWorks: Bool { running.allSatisfy { $0.sessions.allSatisfy { $0.coordinator.storeError == nil } } }
+    private var diskWorks: Bool { open.allSatisfy { $0.sessions.allSatisfy { $0.coordinator.storeError == nil } } }
 
     /// What the file holds now, for certain or not.
     func storedContents() -> StoreContents? {

@@ -31,8 +31,8 @@ extension FleetWorld {
         return troubles.allSatisfy { $0 < instant } && !owesPause && !isWallSetWrong && !disk.isTroubled
             && !disk.refusesLocks && process.sessions[user].coordinator.storeError == nil
             && [.valid, .refreshing].contains(process.sessions[user].glance.state)
-            // Without a refresh token it may wait for the next login.
-            && process.sessions[user].coordinator.session.tokens?.refresh != nil
+            // A session that has lost its refresh token waits for the next login.
+            && (process.sessions[user].coordinator.session.tokens?.refresh != nil || !members[user].hasRefreshToken)
     }
 
     /// Tokens that live for a few seconds cannot all be renewed in time by calls that are made one after another.

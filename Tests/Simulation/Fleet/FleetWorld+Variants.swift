@@ -138,6 +138,7 @@ extension FleetWorld {
     }
 
     func stopWaiting(_ process: FleetProcess, _ user: Int, for place: Int) {
+        guard !process.isDraining else { return }
         let index = process.sessions[user].variants[place].index
         if process.tokenCache.unexpiredToken(index, at: clocks.instant) != nil {
             return serve(process, user, place)
@@ -181,7 +182,8 @@ extension FleetWorld {
 
     func takeTurn(_ process: FleetProcess, _ user: Int, _ place: Int, _ plan: UInt64) {
         let variant = process.sessions[user].variants[place]
-        guard variant.plan == plan, traffic[user][place].isSteady, variant.isConfigured else { return }
+        guard variant.plan == plan, traffic[user][place].isSteady, variant.isConfigured, !process.isDraining
+        else { return }
         checkRenewed(process, user, place)
         let delay = max(self.plan.lifetime * 0.3, .seconds(8)) * (0.5 + dice.chance())
         guard !requestVariant(process, user, place), process.sessions[user].variants[place].plan == plan,
@@ -225,6 +227,7 @@ extension FleetWorld {
             session.troubledAt = clocks.now
         case .success(let grant):
             report.count(.variantFetched)
+            if call.token == nil { report.count(.variantFetchedByLogin) }
             if SimulatedToken(grant.accessToken).audience == SimulatedToken.opaque {
                 report.count(.opaqueVariantServed)
             }

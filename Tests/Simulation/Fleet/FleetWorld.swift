@@ -74,7 +74,7 @@ package final class FleetWorld {
         dice = Dice(plan.seed)
         service = FleetService(
             rotation: plan.rotation, lifetime: plan.lifetime, sessionLife: plan.unit * 10,
-            accounts: plan.members.map(\.isOneUse))
+            accounts: plan.members)
         members = plan.members.enumerated().map { FleetMember(place: $0, $1) }
         processes = Array(repeating: nil, count: plan.processes)
         ownWeather = Array(repeating: nil, count: plan.processes)
@@ -116,6 +116,7 @@ package final class FleetWorld {
         switch incident {
         case .accountChange: plan.changesAccounts
         case .variant: plan.hasVariants
+        case .drain: plan.drains
         default: true
         }
     }
@@ -156,6 +157,7 @@ package final class FleetWorld {
         case .holiday: beginHoliday()
         case .audit: audit()
         }
+        if plan.drains { endDrained() }
     }
 
     /// The process that was meant, if it still lives.
@@ -165,7 +167,12 @@ package final class FleetWorld {
     }
 
     /// Those that have opened their store.
-    var running: [FleetProcess] { processes.compactMap { $0?.sessions.count == members.count ? $0 : nil } }
+    var open: [FleetProcess] { processes.compactMap { $0?.sessions.count == members.count ? $0 : nil } }
+
+    /// Of them, those that are not about to end.
+    var running: [FleetProcess] {
+        processes.compactMap { $0?.sessions.count == members.count && $0?.isDraining == false ? $0 : nil }
+    }
 
     func count(_ fault: FleetFault) {
         tell("FAULT \(fault.name)")

@@ -87,6 +87,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case variantPublicationLost = "variant-publication-lost"
     /// The tokens of variants all have one generation.
     case variantGenerationReused = "variant-generation-reused"
+    /// The sessions of a process are not told that it is about to end.
+    case drainIgnored = "drain-ignored"
 
     /// The check that finds a mistake about variants, which shows only where routes ask for them; nil: another mistake.
     package var promise: FleetViolation.Promise? {
@@ -99,6 +101,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
         case .usesInvented: .unusedVariant
         case .variantPublicationLost: .variantRefusal
         case .variantGenerationReused: .variantGeneration
+        case .drainIgnored: .drained
         default: nil
         }
     }
