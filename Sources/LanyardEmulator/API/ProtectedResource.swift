@@ -20,10 +20,10 @@ struct ProtectedResource {
     private func verdict(_ authorization: String?) async -> Result<ServiceState.IssuedToken, ServiceError> {
         do throws(ServiceError) {
             let token = try await state.access(authorization)
-            await state.used(token)
+            await state.recordUse(of: token)
             return .success(token)
         } catch {
-            await state.refused(Self.reason(error))
+            await state.countRefusal(Self.reason(error))
             return .failure(error)
         }
     }

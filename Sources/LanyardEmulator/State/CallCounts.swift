@@ -27,8 +27,8 @@ struct CallCounts: Sendable {
         if let user { users[user, default: [:]][route, default: 0] += 1 }
     }
 
-    mutating func used(token: String) { tokens[token, default: 0] += 1 }
-    mutating func refused(_ reason: String) { refusals[reason, default: 0] += 1 }
+    mutating func recordUse(ofToken token: String) { tokens[token, default: 0] += 1 }
+    mutating func countRefusal(_ reason: String) { refusals[reason, default: 0] += 1 }
 
     /// Clears everything except calls in progress.
     mutating func reset() {

@@ -108,9 +108,9 @@ extension ServiceState {
         return claims?["baas_domain_id"]?.string
     }
 
-    func used(_ token: IssuedToken) {
+    func recordUse(of token: IssuedToken) {
         issued[token.id]?.uses += 1
-        counts.used(token: token.id)
+        counts.recordUse(ofToken: token.id)
     }
 
     /// A session in any state; nil: it is no longer kept.

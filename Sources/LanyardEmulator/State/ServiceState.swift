@@ -111,7 +111,7 @@ actor ServiceState {
         change(&statistics.accounts[session.account, default: EmulatorStatistics.Account()])
     }
 
-    func refused(_ reason: String) { counts.refused(reason) }
+    func countRefusal(_ reason: String) { counts.countRefusal(reason) }
 
     func countsJSON() -> JSONValue { counts.json { self.name(of: $0) } }
 

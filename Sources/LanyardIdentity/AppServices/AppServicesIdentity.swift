@@ -6,7 +6,7 @@ import Logging
 /// An App Services application with the calls that a session needs: location (app-services.md 1), login (app-services.md 2), refresh and
 /// logout (app-services.md 3).
 ///
-/// All state belongs to the queue of `loop`. Before the first call neither libcurl nor the network is used.
+/// All state belongs to the queue of `loop`, to which each call switches first. Before the first call neither libcurl nor the network is used.
 package final class AppServicesIdentity: TransportedIdentity {
     /// A call that needs the service's origin.
     private struct PendingCall {
@@ -248,6 +248,7 @@ package final class AppServicesIdentity: TransportedIdentity {
     }
 
     private func send(_ call: OriginCall, to origin: ServiceOrigin, _ deadline: Instant, isRemembered: Bool) {
+        loop.assertIsCurrent()
         let request: CurlRequest
         switch call.request(origin, deadline) {
         case .failure(let error): return call.fail(error)
@@ -305,7 +306,7 @@ package final class AppServicesIdentity: TransportedIdentity {
     private func locate(_ deadline: Instant) {
         guard let base = ServiceOrigin(base: baseURL) else {
             let message = "base_url is not an http or https URL"
-            return located(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
+            return handleLocation(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
         }
         askLocation(
             CurlRequest(method: .get, url: locationURL, fields: ["Accept: application/json"], deadline: deadline), base,
@@ -326,7 +327,7 @@ package final class AppServicesIdentity: TransportedIdentity {
                 for call in waiting { call.progress?.wait(for: url) }
                 return askLocation(next, base, hops: hops + 1)
             }
-            located(classified(.location, outcome).flatMap { Self.origin(in: $0, base) })
+            handleLocation(classified(.location, outcome).flatMap { Self.origin(in: $0, base) })
         }
     }
 
@@ -349,7 +350,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         return .success(base.hasSameOrigin(as: origin) ? base : origin)
     }
 
-    private func located(_ outcome: Result<ServiceOrigin, IdentityError>) {
+    private func handleLocation(_ outcome: Result<ServiceOrigin, IdentityError>) {
         let pendingCalls = waiting
         waiting = []
         switch outcome {
@@ -374,6 +375,7 @@ package final class AppServicesIdentity: TransportedIdentity {
     /// Doubts the origin if the service may have moved since the location response: it redirects, it does not know the call or the app,
     /// it has gone, or it fails at an origin that is not the base URL. The next call then asks for the location.
     func noteLocation(_ outcome: Result<CurlResponse, CurlError>) {
+        loop.assertIsCurrent()
         let isElsewhere = place.origin?.text != ServiceOrigin(base: baseURL)?.text
         let isWrong =
             switch outcome {

@@ -48,12 +48,12 @@ struct DeviceAuthorization {
     }
 
     /// The first step. A user needs some seconds at least, so the first poll waits, too.
-    func begun(at now: Instant) -> Step { wait(interval, now) }
+    func begin(at now: Instant) -> Step { wait(interval, now) }
 
     /// The instant of `wait` has come.
-    func due(at now: Instant) -> Step { now >= expiresAt ? .end(.expired) : .poll }
+    func handleDue(at now: Instant) -> Step { now >= expiresAt ? .end(.expired) : .poll }
 
-    mutating func polled(_ poll: Poll, at now: Instant) -> Step {
+    mutating func handle(_ poll: Poll, at now: Instant) -> Step {
         switch poll {
         case .granted: return .end(.granted)
         case .refused(let error): return .end(.refused(error))

@@ -42,8 +42,9 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        identity.loop.assertIsCurrent()
         guard let polling else { return }
-        perform(polling.authorization.due(at: identity.loop.now))
+        perform(polling.authorization.handleDue(at: identity.loop.now))
     }
 
     // MARK: The codes
@@ -93,7 +94,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             BrowserLoginPrompt(
                 uri: response.verificationURI, userCode: response.userCode, completeURI: response.completeURI,
                 expiresAt: .now + (authorization.expiresAt - now), interval: response.interval))
-        perform(authorization.begun(at: now))
+        perform(authorization.begin(at: now))
     }
 
     // MARK: Polls
@@ -119,7 +120,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             let (poll, grant) = self.result(outcome, proof, deviceCode)
             guard !isEnded else { return identity.discard(grant?.refreshToken) }
             if let grant { return end(.success(identity.hold(grant, of: .device))) }
-            guard let step = polling?.authorization.polled(poll, at: identity.loop.now) else { return }
+            guard let step = polling?.authorization.handle(poll, at: identity.loop.now) else { return }
             perform(step)
         }
     }

@@ -19,18 +19,18 @@ import Testing
     @Test("the first poll waits for an interval; pending keeps it; a grant ends")
     func pending() {
         var device = authorization()
-        #expect(device.begun(at: start) == .wait(until: at(5)))
-        #expect(device.due(at: at(5)) == .poll)
-        #expect(device.polled(.pending, at: at(6)) == .wait(until: at(11)))
-        #expect(device.polled(.granted, at: at(12)) == .end(.granted))
+        #expect(device.begin(at: start) == .wait(until: at(5)))
+        #expect(device.handleDue(at: at(5)) == .poll)
+        #expect(device.handle(.pending, at: at(6)) == .wait(until: at(11)))
+        #expect(device.handle(.granted, at: at(12)) == .end(.granted))
     }
 
     @Test("each slow_down adds five seconds for good")
     func slowDown() {
         var device = authorization()
-        #expect(device.polled(.slowDown, at: at(5)) == .wait(until: at(15)))
-        #expect(device.polled(.slowDown, at: at(15)) == .wait(until: at(30)))
-        #expect(device.polled(.pending, at: at(30)) == .wait(until: at(45)))
+        #expect(device.handle(.slowDown, at: at(5)) == .wait(until: at(15)))
+        #expect(device.handle(.slowDown, at: at(15)) == .wait(until: at(30)))
+        #expect(device.handle(.pending, at: at(30)) == .wait(until: at(45)))
         #expect(device.interval == .seconds(15))
     }
 
@@ -39,29 +39,29 @@ import Testing
         var device = authorization()
         var now: Int64 = 5
         for expected: Int64 in [10, 20, 40, 60, 60] {
-            #expect(device.polled(.unreachable(retryAfter: nil), at: at(now)) == .wait(until: at(now + expected)))
+            #expect(device.handle(.unreachable(retryAfter: nil), at: at(now)) == .wait(until: at(now + expected)))
             now += expected
         }
-        #expect(device.polled(.pending, at: at(now)) == .wait(until: at(now + 5)))
-        #expect(device.polled(.unreachable(retryAfter: .seconds(90)), at: at(now)) == .wait(until: at(now + 90)))
+        #expect(device.handle(.pending, at: at(now)) == .wait(until: at(now + 5)))
+        #expect(device.handle(.unreachable(retryAfter: .seconds(90)), at: at(now)) == .wait(until: at(now + 90)))
         var slow = authorization(interval: 100)
-        #expect(slow.polled(.unreachable(retryAfter: nil), at: at(0)) == .wait(until: at(100)))
+        #expect(slow.handle(.unreachable(retryAfter: nil), at: at(0)) == .wait(until: at(100)))
     }
 
     @Test("the code ends on time, whatever the interval; nothing is asked afterwards")
     func expiry() {
         var device = authorization(lifetime: 12)
-        #expect(device.polled(.pending, at: at(10)) == .wait(until: at(12)))
-        #expect(device.due(at: at(12)) == .end(.expired))
-        #expect(device.polled(.pending, at: at(13)) == .end(.expired))
-        #expect(authorization(lifetime: 0).begun(at: start) == .end(.expired))
+        #expect(device.handle(.pending, at: at(10)) == .wait(until: at(12)))
+        #expect(device.handleDue(at: at(12)) == .end(.expired))
+        #expect(device.handle(.pending, at: at(13)) == .end(.expired))
+        #expect(authorization(lifetime: 0).begin(at: start) == .end(.expired))
     }
 
     @Test("a refusal ends with its error")
     func refusal() {
         var device = authorization()
         let error = DeviceLogin.denied(status: 400)
-        #expect(device.polled(.refused(error), at: at(5)) == .end(.refused(error)))
+        #expect(device.handle(.refused(error), at: at(5)) == .end(.refused(error)))
         #expect(error.message.contains("run lanyard login again") && error.code == "access_denied")
     }
 
