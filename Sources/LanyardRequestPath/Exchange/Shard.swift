@@ -193,7 +193,7 @@ package final class Shard: @unchecked Sendable {
 
     private func closeLongestWaiting() -> Bool {
         guard let longest = waiting.first else { return false }
-        longest.close()
+        longest.closeForNewClient()
         return true
     }
 

@@ -55,7 +55,8 @@ package enum TLSError: Error, Equatable, Sendable {
     case renegotiationRefused
     /// The client's first message claims more bytes than any client needs.
     case helloTooLong
-    /// The client is closed in its handshake, because a shard has as many handshakes as it may have.
+    /// The client is closed in its handshake, because a shard has as many handshakes, or the process as many clients, as it
+    /// may have.
     case tooManyHandshakes
     /// The client is closed in its handshake, because the listener does not admit the same clients any more.
     case admissionChanged
@@ -145,7 +146,7 @@ package enum TLSError: Error, Equatable, Sendable {
         case .renegotiationRefused:
             "\(it) asks to renegotiate TLS 1.2, which Lanyard refuses; for a late client certificate it has to speak TLS 1.3"
         case .helloTooLong: "\(it) announces a TLS hello of more than 16 KiB"
-        case .tooManyHandshakes: "\(it) has been closed in its TLS handshake: too many handshakes are in progress"
+        case .tooManyHandshakes: "\(it) has been closed in its TLS handshake: too many handshakes, or clients, at once"
         case .admissionChanged: "\(it) has been closed in its TLS handshake: the listener admits other clients now"
         case .alert(let alert): "\(it) has ended the TLS connection (\(Self.text(ofAlert: alert)))"
         case .protocolViolation(let code): "\(it) breaks the rules of TLS (\(Self.text(ofError: code)))"

@@ -302,6 +302,12 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// the connection stays open.
     private func awaitKernelFlush() { begin(.kernelFlush, for: min(currentIdleTimeout, .milliseconds(500))) }
 
+    /// All connection slots are in use, and this client has waited longest. A TLS handshake that has begun is counted.
+    func closeForNewClient() {
+        shard.loop.assertIsCurrent()
+        if state.isHandshake, stream.isSecured { handleHandshakeFailure(.tooManyHandshakes) } else { close() }
+    }
+
     /// Closes the connection. Later calls do nothing.
     func close() {
         shard.loop.assertIsCurrent()
