@@ -27,7 +27,6 @@ package enum Lanyard {
         _ configuration: Configuration, of loaded: LoadedConfiguration,
         reload: @escaping @Sendable () -> LoadedConfiguration, commit: String
     ) -> Int32 {
-        var configuration = configuration
         let addresses = loaded.addresses
         // Before anything is opened: a file of Lanyard's own must not get a number that the service manager names but has not passed.
         let activated = ActivatedSockets()
@@ -46,7 +45,6 @@ package enum Lanyard {
         for warning in loaded.warnings {
             log.warning("\(warning)", metadata: ["event": "configuration.warning", "place": "\(warning.place)"])
         }
-        configuration = configuration.fittedToDescriptorLimit(log)
         let store: OpenedStore
         do throws(StoreError) {
             store = try OpenedStore.open(configuration.store)
@@ -87,10 +85,9 @@ package enum Lanyard {
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(
-                configuration, files, store: store,
+                NextConfiguration(configuration: configuration, files: files, keys: [], log: log), store: store,
                 loading: Program.Loading(loaded: loaded, load: reload, activation: activation), bindings: bindings,
-                signals: Signals.openDescriptor(), pipe: pipe, verbosity: verbosity, manager: manager, commit: commit,
-                log: log)
+                signals: Signals.openDescriptor(), pipe: pipe, verbosity: verbosity, manager: manager, commit: commit)
             running.withLock { $0 = program }
             pipe.start()
             let status = program.serve()

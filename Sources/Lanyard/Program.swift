@@ -50,17 +50,19 @@ final class Program: Sendable {
     /// Creates queues. No thread runs before `serve`.
     ///
     /// - Parameters:
-    ///   - files: of the configuration.
+    ///   - first: the configuration of the start, with its files.
     ///   - store: the opened store; the sessions own it from here on.
     ///   - signals: a signalfd.
     ///   - manager: the service manager; nil: there is none.
     /// - Throws: descriptors cannot be created.
     init(
-        _ configuration: Configuration, _ files: ConfigurationFiles, store opened: OpenedStore, loading: Loading,
+        _ first: NextConfiguration, store opened: OpenedStore, loading: Loading,
         bindings: consuming Bindings, signals: consuming OwnedDescriptor, pipe: LogPipe, verbosity: LogVerbosity,
-        manager: ServiceManager?, commit: String, log: Logger
+        manager: ServiceManager?, commit: String
     ) throws(SystemError) {
+        let (configuration, log) = (first.configuration, first.log)
         self.log = log
+        let prepared = RequestPathReload.prepare(first)
         listeners = bindings.listeners
         let tokenSource = SessionTokenSource()
         // Configured users come first, so that a user's index is its position in the configuration.
@@ -68,28 +70,27 @@ final class Program: Sendable {
         let shardCount = configuration.shards ?? Machine.shardCount
         let accessLog = AccessLogSwitch(pipe, shardCount: shardCount)
         path = try RequestPath(
-            RequestPath.Settings(configuration, files.requestPath.upstreamTLS), sockets: bindings.data,
-            capabilities: files.requestPath.secrets(ofListeners: configuration.listeners.count),
-            listenerTLS: files.requestPath.listenerTLS.contexts,
+            prepared.settings, sockets: bindings.data, capabilities: prepared.capabilities,
+            listenerTLS: prepared.listenerTLS.contexts,
             names: names, shardCount: shardCount, source: tokenSource,
-            accessLines: accessLog.lines(configuration.log.logsAccess), log: log)
+            accessLines: accessLog.lines(prepared.logsAccess), log: log)
         fileLoop = try EventLoop(label: "lanyard.files")
         let publication = FilePublication()
         capabilities = CapabilityWatches(
-            configuration.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
+            prepared.listeners, for: path, by: publication, reading: capabilityFiles, on: fileLoop, log: log)
         upstreamTLS = UpstreamTLSWatches(
-            files.requestPath.upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
+            prepared.upstreamTLS, of: path.targets, by: publication, on: fileLoop, log: log)
         listenerTLS = ListenerTLSWatches(
-            files.requestPath.listenerTLS, configuration.listeners, for: path, by: publication, on: fileLoop, log: log)
+            prepared.listenerTLS, prepared.listeners, for: path, by: publication, on: fileLoop, log: log)
         memory = MemoryTrimmer(of: path.buffers, on: fileLoop)
         let warning = SecretFileWarning(warnedPaths: configuration.openSecretFiles)
         identityTLS = IdentityTLSWatches(by: publication, on: fileLoop, log: log)
         sources = SessionSources(by: self.files, on: fileLoop, warning, identityTLS)
-        let made = try sources.prepare(configuration, files.identityTLS)
+        let made = try sources.prepare(configuration, first.files.identityTLS)
         sources.use(made)
         store = try opened.store(log: log)
         let stop = try ShutdownCoordinator(
-            configuration.shutdown, signals: signals, path: path, verbosity: verbosity, log: log)
+            ShutdownCoordinator.prepare(first), signals: signals, path: path, verbosity: verbosity, log: log)
         self.stop = stop
         sessions = try SessionService(
             made.configuration.users, identities: made.configuration.identities, names: names,
@@ -110,15 +111,13 @@ final class Program: Sendable {
         let health = bindings.health.map { socket in
             let pages = HealthPages(healthSources, version: BuildVersion.number, commit: commit)
             return HealthListener(
-                socket, loop: operatorLoop, pages: pages, allowedHosts: configuration.health?.allowedHosts ?? [],
-                log: log)
+                socket, loop: operatorLoop, pages: pages, allowedHosts: HealthListener.prepare(first), log: log)
         }
         self.health = health
-        let unverified = UnverifiedRoutes(configuration)
-        let requests = RequestPathReload(
-            path, capabilities, upstreamTLS, listenerTLS, accessLog, by: publication, log: log)
+        let shown = AdminReload(AdminReload.prepare(first))
+        let requests = RequestPathReload(path, capabilities, upstreamTLS, listenerTLS, accessLog, by: publication)
         // The format of the log goes first: the shards get their access log in it.
-        let parts: [(any Reloadable)?] = [pipe, requests, unverified, stop, health, verbosity]
+        let parts: [(any StartedPart)?] = [pipe, requests, shown, stop, health, verbosity]
         let reloads = ReloadCoordinator(
             loading.loaded, load: loading.load, activation: loading.activation,
             users: SessionReload(sessions, sources), parts: parts.compactMap(\.self), counts: counts,
@@ -126,7 +125,7 @@ final class Program: Sendable {
         self.reloads = reloads
         let info = ProgramInfo(
             version: BuildVersion.number, startedAt: .now, listeners: listeners,
-            unverifiedRoutes: { unverified.names },
+            unverifiedRoutes: { shown.unverifiedRoutes },
             conditions: Self.conditions(
                 store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
                 self.listenerTLS, self.identityTLS))
@@ -193,7 +192,7 @@ final class Program: Sendable {
     func serve() -> Int32 {
         stop.start(
             ShutdownCoordinator.Events(
-                begin: { [reports] in reports?.stopping() }, hangUp: { [reloads] in reloads.reload() },
+                begin: { [reports] in reports?.beginDrain() }, hangUp: { [reloads] in reloads.reload() },
                 force: { [sessions, store] in
                     sessions.endDrain()
                     store.endClose()
@@ -252,8 +251,10 @@ final class Program: Sendable {
     }
 }
 
-/// A token source that forwards to the sessions. It exists before them, because the request path is created first.
+/// A token source that forwards to the sessions.
 final class SessionTokenSource: TokenSource {
+    /// nil: the program is being made, and nothing runs. Set late because the request path and the sessions need one another: the sessions
+    /// publish to the request path, which is made first.
     private let target = Guarded<(any TokenSource)?>(nil)
 
     func connect(to source: any TokenSource) { target.withLock { $0 = source } }

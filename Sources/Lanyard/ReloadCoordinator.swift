@@ -139,7 +139,7 @@ final class ReloadCoordinator: Sendable {
         }
         guard let begun else { return }
         counts.recordBegin()
-        manager?.reloading()
+        manager?.beginReload()
         readFiles(begun)
     }
 
@@ -197,7 +197,7 @@ final class ReloadCoordinator: Sendable {
     private func end(_ reload: Current, _ outcome: ReloadOutcome) {
         delay.end(reload.number)
         counts.recordEnd(outcome)
-        manager?.reloaded()
+        manager?.endReload()
         for reply in reload.replies { reply(outcome) }
     }
 
@@ -262,7 +262,8 @@ final class ReloadCoordinator: Sendable {
             return complete(reload, .restartNeeded(changes.restartOnly))
         }
         if case .file(let path, _) = configuration.store { reload.progress.note(path) }
-        let next = NextConfiguration(configuration: configuration, files: files, keys: changes.live)
+        let next = NextConfiguration(
+            configuration: configuration, files: files, keys: changes.live, log: log)
         do throws(ReloadError) {
             try commit(next, loaded, of: reload, to: users)
         } catch {

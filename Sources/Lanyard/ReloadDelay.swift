@@ -36,5 +36,8 @@ final class ReloadDelay: Watcher, @unchecked Sendable {
         }
     }
 
-    override func due(_ deadline: Deadline) { step?.report() }
+    override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
+        step?.report()
+    }
 }

@@ -3,13 +3,16 @@ import LanyardConfiguration
 import LanyardFoundations
 import LanyardSettings
 import LanyardTelemetry
+import Logging
 
 /// A configuration with what its files hold. Nothing of it is in use yet.
 struct NextConfiguration: Sendable {
     let configuration: Configuration
     let files: ConfigurationFiles
-    /// The live keys that differ from the running configuration.
+    /// The live keys that differ from the running configuration; empty at the start.
     let keys: [String]
+    /// Gets what limits of the machine change.
+    let log: Logger
 }
 
 /// Why a part of the program cannot take a configuration, with the remedy. A type of its own, because a reload reports it like an error of
@@ -36,6 +39,16 @@ protocol Reloadable: Sendable {
     /// The users have changed, and those who wait for the reload are told next. On the queue of the reloads; it may wait. Does nothing
     /// unless the part says otherwise.
     func finish(_ prepared: Prepared)
+}
+
+/// A part that needs nothing of the running program to prepare. The start makes it, or what it changes, of what it prepares for the first
+/// configuration: nothing runs then that could be changed in a turn. So a reload and a start read a configuration by one function.
+protocol StartedPart: Reloadable {
+    static func prepare(_ next: NextConfiguration) -> Prepared
+}
+
+extension StartedPart {
+    func prepare(_ next: NextConfiguration) -> Prepared { Self.prepare(next) }
 }
 
 extension Reloadable {
@@ -78,43 +91,43 @@ protocol ReloadableUsers: Sendable {
 
 // MARK: Parts with one value
 
-extension LogPipe: Reloadable {
-    func prepare(_ next: NextConfiguration) -> LogSettings.Format? { next.configuration.log.format }
+extension LogPipe: StartedPart {
+    static func prepare(_ next: NextConfiguration) -> LogSettings.Format? { next.configuration.log.format }
 
     func commit(_ prepared: LogSettings.Format?, active: UserIndex?) { setFormat(prepared) }
 }
 
-extension LogVerbosity: Reloadable {
+extension LogVerbosity: StartedPart {
     /// nil: a level that was set at run time stays, because the configured one is the same.
-    func prepare(_ next: NextConfiguration) -> LogSettings.Level? {
+    static func prepare(_ next: NextConfiguration) -> LogSettings.Level? {
         next.keys.contains("log.level") ? next.configuration.log.level : nil
     }
 
     func finish(_ prepared: LogSettings.Level?) { if let prepared { configure(prepared) } }
 }
 
-extension ShutdownCoordinator: Reloadable {
-    func prepare(_ next: NextConfiguration) -> ShutdownSettings { next.configuration.shutdown }
+extension ShutdownCoordinator: StartedPart {
+    static func prepare(_ next: NextConfiguration) -> ShutdownSettings { next.configuration.shutdown }
 
     func finish(_ prepared: ShutdownSettings) { apply(prepared) }
 }
 
-extension HealthListener: Reloadable {
-    func prepare(_ next: NextConfiguration) -> [String] { next.configuration.health?.allowedHosts ?? [] }
+extension HealthListener: StartedPart {
+    static func prepare(_ next: NextConfiguration) -> [String] { next.configuration.health?.allowedHosts ?? [] }
 
     func finish(_ prepared: [String]) { allow(prepared) }
 }
 
-/// The routes whose upstreams are not verified, as the admin API shows them.
-final class UnverifiedRoutes: Reloadable {
+/// What the admin API shows of a configuration: the routes whose upstreams are not verified. A change of its own keys needs a restart.
+final class AdminReload: StartedPart {
     private let routes: Guarded<[String]>
 
-    init(_ configuration: Configuration) { routes = Guarded(configuration.unverifiedRoutes) }
+    init(_ prepared: [String]) { routes = Guarded(prepared) }
 
     /// From any thread.
-    var names: [String] { routes.withLock { $0 } }
+    var unverifiedRoutes: [String] { routes.withLock { $0 } }
 
-    func prepare(_ next: NextConfiguration) -> [String] { next.configuration.unverifiedRoutes }
+    static func prepare(_ next: NextConfiguration) -> [String] { next.configuration.unverifiedRoutes }
 
     func finish(_ prepared: [String]) { routes.withLock { $0 = prepared } }
 }

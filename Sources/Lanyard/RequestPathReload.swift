@@ -6,18 +6,17 @@ import LanyardTelemetry
 import Logging
 
 /// Applies a new configuration to the request path and to the watches of its files.
-final class RequestPathReload: Reloadable {
+final class RequestPathReload: StartedPart {
     private let path: RequestPath
     private let capabilities: CapabilityWatches
     private let upstreamTLS: UpstreamTLSWatches
     private let listenerTLS: ListenerTLSWatches
     private let accessLog: AccessLogSwitch
     private let publication: FilePublication
-    private let log: Logger
 
     init(
         _ path: RequestPath, _ capabilities: CapabilityWatches, _ upstreamTLS: UpstreamTLSWatches,
-        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, by publication: FilePublication, log: Logger
+        _ listenerTLS: ListenerTLSWatches, _ accessLog: AccessLogSwitch, by publication: FilePublication
     ) {
         self.publication = publication
         self.path = path
@@ -25,18 +24,27 @@ final class RequestPathReload: Reloadable {
         self.upstreamTLS = upstreamTLS
         self.listenerTLS = listenerTLS
         self.accessLog = accessLog
-        self.log = log
     }
 
     /// What the shards get, and what the watches follow from then on.
     struct Prepared: Sendable {
         fileprivate let configuration: Configuration
         fileprivate let files: RequestPathFiles
+
+        var listeners: [ListenerSettings] { configuration.listeners }
+        var logsAccess: Bool { configuration.log.logsAccess }
+        var upstreamTLS: UpstreamTLS { files.upstreamTLS }
+        var listenerTLS: ListenerTLS { files.listenerTLS }
+        /// One for each listener.
+        var capabilities: [Secret?] { files.secrets(ofListeners: listeners.count) }
+        var settings: RequestPath.Settings { RequestPath.Settings(configuration, files.upstreamTLS) }
     }
 
-    func prepare(_ next: NextConfiguration) -> Prepared { prepare(next.configuration, next.files.requestPath) }
+    static func prepare(_ next: NextConfiguration) -> Prepared {
+        prepare(next.configuration, next.files.requestPath, next.log)
+    }
 
-    func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> Prepared {
+    static func prepare(_ configuration: Configuration, _ files: RequestPathFiles, _ log: Logger) -> Prepared {
         Prepared(configuration: configuration.fittedToDescriptorLimit(log), files: files)
     }
 

@@ -37,19 +37,19 @@ final class ServiceManager: Sendable {
     }
 
     /// The listeners serve.
-    func ready(_ status: String) { send("READY=1\nSTATUS=\(status)") }
+    func reportReady(_ status: String) { send("READY=1\nSTATUS=\(status)") }
 
-    /// A reload begins; `ready` is its end. The time is that of `CLOCK_MONOTONIC`.
-    func reloading() { send("RELOADING=1\nMONOTONIC_USEC=\(lanyard_clock(CLOCK_MONOTONIC) / 1000)") }
+    /// A reload begins; `reportReady` is its end. The time is that of `CLOCK_MONOTONIC`.
+    func reportReload() { send("RELOADING=1\nMONOTONIC_USEC=\(lanyard_clock(CLOCK_MONOTONIC) / 1000)") }
 
     /// The drain begins.
-    func stopping() { send("STOPPING=1\nSTATUS=stopping") }
+    func reportStop() { send("STOPPING=1\nSTATUS=stopping") }
 
     /// One line for `systemctl status`.
-    func status(_ status: String) { send("STATUS=\(status)") }
+    func report(_ status: String) { send("STATUS=\(status)") }
 
     /// A sign of life.
-    func live() { send("WATCHDOG=1") }
+    func reportLife() { send("WATCHDOG=1") }
 
     /// From any thread.
     private func send(_ message: String) {
@@ -109,25 +109,28 @@ final class ServiceManagerReports: Watcher, @unchecked Sendable {
     func start() {
         loop.post { [self] in
             status = Self.status(snapshot())
-            manager.ready(status)
+            manager.reportReady(status)
             report()
         }
     }
 
     /// A reload begins. From any thread.
-    func reloading() {
-        loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.reloading() } }
+    func beginReload() {
+        loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.reportReload() } }
     }
 
     /// The reload has ended, whatever its outcome. From any thread.
-    func reloaded() {
-        loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.ready(status) } }
+    func endReload() {
+        loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.reportReady(status) } }
     }
 
     /// The drain begins. Signs of life go on until the program ends. From any thread.
-    func stopping() { manager.stopping() }
+    func beginDrain() { manager.reportStop() }
 
-    override func due(_ deadline: Deadline) { report() }
+    override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
+        report()
+    }
 
     private func report() {
         var facts = snapshot()
@@ -137,12 +140,12 @@ final class ServiceManagerReports: Watcher, @unchecked Sendable {
         let line = Self.status(facts)
         if line != status, !facts.isDraining {
             status = line
-            manager.status(line)
+            manager.report(line)
         }
         guard let interval = manager.watchdogInterval else {
             return loop.set(deadline, at: loop.now + Self.statusInterval)
         }
-        if HealthReport(facts).isLive { manager.live() }
+        if HealthReport(facts).isLive { manager.reportLife() }
         // Half of what is allowed, as sd_watchdog_enabled(3) recommends.
         loop.set(deadline, at: loop.now + min(interval / 2, Self.statusInterval))
     }

@@ -77,6 +77,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     }
 
     override package func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        loop.assertIsCurrent()
         while let number = Signals.next(from: signals) { handle(number) }
     }
 
@@ -161,6 +162,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     }
 
     override package func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         if stage == .waiting { return drain() }
         log.warning("requests were still under way at drain_max", metadata: ["event": "shutdown.aborted"])
         finish()

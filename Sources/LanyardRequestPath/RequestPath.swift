@@ -17,8 +17,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// What the shards serve: one for each of them.
     let served: Guarded<[ShardRoutes]>
     private let draining = Atomic<Bool>(false)
-    private let log: Logger
-    private let shortageLogThrottle = SharedLogThrottle(linesMax: 1, per: .seconds(10))
+    private let evictionLog: EvictionLog
     /// The bound addresses; no port: a unix socket.
     let addresses: [(text: String, port: UInt16?)]
     /// When the certificate of each listener ends; nil: it has none.
@@ -81,13 +80,15 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         unconfiguredUsers = unconfigured
         let context = ExchangeContext(
             limits: settings.limits, names: names, instance: .random(in: .min ... .max), shardCount: shardCount)
+        evictionLog = EvictionLog(log)
         var shards: [Shard] = []
         for index in 0..<shardCount {
             let loop = try EventLoop(label: "lanyard.shard.\(index)")
             shards.append(
                 Shard(
                     index: index, loop: loop, context: context, configuration: configuration, source: source,
-                    capabilities: capabilities, listenerTLS: listenerTLS, accessLines: accessLines?[index], log: log))
+                    capabilities: capabilities, listenerTLS: listenerTLS, accessLines: accessLines?[index],
+                    evictionLog: evictionLog, log: log))
         }
         acceptors = shards.map { shard in
             sockets.enumerated().map { Acceptor($1, shard: shard, shards: shards, listener: $0, log: log) }
@@ -99,10 +100,6 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         served = Guarded(shards.map(\.served))
         certificateEnds = Guarded(listenerTLS.map { $0?.expiresAt })
         self.sockets = Guarded(sockets)
-        self.log = log
-        for shard in shards {
-            shard.idleConnections.onLimit = { [weak self] in self?.logShortage(closed: nil) }
-        }
         // A weak reference to a shard would make each of its retains and releases dearer.
         context.buffers.whenOptionalFreed { [weak self] in
             for shard in self?.shards ?? [] { shard.loop.post { shard.releaseSpareMemory() } }
@@ -236,7 +233,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         let closed = Guarded(0)
         let ended = countdown { [self] in
             let count = closed.withLock { $0 }
-            logShortage(closed: count)
+            evictionLog.record(closed: count)
             done(count)
         }
         for shard in shards {
@@ -246,25 +243,5 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
                 ended()
             }
         }
-    }
-
-    /// - Parameter closed: idle connections that were closed because no descriptor was left; nil: the limit of a shard
-    ///   closed some.
-    private func logShortage(closed: Int?) {
-        guard let leftOut = shortageLogThrottle.admitLine(at: .now) else { return }
-        var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
-        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        guard let closed else {
-            return log.notice(
-                "idle upstream connections are closed early, to leave descriptors for clients: raise the limit of descriptors (ulimit -n)",
-                metadata: metadata)
-        }
-        metadata["closed"] = .stringConvertible(closed)
-        let remedy = "raise the limit of descriptors (ulimit -n)"
-        log.error(
-            closed > 0
-                ? "no descriptor was left, and all idle upstream connections were closed: \(remedy)"
-                : "no descriptor was left, and no idle upstream connection could be closed: \(remedy)",
-            metadata: metadata)
     }
 }

@@ -56,8 +56,7 @@ import Testing
                 listener, configuration.listeners, for: path, by: publication, on: loop, log: log)
             let pipe = LogPipe()
             reload = RequestPathReload(
-                path, capabilities, upstreamTLS, listenerTLS, AccessLogSwitch(pipe, shardCount: 2), by: publication,
-                log: log)
+                path, capabilities, upstreamTLS, listenerTLS, AccessLogSwitch(pipe, shardCount: 2), by: publication)
             (running, self.loop) = (configuration, loop)
             path.start()
             loop.start()
@@ -138,9 +137,13 @@ import Testing
             onShard { $0.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
         }
 
+        static func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> RequestPathReload.Prepared {
+            RequestPathReload.prepare(configuration, files, Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        }
+
         /// What a reload does with files that were read before.
         func apply(_ configuration: Configuration, _ files: RequestPathFiles) {
-            let prepared = reload.prepare(configuration, files)
+            let prepared = Self.prepare(configuration, files)
             reload.commit(prepared, active: nil)
             reload.finish(prepared)
         }
@@ -259,7 +262,7 @@ import Testing
         let bench = try Bench()
         let next = try Bench.load(in: bench.folder, capabilities: ["b", "b"], names: ", client_names: [\"DNS:any\"]")
         try bench.replace("upstreams.pem", by: Bench.authority.pem)
-        let prepared = bench.reload.prepare(next, try RequestPathFiles(next, running: bench.running))
+        let prepared = Bench.prepare(next, try RequestPathFiles(next, running: bench.running))
         let target = bench.path.targets[0]
         let former = bench.visible
         // The whole reload happens within one turn of the shard, which sees nothing of it.

@@ -10,6 +10,7 @@ package final class SettledRead: Watcher, @unchecked Sendable {
     private let path: String
     private let files: FileReader
     private let loop: EventLoop
+    /// Kept until it was called: once.
     private var reply: ((FileSnapshot.Outcome) -> Void)?
     private var settling = FileSettling()
     private var isReading = false

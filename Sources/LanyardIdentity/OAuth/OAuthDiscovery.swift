@@ -34,8 +34,8 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     private let http: CurlMulti
     private let loop: EventLoop
     private let logger: Logger
-    /// Gets each response. Set once, before the first call.
-    var onResponse: (Result<CurlResponse, CurlError>) -> Void = { _ in }
+    /// The service's clock, by which assertions begin and end. The identity reads and corrects it, too.
+    var clock = ServiceClock()
 
     /// What is known, and when to ask for more.
     private var state = KnownMetadata()
@@ -48,6 +48,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     /// What the store has of the server, and where later metadata goes.
     private struct KeptMetadata {
         var stored: StoredMetadata?
+        /// nil: nothing is stored. It is set late because the sessions, which own the store, are made of their identities.
         var save: (@Sendable (StoredMetadata) -> Void)?
     }
 
@@ -100,6 +101,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         _ need: Need, _ progress: CallProgress?, by deadline: Instant,
         _ reply: @escaping (Result<FoundEndpoints, IdentityError>) -> Void
     ) {
+        loop.assertIsCurrent()
         if settings.endpoints.token != nil {
             return reply(.success(FoundEndpoints(endpoints: settings.endpoints, metadata: nil, areRemembered: false)))
         }
@@ -140,6 +142,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         _ outcome: Result<CurlResponse, CurlError>, _ progress: CallProgress?, by deadline: Instant,
         _ reply: @escaping (FoundEndpoints?) -> Void
     ) {
+        loop.assertIsCurrent()
         guard found.areRemembered, outcome.isOfAnEndpointThatHasMoved else { return reply(nil) }
         find(.confirmed, progress, by: deadline) { result in
             let moved = try? result.get()
@@ -149,9 +152,15 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     }
 
     /// The endpoints that a call gets now without a request; nil: none are known.
-    var present: FoundEndpoints? { state.read.map(known) }
+    var present: FoundEndpoints? {
+        loop.assertIsCurrent()
+        return state.read.map(known)
+    }
 
-    var isAsking: Bool { state.askedAt != nil }
+    var isAsking: Bool {
+        loop.assertIsCurrent()
+        return state.askedAt != nil
+    }
 
     private func known(_ read: OAuthMetadata) -> FoundEndpoints {
         FoundEndpoints(endpoints: merged(read), metadata: read, areRemembered: true)
@@ -164,21 +173,29 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
 
     /// A response to a call at a remembered endpoint says that the server has moved: the next call asks where it is.
     func noteResponse(_ outcome: Result<CurlResponse, CurlError>) {
+        loop.assertIsCurrent()
         if outcome.isOfAnEndpointThatHasMoved { state.doubt(asksAtOnce: true) }
     }
 
     /// A response may be that of another server at the former place.
-    func doubt() { state.doubt(asksAtOnce: false) }
+    func doubt() {
+        loop.assertIsCurrent()
+        state.doubt(asksAtOnce: false)
+    }
 
     // MARK: Refusals that wait for the metadata
 
     /// A remembered endpoint has refused a credential, and the metadata that would confirm it did not come.
     func noteUnconfirmed(_ credential: [UInt8]?, _ error: IdentityError) {
+        loop.assertIsCurrent()
         if let credential { state.noteUnconfirmed(credential, error.message) }
     }
 
     /// The refusal of such a credential, which is not sent again before the metadata has come; nil: there is none.
-    func unconfirmedRefusal(of credential: [UInt8]?) -> String? { credential.flatMap { state.unconfirmed[$0] } }
+    func unconfirmedRefusal(of credential: [UInt8]?) -> String? {
+        loop.assertIsCurrent()
+        return credential.flatMap { state.unconfirmed[$0] }
+    }
 
     // MARK: The request
 
@@ -187,7 +204,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         for call in waiting { call.progress?.wait(for: url) }
         let request = CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline)
         http.send(request) { [self] outcome in
-            onResponse(outcome)
+            clock.learn(from: outcome)
             if case .success(let response) = outcome, response.status == 404, urls.count > 1 {
                 return ask(urls.dropFirst(), issuer, deadline)
             }
@@ -241,6 +258,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
 
     /// Calls that former metadata can serve wait no longer. The request stays in flight, for the calls after them.
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         guard let read = state.read else { return }
         let served = waiting.filter { $0.need == .known }
         waiting.removeAll { $0.need == .known }

@@ -27,7 +27,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     let obtainedGrants = Guarded<[UInt64: Grant]>([:])
     nonisolated(unsafe) var binding = CertificateBinding()
     /// The service's clock, by which assertions begin and end.
-    nonisolated(unsafe) var clock = ServiceClock()
+    var clock: ServiceClock {
+        get { discovery.clock }
+        set { discovery.clock = newValue }
+    }
 
     /// Does nothing yet. The parameters are those of `AppServicesIdentity`.
     package init(
@@ -49,7 +52,6 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         discovery = OAuthDiscovery(
             of: identity.name, settings, usesCertificate: identity.certificateFile != nil, over: transport,
             logger: logger)
-        discovery.onResponse = { [weak self] in self?.clock.learn(from: $0) }
     }
 
     /// The configured URLs that Lanyard itself calls. The authorization endpoint is the browser's.
@@ -433,6 +435,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         _ paths: [String], into contents: [String: FileSnapshot.Outcome] = [:],
         then body: @escaping ([String: FileSnapshot.Outcome]) -> Void
     ) {
+        loop.assertIsCurrent()
         guard let path = paths.first else { return body(contents) }
         SettledRead.begin(path, by: files, on: loop) { [self] outcome in
             var contents = contents

@@ -39,8 +39,11 @@ package final class BufferBudget: Sendable {
     private let partialRecords = Atomic<Int>(0)
     /// A buffer of a partial TLS record did not count since they last took three quarters or less.
     private let isOverflowing = Atomic<Bool>(false)
+    /// Filled late, as the next two are, because who frees memory is made of this budget.
     private let optionalHandlers = Guarded<[@Sendable () -> Void]>([])
+    /// Filled late because who frees memory is made of this budget.
     private let requestHandlers = Guarded<[@Sendable () -> Void]>([])
+    /// Filled late because who frees memory is made of this budget.
     private let freedHandlers = Guarded<[@Sendable () -> Void]>([])
 
     /// - Parameter bytesMax: in bytes. Data that was already read may exceed it, by one read of each shard.

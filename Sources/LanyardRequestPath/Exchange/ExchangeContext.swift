@@ -117,6 +117,7 @@ enum ConnectionSlot: ~Copyable {
 /// A drain of the clients begins when the count is 0. No shard gets a client after it has reported that it is empty.
 package final class ClientArrivals: Sendable {
     private let count: Atomic<Int>
+    /// nil: no drain has begun. It is set late because only the caller of the drain knows what follows the last arrival.
     private let whenNone = Guarded<(@Sendable () -> Void)?>(nil)
 
     /// - Parameter shardCount: shards that accept; each calls `end` once when it has stopped.

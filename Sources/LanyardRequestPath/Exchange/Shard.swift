@@ -64,6 +64,7 @@ package final class Shard: @unchecked Sendable {
     private var dateSecond: Int64 = -1
     private var requestNumber: UInt64
     package private(set) var isDraining = false
+    /// nil: no drain has begun, or it has reported. Set late because only the caller of the drain knows what follows.
     private var whenEmpty: (@Sendable () -> Void)?
 
     /// - Parameters:
@@ -74,7 +75,7 @@ package final class Shard: @unchecked Sendable {
     package init(
         index: Int, loop: EventLoop, context: ExchangeContext, configuration: ServedConfiguration,
         source: any TokenSource, capabilities: [Secret?] = [],
-        listenerTLS: [TLSServerContext?] = [], accessLines: AccessLines? = nil, log: Logger
+        listenerTLS: [TLSServerContext?] = [], accessLines: AccessLines? = nil, evictionLog: EvictionLog, log: Logger
     ) {
         accessLog = accessLines.map(AccessLog.init)
         self.index = index
@@ -89,7 +90,7 @@ package final class Shard: @unchecked Sendable {
         admissionEnds = AdmissionEnds(loop: loop)
         retired = RetiredRoutes(loop: loop)
         tokens = TokenCache(source: source, on: loop)
-        idleConnections = IdleConnections()
+        idleConnections = IdleConnections(on: loop, log: evictionLog)
         tls = TLSWorkspace(budget: context.buffers)
         served = ShardRoutes(configuration, pools: [], counters: [])
         counters = ShardCounters(countsHandshakes: listenerTLS.contains { $0 != nil })

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import Logging
 
 /// The idle upstream connections of one shard, of all its pools together, and the number of its connections.
 ///
@@ -19,13 +20,19 @@ package final class IdleConnections: @unchecked Sendable {
     /// Connections that are open or being opened.
     private var open = 0
     private var list = IdleList(.shard)
+    /// The shard's; nil: a pool without a shard has its own.
+    private let loop: EventLoop?
+    private let log: EvictionLog?
     private let evictions = EvictionReason.allCases.map { _ in Counter() }
-    /// Called when the limit has closed a connection.
-    package var onLimit: () -> Void = {}
 
-    package init(openMax: Int = .max) { self.openMax = openMax }
+    /// - Parameters:
+    ///   - loop: the shard's; nil: a pool without a shard has its own.
+    ///   - log: of connections that the limit closes.
+    package init(on loop: EventLoop? = nil, openMax: Int = .max, log: EvictionLog? = nil) {
+        (self.loop, self.openMax, self.log) = (loop, openMax, log)
+    }
 
-    /// Sets another limit, from the next connection on.
+    /// Sets another limit, from the next connection on. On the queue, or before the loop starts.
     func setMax(_ openMax: Int) { self.openMax = openMax }
 
     deinit {
@@ -42,13 +49,17 @@ package final class IdleConnections: @unchecked Sendable {
     // MARK: Events from the pools
 
     /// A connection is being opened, and its slot is counted. Idle ones may be closed for it.
-    func makeRoom() { enforceLimit() }
+    func makeRoom() {
+        loop?.assertIsCurrent()
+        enforceLimit()
+    }
 
-    /// Only a slot calls this, when it begins and when it goes.
+    /// Only a slot calls this, when it begins and when it goes. Connections of a stopped shard go on any queue.
     fileprivate func count(_ change: Int) { open += change }
 
     /// Adds a connection that has become idle. An older one, or this one, may be closed.
     func add(_ connection: UpstreamConnection) {
+        loop?.assertIsCurrent()
         _ = Unmanaged.passRetained(connection)
         list.append(connection)
         enforceLimit()
@@ -65,11 +76,12 @@ package final class IdleConnections: @unchecked Sendable {
     private func enforceLimit() {
         var hasEvicted = false
         while open > openMax, evictOldest(.limit) { hasEvicted = true }
-        if hasEvicted { onLimit() }
+        if hasEvicted { log?.record(closed: nil) }
     }
 
     /// Closes all. Returns their number.
     package func evictAll() -> Int {
+        loop?.assertIsCurrent()
         var count = 0
         while evictOldest(.shortage) { count += 1 }
         return count
@@ -83,9 +95,37 @@ package final class IdleConnections: @unchecked Sendable {
     }
 }
 
+/// The log of idle connections that are closed early, of all shards together: a line in 10 s.
+package final class EvictionLog: Sendable {
+    private let log: Logger
+    private let throttle = SharedLogThrottle(linesMax: 1, per: .seconds(10))
+
+    package init(_ log: Logger) { self.log = log }
+
+    /// - Parameter closed: idle connections that were closed because no descriptor was left; nil: the limit of a shard
+    ///   closed some.
+    func record(closed: Int?) {
+        guard let leftOut = throttle.admitLine(at: .now) else { return }
+        var metadata: Logger.Metadata = ["event": "upstream.descriptors_short"]
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
+        guard let closed else {
+            return log.notice(
+                "idle upstream connections are closed early, to leave descriptors for clients: raise the limit of descriptors (ulimit -n)",
+                metadata: metadata)
+        }
+        metadata["closed"] = .stringConvertible(closed)
+        let remedy = "raise the limit of descriptors (ulimit -n)"
+        log.error(
+            closed > 0
+                ? "no descriptor was left, and all idle upstream connections were closed: \(remedy)"
+                : "no descriptor was left, and no idle upstream connection could be closed: \(remedy)",
+            metadata: metadata)
+    }
+}
+
 /// The slot of one connection to an upstream, from the beginning of its opening to its close: one of the upstream's
 /// `connections_max` and one of the shard's connections. The request that acquires the connection holds it, then the
-/// connection does. Belongs to the shard's queue.
+/// connection does. Belongs to the shard's queue, which its holder checks.
 struct UpstreamSlot: ~Copyable {
     private let permit: Permit
     private let shardConnections: IdleConnections

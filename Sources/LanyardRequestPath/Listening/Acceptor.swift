@@ -70,7 +70,10 @@ package final class Acceptor: Watcher, @unchecked Sendable {
         _ = acceptOne()
     }
 
-    package override func due(_ deadline: Deadline) { start() }
+    package override func due(_ deadline: Deadline) {
+        shard.loop.assertIsCurrent()
+        start()
+    }
 
     /// Accepts one connection. False if the queue is empty or accepting pauses.
     private func acceptOne() -> Bool {
