@@ -8,7 +8,7 @@ package final class CredentialFileWatch: CredentialWatch {
     private let clientFiles: [String]
     private let files: FileReader
     private let loop: EventLoop
-    /// Belongs to the loop's queue.
+    /// Belongs to the loop's queue, to which `start` and `stop` switch. Each watch checks it.
     private nonisolated(unsafe) var watches: [FileWatch] = []
 
     /// Does nothing yet.

@@ -12,7 +12,7 @@ package final class StaticIdentity: TokenFeed {
     private let loop: EventLoop
     private let warning: SecretFileWarning
     private let logger = Logger(label: "lanyard.identity")
-    /// Belongs to the loop's queue.
+    /// Belongs to the loop's queue, as `last` does. `start` and `stop` switch to it.
     private nonisolated(unsafe) var watch: FileWatch?
     private nonisolated(unsafe) var last: Result<Secret, IdentityError>?
 
@@ -46,6 +46,7 @@ package final class StaticIdentity: TokenFeed {
     private func receive(
         _ read: FileWatch.Outcome, _ onChange: (Result<Secret, IdentityError>) -> Void
     ) {
+        loop.assertIsCurrent()
         let outcome = validate(read)
         guard outcome != last else { return }
         last = outcome

@@ -111,6 +111,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// The wait for another process's write is over.
     override package func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         isWaiting = false
         work()
     }

@@ -8,7 +8,7 @@ import Synchronization
 final class StoreWriteState: @unchecked Sendable {
     private let path: String
     private let log: Logger
-    /// Why the latest write failed. Belongs to the store's queue.
+    /// Why the latest write failed. Belongs to the store's queue, which `SealedStore` checks.
     private(set) var error: StoreError?
     private let failing: Atomic<Bool>
     private let latestFailure: Guarded<StoreFailure?>

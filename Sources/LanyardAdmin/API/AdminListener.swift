@@ -84,6 +84,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     /// A token that cannot be used or read disables calls over TCP. The previous token is not kept, because the operator may have
     /// replaced it after a leak.
     private func updateToken(_ outcome: FileWatch.Outcome, _ path: String) {
+        listener.loop.assertIsCurrent()
         switch outcome {
         case .success(let content):
             let secret = SecretText.token(in: content.secret)
@@ -106,6 +107,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision {
+        listener.loop.assertIsCurrent()
         let policy = AdminAccessPolicy(hosts: hosts, token: token, isTCP: listener.isTCP, ownUID: ownUID)
         if let refusal = policy.decide(head, target, in: bytes, table, peer: peer) {
             refusals.record(refusal, peer)

@@ -17,7 +17,7 @@ package final class AdminRefusalCounters: Sendable {
     /// The place of a reason, for arrays with one element for each reason.
     static func index(of reason: String) -> Int { reasons.firstIndex(of: reason) ?? reasons.count - 1 }
 
-    /// On the loop.
+    /// On the loop, which `AdminRefusalLog` checks.
     func count(_ reason: String) { counters[Self.index(of: reason)].add() }
 
     /// For `/metrics`.
@@ -69,6 +69,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         summarize(at: loop.now)
         scheduleSummary()
     }

@@ -83,6 +83,7 @@ package final class HealthListener: OperatorHandler {
     func decide(
         _ head: RequestHead, _ target: OperatorTarget, in bytes: Bytes, _ table: FieldTable, peer: PeerCredentials
     ) -> OperatorDecision {
+        listener.loop.assertIsCurrent()
         if let refusal = target.refusal(by: hosts, head, in: bytes, table, unknown: .hostNotAllowed) {
             return .response(refusal)
         }

@@ -80,6 +80,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
     }
 
     package override func due(_ deadline: Deadline) {
+        loop?.assertIsCurrent()
         guard let loop else { return }
         beat(at: loop.now)
         // A user that was ready only between two requests counts as started, too.
@@ -96,6 +97,7 @@ package final class HealthPages: Watcher, @unchecked Sendable {
 
     /// The page for a path; nil: it is `/metrics`, which `MetricsPages` makes.
     func response(to path: String) -> OperatorResponse? {
+        loop?.assertIsCurrent()
         switch path {
         case "/metrics": return nil
         case "/livez", "/healthz":

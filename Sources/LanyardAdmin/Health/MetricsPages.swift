@@ -71,7 +71,10 @@ final class MetricsPages: Watcher, @unchecked Sendable {
         (waiting, served) = ([:], [:])
     }
 
-    override func due(_ deadline: Deadline) { beginNext() }
+    override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
+        beginNext()
+    }
 
     private func beginNext() {
         guard !isMaking, !waiting.isEmpty else { return }

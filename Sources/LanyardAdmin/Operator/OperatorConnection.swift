@@ -112,6 +112,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Sends a response without a request, then closes. At most once, directly after `init`.
     func reject(_ refusal: OperatorResponse) {
+        listener.loop.assertIsCurrent()
         isRejected = true
         request.closes = true
         respond(refusal)
@@ -125,6 +126,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     // MARK: Events
 
     override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        listener.loop.assertIsCurrent()
         switch phase {
         case .readingHead, .readingBody: receive()
         case .writing:
@@ -138,6 +140,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        listener.loop.assertIsCurrent()
         switch phase {
         case .readingHead where hasHeadBegun:
             request = Request(closes: true)
@@ -150,7 +153,10 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         }
     }
 
-    override func resume() { process() }
+    override func resume() {
+        listener.loop.assertIsCurrent()
+        process()
+    }
 
     // MARK: Reading
 
@@ -399,6 +405,7 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
 
     /// Closes the connection in any phase. A running call continues without it. Later calls do nothing.
     func close() {
+        listener.loop.assertIsCurrent()
         switch phase {
         case .closed: return
         case .awaitingPage(let pages): pages.remove(number)

@@ -109,10 +109,14 @@ final class OperatorListener: Watcher, @unchecked Sendable {
     }
 
     override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        loop.assertIsCurrent()
         for _ in 0..<profile.acceptsPerTurn where !acceptOne() { return }
     }
 
-    override func due(_ deadline: Deadline) { resumeAccepting() }
+    override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
+        resumeAccepting()
+    }
 
     /// Accepts one connection. False if none waits or none can be accepted now.
     private func acceptOne() -> Bool {
@@ -176,6 +180,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
 
     /// Closes the connection with the oldest delayed response if there are too many of them.
     func closeOldestDelayed() {
+        loop.assertIsCurrent()
         let delayed = connections.values.filter(\.isDelaying)
         guard delayed.count >= Self.delayedMax else { return }
         delayed.min { ($0.waitingSince, $0.number) < ($1.waitingSince, $1.number) }?.close()
@@ -193,6 +198,7 @@ final class OperatorListener: Watcher, @unchecked Sendable {
 
     /// Forgets a connection. `release` closes its descriptor, and the reserve takes the descriptor if it is not full.
     func remove(_ connection: OperatorConnection, _ release: () -> Void) {
+        loop.assertIsCurrent()
         connections.removeValue(forKey: ObjectIdentifier(connection))
         reserve.refill(after: release)
     }

@@ -6,7 +6,8 @@ import Synchronization
 
 /// The time of one loop in a debug build: the machine's, until a test moves or stops it. Release builds have none of it.
 ///
-/// `Instant.now` and `WallTime.now` are this time on the loop's queue, so all code of a loop reads one time. Belongs to the loop's queue.
+/// `Instant.now` and `WallTime.now` are this time on the loop's queue, so all code of a loop reads one time. Belongs to the loop's
+/// queue, which the loop checks.
 final class LoopTime: @unchecked Sendable {
     private static let key = DispatchSpecificKey<LoopTime>()
 

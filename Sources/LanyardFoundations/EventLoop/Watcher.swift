@@ -2,7 +2,7 @@ import CLinux
 
 /// An object that an `EventLoop` informs of readiness and deadlines: the base class of connections, listeners and transfers.
 ///
-/// A watcher belongs to its loop's queue and is used only there. That makes it safe to send.
+/// A watcher belongs to its loop's queue, checks that, and is used only there. That makes it safe to send.
 ///
 /// `open`, with what its functions name `public`: a `package` class has no subclasses in other modules.
 open class Watcher: @unchecked Sendable {

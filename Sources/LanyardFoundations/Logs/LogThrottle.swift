@@ -1,6 +1,7 @@
 import Synchronization
 
-/// Limits log lines: so many in an interval, and the others are counted. An interval begins with its first line. Belongs to one queue.
+/// Limits log lines: so many in an interval, and the others are counted. An interval begins with its first line. Belongs to one
+/// queue, which its owner checks.
 ///
 /// `SharedLogThrottle` does the same for several queues.
 package struct LogThrottle {

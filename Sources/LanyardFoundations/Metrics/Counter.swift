@@ -17,7 +17,7 @@ package final class Counter: Sendable {
     package var value: Int { number.load(ordering: .relaxed) }
 }
 
-/// Counts one in a gauge for as long as it lives. Belongs to the counter's queue.
+/// Counts one in a gauge for as long as it lives. Belongs to the counter's queue, which its holder checks.
 package struct Presence: ~Copyable {
     private let counter: Counter
 

@@ -24,7 +24,7 @@ package enum AcceptFailure {
     }
 }
 
-/// Counts the failures of one listener in a row, and judges each. Belongs to the listener's queue.
+/// Counts the failures of one listener in a row, and judges each. Belongs to its listener, which checks the queue.
 package struct AcceptFailureCounter {
     /// More failures than connections can be queued are not caused by clients.
     private let clientsGoneMax: Int

@@ -3,7 +3,7 @@ import Glibc
 
 /// Descriptors in reserve. Clients of the request path may use up all others; a listener with a reserve still accepts.
 ///
-/// Belongs to its listener's loop. With `countMax` 0 it accepts and closes without a reserve.
+/// Belongs to its listener, which checks the loop. With `countMax` 0 it accepts and closes without a reserve.
 package struct DescriptorReserve: ~Copyable {
     private let countMax: Int
     private var spares: [CInt] = []

@@ -15,7 +15,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         case housekeeping
     }
 
-    private let loop: EventLoop
+    fileprivate let loop: EventLoop
     private var trust: CurlTrust
     private let limits: CurlLimits
     /// nil: libcurl is not used yet, or no longer.
@@ -134,6 +134,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     /// A socket is ready, or libcurl's timer is due.
     func act(on descriptor: CInt, _ readiness: IOReadiness) {
+        loop.assertIsCurrent()
         var flags: CInt = 0
         if !readiness.isDisjoint(with: [.read, .readHangUp, .hangUp]) { flags |= CURL_CSELECT_IN }
         if readiness.contains(.write) { flags |= CURL_CSELECT_OUT }
@@ -263,6 +264,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
     }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
+        multi.loop.assertIsCurrent()
         multi.act(on: descriptor, readiness)
     }
 }

@@ -5,7 +5,7 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 
-/// One HTTP exchange with a libcurl easy handle. Belongs to the loop of its `CurlMulti`.
+/// One HTTP exchange with a libcurl easy handle. Belongs to its `CurlMulti`, which checks the loop.
 ///
 /// A class, because libcurl's callbacks carry its address.
 final class CurlTransfer {

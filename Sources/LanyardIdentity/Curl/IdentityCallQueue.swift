@@ -28,7 +28,7 @@ enum IdentityCallKind {
 
 /// Which calls of one identity are in flight, and which wait for a slot: the limits, the order, and the calls that have waited too long.
 ///
-/// It does no I/O: `CurlMulti` starts and ends the transfers. Belongs to the loop's queue.
+/// It does no I/O: `CurlMulti` starts and ends the transfers. `CurlMulti` checks the loop.
 struct IdentityCallQueue<Call> {
     /// What the owner does with a call that leaves the queue.
     enum Step {

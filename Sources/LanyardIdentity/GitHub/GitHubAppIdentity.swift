@@ -6,7 +6,7 @@ import Logging
 /// An installation of a GitHub App: each login asks for an installation access token, signed for by the app's key. There is no refresh
 /// token, so the renewal of a session is its next login.
 ///
-/// All state belongs to the queue of the transport's loop.
+/// All state belongs to the queue of the transport's loop, to which each call switches first.
 package final class GitHubAppIdentity: TransportedIdentity {
     /// GitHub refuses requests without a User-Agent, and asks for the version of its API.
     private static let fields = [
@@ -116,6 +116,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
         _ key: Secret, by time: ServiceClock, isRepeated: Bool = false, _ progress: CallProgress, _ deadline: Instant,
         _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        transport.loop.assertIsCurrent()
         let assertion: Secret
         do throws(SigningKey.KeyError) {
             assertion = try signedAssertion(key, at: time.time())

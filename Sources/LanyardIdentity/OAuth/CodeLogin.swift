@@ -52,6 +52,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     }
 
     override func due(_ deadline: Deadline) {
+        identity.loop.assertIsCurrent()
         let message = "the browser has not come back within 10 minutes; run lanyard login again"
         end(.failure(IdentityError(.credentialRefused, code: "expired", message: message)))
     }

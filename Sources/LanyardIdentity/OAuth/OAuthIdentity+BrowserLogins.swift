@@ -99,6 +99,7 @@ extension OAuthIdentity: BrowserLoginService {
         _ write: @escaping (inout FormBody) throws(IdentityError) -> Void,
         reply: @escaping (Result<CurlResponse, CurlError>?, Result<ClientProof, IdentityError>) -> Void
     ) {
+        loop.assertIsCurrent()
         let deadline = transport.newDeadline
         read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
             let post = BrowserLoginPost(

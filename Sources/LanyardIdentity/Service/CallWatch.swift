@@ -40,7 +40,10 @@ final class CallWatch: Watcher, @unchecked Sendable {
     }
 
     /// Names nothing from here on.
-    func stop() { loop.drop(deadline) }
+    func stop() {
+        loop.assertIsCurrent()
+        loop.drop(deadline)
+    }
 
     private func schedule() {
         let next = calls.withLock { [loggedUntil] in $0.first { $0.startedAt > loggedUntil }?.startedAt }
@@ -48,6 +51,7 @@ final class CallWatch: Watcher, @unchecked Sendable {
     }
 
     override package func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         let slow = slowCalls.filter { $0.startedAt > loggedUntil }
         for progress in slow {
             var metadata: Logger.Metadata = [

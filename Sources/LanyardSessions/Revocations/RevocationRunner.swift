@@ -47,7 +47,8 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     }
 
     func hasPendingRevocation(of user: String, identity: String, wasLoggedOutHere: Bool) -> Bool {
-        queue.contains(user: user) || !wasLoggedOutHere && queue.containsOrphan(of: identity)
+        environment.loop.assertIsCurrent()
+        return queue.contains(user: user) || !wasLoggedOutHere && queue.containsOrphan(of: identity)
     }
 
     /// Every service has been asked at least once. What is left can wait for the next start.
@@ -71,6 +72,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     }
 
     func stop() {
+        environment.loop.assertIsCurrent()
         timer.drop()
         saveAgain()
         let left = waiters
@@ -96,6 +98,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
 
     /// A reload has changed the identities: the sessions whose service is configured now are revoked.
     func retryGivenUp() {
+        environment.loop.assertIsCurrent()
         let known = givenUp.filter { environment.service(of: $0.revocation) != nil }
         givenUp.removeAll { entry in known.contains { $0.revocation.refresh == entry.revocation.refresh } }
         for (revocation, user, logger) in known {

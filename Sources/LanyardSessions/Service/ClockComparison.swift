@@ -14,12 +14,16 @@ final class ClockTimer {
     }
 
     func start() {
+        loop.assertIsCurrent()
         comparison = ClockComparison(instant: .now, wall: .now)
         timer.set(at: comparison.nextAt)
     }
 
     /// Ends the comparisons. Call it before the last reference goes.
-    func drop() { timer.drop() }
+    func drop() {
+        loop.assertIsCurrent()
+        timer.drop()
+    }
 
     private func compare() {
         let reason = comparison.disagreement(at: .now, .now)

@@ -36,6 +36,7 @@ final class MetadataKeeper: @unchecked Sendable {
 
     /// A write that fails costs a request after a restart.
     private func save(_ metadata: StoredMetadata) {
+        environment.loop.assertIsCurrent()
         guard !environment.isStopped else { return }
         let former = known.first { $0.isOfSameServer(as: metadata) }
         if var same = former, metadata.readAt - same.readAt < Self.renewInterval {

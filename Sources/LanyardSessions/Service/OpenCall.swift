@@ -15,6 +15,7 @@ final class OpenCall {
     }
 
     func begin(_ kind: SessionCall.Kind) -> CallProgress {
+        loop.assertIsCurrent()
         let progress = CallProgress(kind)
         self.progress = progress
         timer.set(at: progress.startedAt + CallProgress.slowTime)
@@ -23,6 +24,7 @@ final class OpenCall {
 
     /// A response has come. It may be that of an earlier call.
     func end(_ progress: CallProgress) {
+        loop.assertIsCurrent()
         guard self.progress === progress else { return }
         self.progress = nil
         timer.set(at: .never)
@@ -30,6 +32,7 @@ final class OpenCall {
 
     /// Nothing is logged any more. Call it before the last reference goes.
     func drop() {
+        loop.assertIsCurrent()
         progress = nil
         timer.drop()
     }

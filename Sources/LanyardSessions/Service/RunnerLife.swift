@@ -57,6 +57,9 @@ struct UserSlots {
         }
     }
 
+    /// The runner of a user; nil: unknown, removed, or replaced by a reload.
+    func runner(at user: UserIndex) -> SessionRunner? { self[user].current.flatMap { $0.index == user ? $0 : nil } }
+
     /// Ends all runners.
     mutating func stop() {
         for runner in all { runner.stop() }

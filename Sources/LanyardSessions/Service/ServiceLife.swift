@@ -1,7 +1,7 @@
 import Dispatch
 import LanyardFoundations
 
-/// Where the session service is in its life. Belongs to its queue.
+/// Where the session service is in its life. Belongs to its queue, which it checks.
 enum ServiceLife {
     /// The users are not started yet. The work follows the start. Goes to `serving` or `draining`.
     case starting(waiting: [@Sendable () -> Void])
@@ -22,7 +22,7 @@ enum ServiceLife {
 /// threads wait for.
 final class ServiceEnd: @unchecked Sendable {
     /// Login and refresh calls without a result yet, including those of removed users. The tokens that these bring are
-    /// revoked. Belongs to the service's queue.
+    /// revoked. Belongs to the service's queue, which it checks.
     private(set) var callsInFlight = 0
     private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)

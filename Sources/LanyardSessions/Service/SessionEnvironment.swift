@@ -5,7 +5,7 @@ import Logging
 /// What all parts of the session service need of it: the session runners, the user service and the revocation runner.
 /// Each part has a protocol of its own below. The service owns the parts, and they know it by these protocols alone.
 ///
-/// All members belong to the queue of `loop`.
+/// All members belong to the queue of `loop`, which the service checks.
 protocol SessionEnvironment: AnyObject, Sendable {
     var loop: EventLoop { get }
     var logger: Logger { get }

@@ -57,11 +57,13 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// `start` comes later, when the runner before this one has ended.
     func waitForPredecessor() {
+        environment.loop.assertIsCurrent()
         if case .created(let publisher) = life { life = .waiting(calls: [], publisher) }
     }
 
     /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
     func reconfigure(_ new: ManagedUser, _ setup: SessionCoordinator.Setup) {
+        environment.loop.assertIsCurrent()
         let former = managedUser
         // With another service the same login may be another request, by other files of the client.
         let isCredentialNew =
@@ -85,6 +87,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// told.
     ///
     func retire(for successor: RunnerLife.Successor) {
+        environment.loop.assertIsCurrent()
         managedUser.credential?.stop()
         guard case .service = managedUser.source, case .serving = life else {
             stop()
@@ -96,6 +99,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// A user of the name is back: another runner waits for the end of this one.
     func yieldToSuccessor() {
+        environment.loop.assertIsCurrent()
         guard case .retiring = life else { return }
         life = .retiring(.waiting)
         endRetirement()
@@ -134,6 +138,7 @@ package final class SessionRunner: @unchecked Sendable {
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
+        environment.loop.assertIsCurrent()
         switch life {
         case .created(let publisher): life = .serving(publisher)
         case .waiting(let calls, let publisher):
@@ -160,6 +165,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// The process is about to end: see `SessionCoordinator.Event.drain`.
     func drain() {
+        environment.loop.assertIsCurrent()
         isWaiting ? endWaitingCalls() : handle(.drain)
     }
 
@@ -175,6 +181,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
     func stop() {
+        environment.loop.assertIsCurrent()
         let open = takeReplies()
         life = .stopped
         if coordinator.isUnsaved {
@@ -239,6 +246,7 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func call(_ event: SessionCoordinator.Event, _ reply: @escaping Reply) {
+        environment.loop.assertIsCurrent()
         if admits(reply) { handle(event, reply) }
     }
 

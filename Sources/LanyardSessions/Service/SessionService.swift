@@ -58,11 +58,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             slots[UserIndex(place)].current = makeRunner(managedUser, UserIndex(place))
         }
         // Users that only the store knows.
-        for user in registry.users where !user.isConfigured { addRunner(for: user) }
+        for user in registry.users where !user.isConfigured { makeSlot(for: user) }
         board.change { report in
             report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
-            report.users = registry.shown.compactMap { runner(at: $0)?.status }
+            report.users = registry.shown.compactMap { slots.runner(at: $0)?.status }
             report.expectWrites()
             // The admin API may log a user in with any of them.
             if identities.contains(where: \.hasLogins) || managedUsers.contains(where: { $0.settings.login != nil }) {
@@ -74,7 +74,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// A token that is read from a file is not renewed here.
     private func expectRefreshes(of user: UserIndex, _ report: inout SessionReport) {
-        guard let runner = runner(at: user), case .service = runner.managedUser.source else { return }
+        guard let runner = slots.runner(at: user), case .service = runner.managedUser.source else { return }
         report.expectRefreshes(of: runner.name)
         for variant in runner.coordinator.variants { report.expectFetches(of: runner.name, for: variant.named.name) }
     }
@@ -154,6 +154,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     package func endDrain() { waits.signalDrained() }
 
     func signalIfDrained() {
+        loop.assertIsCurrent()
         guard case .draining(let operatorsOnly) = life, userService.isDrained else { return }
         let isFinished = waits.callsInFlight == 0 && records.revocations.isDrained && slots.all.allSatisfy(\.isDrained)
         guard operatorsOnly || isFinished else { return }
@@ -225,14 +226,21 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// The runner of a user; nil: unknown, removed, or replaced by a reload. On the queue.
     package func runner(at user: UserIndex) -> SessionRunner? {
-        runner(withNameOf: user).flatMap { $0.index == user ? $0 : nil }
+        loop.assertIsCurrent()
+        return slots.runner(at: user)
     }
 
     /// The runners of all present users. On the queue.
-    var runners: [SessionRunner] { slots.current }
+    var runners: [SessionRunner] {
+        loop.assertIsCurrent()
+        return slots.current
+    }
 
     /// The runner of the present user of that name, if there is one. On the queue.
-    func runner(withNameOf user: UserIndex) -> SessionRunner? { slots[user].current }
+    func runner(withNameOf user: UserIndex) -> SessionRunner? {
+        loop.assertIsCurrent()
+        return slots[user].current
+    }
 
     /// The runner of a user by name. On the queue.
     package func runner(named name: String) -> SessionRunner? {
@@ -240,6 +248,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     func addRunner(for user: RegisteredUser) {
+        loop.assertIsCurrent()
+        makeSlot(for: user)
+    }
+
+    private func makeSlot(for user: RegisteredUser) {
         guard let managedUser = configuration.addedUser(user) else { return }
         slots[user.index].current = makeRunner(managedUser, user.index)
     }
@@ -254,6 +267,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     func drop(_ runner: SessionRunner) {
+        loop.assertIsCurrent()
         guard self.runner(at: runner.index) === runner else { return }
         runner.stop()
         slots[runner.index].current = nil
@@ -265,11 +279,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Publishes what all tokens of a user are from now on.
     func publishVariants(of name: String, _ availability: AccessToken.Availability) {
+        loop.assertIsCurrent()
         for (_, index) in configuration.variantIndexes(of: name, names) { publisher.publish(availability, for: index) }
     }
 
     /// Routes ask for variants of users that have none: an operator has removed the user, or given the name to another one.
     func refuseUnknownVariants() {
+        loop.assertIsCurrent()
         for name in configuration.namesWithVariants {
             let coordinator = runner(named: name)?.coordinator
             guard coordinator?.variants.isEmpty != false else { continue }
@@ -287,6 +303,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     var fingerprintKey: Secret { contents.fingerprintKey }
 
     func retryUnsavedEnds(for runner: SessionRunner) {
+        loop.assertIsCurrent()
         for other in runners where other !== runner && other.coordinator.hasUnsavedEnd {
             other.handle(.retryUnsavedEnd)
         }
@@ -304,6 +321,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     func service(of revocation: StoredRevocation) -> (any IdentityService)? {
+        loop.assertIsCurrent()
         let wanted = StoredIdentity(revocation.identity, revocation.fingerprint)
         if let identity = configuration.identities[revocation.identity], case .service(let service, _) = identity.kind,
             identity.storedIdentity?.matches(wanted) == true
@@ -318,6 +336,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     func accounts(at identity: String) -> (any AccountService)? {
+        loop.assertIsCurrent()
         if case .service(let service, _)? = configuration.identities[identity]?.kind { return service.accounts }
         for runner in runners where runner.managedUser.settings.identity == identity {
             if case .service(let service) = runner.managedUser.source { return service.accounts }
@@ -344,6 +363,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     func show(_ shown: [UserIndex], isFailing: Bool) {
+        loop.assertIsCurrent()
         board.change { report in
             report.isActiveUserUnsaved = isFailing
             guard report.users.map(\.index) != shown else { return }
@@ -355,6 +375,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     func view(of user: UserIndex) -> UserView? { board.view(of: user) }
 
     func activate(_ user: UserIndex?) {
+        loop.assertIsCurrent()
         publisher.activate(user)
         board.change { $0.activeUser = user }
     }
@@ -370,6 +391,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Shows exactly these users, and the active one. The shards have it with the routes.
     func showReloaded(_ shown: [UserIndex], active: UserIndex?) {
+        loop.assertIsCurrent()
         board.change { report in
             report.users = shown.compactMap { runner(at: $0)?.status }
             report.activeUser = active
@@ -385,9 +407,15 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         startupCheck.check(users)
     }
 
-    func beginCall() { waits.beginCall() }
+    func beginCall() {
+        loop.assertIsCurrent()
+        waits.beginCall()
+    }
 
-    func endCall() { waits.endCall() }
+    func endCall() {
+        loop.assertIsCurrent()
+        waits.endCall()
+    }
 
     func count(_ name: String, _ labels: [MetricSample.Label]) { board.count(name, labels) }
 
@@ -397,6 +425,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Reads external changes of users that would not read the store for a long time.
     func readExternalChanges() {
+        loop.assertIsCurrent()
         let commitCount = runners.map { ($0, $0.commitCount) }
         store.readAll { [self] users in
             guard let users else { return }

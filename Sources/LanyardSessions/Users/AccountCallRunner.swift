@@ -30,7 +30,10 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
         self.done = done
     }
 
-    func start() { follow(attempt.begin(tokens, at: .now)) }
+    func start() {
+        environment.loop.assertIsCurrent()
+        follow(attempt.begin(tokens, at: .now))
+    }
 
     /// A removed user has no tokens.
     private var tokens: SessionTokens? {

@@ -9,7 +9,7 @@ import Testing
 #if DEBUG
 /// What belongs to a shard's queue ends the process when another queue calls it.
 @Suite struct QueueDoorTests {
-    enum Door: String, CaseIterable, Codable { case connection, tunnel }
+    enum Door: String, CaseIterable, Codable { case connection, upstream, idle, tunnel }
 
     /// Both ends of a pair of sockets.
     private static func sockets() -> (CInt, CInt) {
@@ -24,12 +24,14 @@ import Testing
         let (ofClient, ofUpstream) = sockets()
         let client = try ClientConnection(
             taking: OwnedDescriptor(taking: ofClient), shard: shard, listener: 0, slot: .none)
-        guard door == .tunnel else { return { client.releaseReplayCopy() } }
+        if door == .connection { return { client.releaseReplayCopy() } }
+        if door == .idle { return { _ = shard.idleConnections.evictAll() } }
         guard let permit = SharedLimit(1).acquire() else { throw TestFailure("no permit") }
         let upstream = try UpstreamConnection(
             taking: ByteStream(taking: OwnedDescriptor(taking: ofUpstream), budget: shard.context.buffers),
             slot: UpstreamSlot(permit, in: IdleConnections()), trustEpoch: 0, for: ProxyBench.user, .unknown,
             loop: shard.loop, pool: shard.served.pools[0])
+        if door == .upstream { return { upstream.becomeActive() } }
         nonisolated(unsafe) let tunnel = TunnelRelay(client, upstream, account: .unknown, limits: Tunnel.Limits())
         return {
             withExtendedLifetime((client, upstream)) { tunnel.stop() }
@@ -37,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "a client's connection and its tunnel end the process when another queue calls them",
+        "connections of clients and upstreams, and tunnels, end the process when another queue calls them",
         arguments: Door.allCases, [true, false])
     func foreignQueue(_ door: Door, _ isForeign: Bool) async {
         await #expect(processExitsWith: isForeign ? .failure : .exitCode(7)) {
