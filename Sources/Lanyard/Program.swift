@@ -34,6 +34,7 @@ final class Program: Sendable {
     /// For the service manager; nil: there is none.
     private let reports: ServiceManagerReports?
     private let admin: AdminListener?
+    private let recent: RecentRequests
     private let reloads: ReloadCoordinator
     private let log: Logger
     /// All bound addresses with their names in the log.
@@ -123,12 +124,16 @@ final class Program: Sendable {
             users: SessionReload(sessions, sources), parts: parts.compactMap(\.self), counts: counts,
             reportingTo: reports, on: operatorLoop, log: log)
         self.reloads = reloads
+        let recent = RecentRequests(of: path, on: fileLoop)
+        self.recent = recent
         let info = ProgramInfo(
             version: BuildVersion.number, startedAt: .now, listeners: listeners,
             unverifiedRoutes: { shown.unverifiedRoutes },
             conditions: Self.conditions(
                 store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
-                self.listenerTLS, self.identityTLS))
+                self.listenerTLS, self.identityTLS),
+            activity: Self.activity(recent, path, sources, counts, storePath: configuration.store.path),
+            readiness: { HealthReport(healthSources.snapshot()) })
         admin = bindings.admin.map { [sessions, sources] socket in
             AdminListener(
                 socket, loop: operatorLoop, tokenFile: configuration.admin?.tokenFile, users: sessions,
@@ -162,6 +167,30 @@ final class Program: Sendable {
             }
             conditions.certificates = ofListeners + upstreamTLS.certificates + identityTLS.certificates
             return conditions
+        }
+    }
+
+    /// What `/v1/status` says of requests, identity services and the process: snapshots, so that it never waits.
+    private static func activity(
+        _ recent: RecentRequests, _ path: RequestPath, _ sources: SessionSources, _ reloads: ReloadCounts,
+        storePath: String?
+    ) -> @Sendable () -> ProgramActivity {
+        {
+            let now = Instant.now
+            var activity = ProgramActivity()
+            activity.routes = recent.routes(at: now)
+            activity.withoutRoute = activity.routes.removeLast()
+            let (parked, connections) = (path.parkedRequests, path.clientConnections)
+            activity.parked = .init(parked.count, of: parked.max)
+            activity.clientConnections = .init(connections.count, of: connections.max)
+            activity.identities = sources.identities
+            if let open = ProcessMetrics.openDescriptors, let max = ProcessMetrics.descriptorsMax {
+                activity.descriptors = .init(open, of: max)
+            }
+            activity.descriptorShortageAt = DescriptorShortage.shared.latestShortage.map { WallTime.now + ($0 - now) }
+            activity.storePath = storePath
+            activity.reloadedAt = reloads.latestSuccess
+            return activity
         }
     }
 
@@ -201,6 +230,7 @@ final class Program: Sendable {
         health?.start()
         fileLoop.start()
         sources.start()
+        recent.start()
         path.start(active: sessions.report.activeUser)
         capabilities.start()
         upstreamTLS.start()
@@ -213,6 +243,7 @@ final class Program: Sendable {
         reports?.start()
         Machine.returnStartCode()
         let status = stop.wait()
+        recent.stop()
         capabilities.stop()
         upstreamTLS.stop()
         listenerTLS.stop()

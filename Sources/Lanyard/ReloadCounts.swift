@@ -37,6 +37,9 @@ final class ReloadCounts: Sendable {
     /// The latest reload, if it failed.
     var failed: ProgramConditions.FailedReload? { values.withLock(\.failed) }
 
+    /// The latest reload that succeeded, or the start.
+    var latestSuccess: WallTime { values.withLock(\.lastSuccessAt) }
+
     /// It never waits for a comparison of configurations.
     var samples: [MetricSample] {
         let values = values.withLock { $0 }

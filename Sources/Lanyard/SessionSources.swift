@@ -90,6 +90,18 @@ final class SessionSources: Sendable {
         }
     }
 
+    /// The identity services in the order of the configuration, as their latest calls have found them. From any thread.
+    var identities: [ProgramActivity.Identity] {
+        let running = state.withLock(\.running)
+        let services = running.services
+        return running.identities.compactMap { settings, _ in
+            guard let contact = services[settings.name]?.contact.state else { return nil }
+            return .init(
+                name: settings.name, url: settings.url, isReachable: contact.isReachable,
+                succeededAt: contact.succeededAt, failure: contact.failure)
+        }
+    }
+
     /// Where a user logs in in a browser; nil: neither the user nor the identity is known. From any thread.
     func browserLogin(of user: String, at identity: String?) -> BrowserLoginTarget? {
         let running = state.withLock(\.running)

@@ -44,6 +44,16 @@ package struct IdentitySettings: Equatable, Sendable {
         self.kind = kind
     }
 
+    /// Where the service is asked; nil: nowhere, its token is in a file.
+    package var url: String? {
+        switch kind {
+        case .appServices(let app): app.baseURL
+        case .oauth(let client): client.issuerURL ?? client.endpoints.token
+        case .gitHubApp(let app): app.baseURL
+        case .fixed: nil
+        }
+    }
+
     /// Secret files of the client itself, whose change may make a refused login succeed.
     package var clientFiles: [String] {
         switch kind {

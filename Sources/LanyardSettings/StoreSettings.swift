@@ -5,6 +5,14 @@ package enum StoreSettings: Equatable, Sendable {
     /// One sealed file.
     case file(path: String, sealedBy: KeyFile)
 
+    /// The file; nil: there is none.
+    package var path: String? {
+        switch self {
+        case .memory: nil
+        case .file(let path, _): path
+        }
+    }
+
     /// Whether a path may be used for a sealed file.
     package static func accepts(path: String) -> Bool { StorePath(path) != nil }
 

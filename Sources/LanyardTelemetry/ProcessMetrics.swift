@@ -53,15 +53,21 @@ package enum ProcessMetrics {
     }
 
     private static func descriptors() -> [MetricSample] {
-        var samples: [MetricSample] = []
+        [("process_open_fds", openDescriptors), ("process_max_fds", descriptorsMax)].compactMap { name, number in
+            number.map { MetricSample(name, value: Double($0)) }
+        }
+    }
+
+    /// Descriptors that the process has; nil: they cannot be counted. The time that it takes grows with their number.
+    package static var openDescriptors: Int? {
         // The open folder's own descriptor is one of them.
-        if let open = ProcFile.entryCount("/proc/self/fd") {
-            samples.append(MetricSample("process_open_fds", value: Double(open - 1)))
-        }
+        ProcFile.entryCount("/proc/self/fd").map { $0 - 1 }
+    }
+
+    /// Descriptors that it may have.
+    package static var descriptorsMax: Int? {
         var limit = rlimit()
-        if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
-            samples.append(MetricSample("process_max_fds", value: Double(limit.rlim_cur)))
-        }
-        return samples
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }
+        return Int(clamping: limit.rlim_cur)
     }
 }

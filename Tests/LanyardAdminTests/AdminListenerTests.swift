@@ -21,8 +21,11 @@ import Testing
         #expect(
             Set(json.object.keys) == [
                 "version", "uptime_seconds", "active_user", "listeners", "users", "stopping", "store_failure",
-                "failed_reload", "slow_calls", "expiring_certificates",
+                "failed_reload", "slow_calls", "expiring_certificates", "readiness", "requests", "routes", "identities",
+                "store", "clock", "descriptors", "last_reload_at",
             ])
+        #expect(json["readiness"]["status"].string == "ready")
+        #expect(json["readiness"]["checks"].array.map { $0["name"].string } == ["listener", "store", "clock"])
         #expect(json["version"].string == "1.2.3")
         #expect((90...120).contains(json["uptime_seconds"].int ?? 0))
         #expect(json["active_user"].string == "alice")
@@ -36,8 +39,9 @@ import Testing
                     "state": .string("active"), "session": .string("stale"), "generation": .number(7),
                     "access_token_expires_at": .string("2030-03-17T17:46:40.000Z"),
                     "refresh_token_expires_at": .null, "next_refresh_at": .null,
-                    "last_error": .string("it said \"no\""), "action": .string("nobody"), "call": .null,
-                    "tokens": .array([]),
+                    "last_error": .string("it said \"no\""), "failing_since": .string("2027-01-15T08:00:00.000Z"),
+                    "action": .string("nobody"),
+                    "call": .null, "tokens": .array([]),
                 ]))
         let users = try await server.ask("GET", "/v1/users").json
         #expect(users == .object(["users": json["users"]]))

@@ -235,7 +235,8 @@ final class PlayedUsers: UserOperations {
         SessionStatus(
             user: name, index: UserIndex(number), identity: "demo", accountID: account, state: state,
             reason: .tokenValid, tokens: .init(generation: generation, accessExpiry: expiry), nextRefreshAt: nil,
-            lastError: error, action: state == .loginRequired ? .user : .nobody, hasEverBeenReady: true)
+            failure: error.map { .init(message: $0, since: WallTime(seconds: 1_800_000_000)) },
+            action: state == .loginRequired ? .user : .nobody, hasEverBeenReady: true)
     }
 
     /// Alice is active, bob is inactive, carol has no session. Then come the others.

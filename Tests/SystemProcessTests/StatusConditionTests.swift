@@ -60,6 +60,59 @@ import Testing
         client.close()
     }
 
+    @Test("routes: what they have had lately, the latest failure of an upstream, and requests without a route")
+    func routes() async throws {
+        let upstream = try RawServer { request in
+            .text("HTTP/1.1 \(request.message.target == "/bad" ? 500 : 200) OK\r\nContent-Length: 0\r\n\r\n")
+        }
+        let bench = try await Self.start(
+            """
+            routes:
+              - {name: good, match: {path: /}, upstream: "http://\(upstream.endpoint)", deny: [{path: /private}]}
+              - {name: dead, match: {path: /dead}, upstream: "http://127.0.0.1:9"}
+              - {name: named, match: {hosts: [elsewhere]}, upstream: "http://127.0.0.1:9"}
+            """)
+        try await bench.lanyard.untilReady()
+        for path in ["/", "/bad", "/private", "/dead"] {
+            _ = try await RawClient.ask(bench.lanyard.data, "GET", path)
+        }
+        let status = try await Self.status(bench.admin).json
+        let (good, dead) = (status["routes"][0], status["routes"][1])
+        #expect(good["route"].string == "good" && good["upstream"].string == "http://\(upstream.endpoint)")
+        #expect(good["user"] == .null || good["user"].string != nil)
+        #expect(good["recent"]["requests"].int == 3 && good["recent"]["server_errors"].int == 1, "\(good)")
+        #expect(good["recent"]["refused"].int == 1 && good["last_upstream_error"] == .null, "\(good)")
+        #expect(good["last_response_at"].string?.hasPrefix("20") == true && good["breaker_open"].bool == false)
+        #expect(dead["recent"]["requests"].int == 1 && dead["recent"]["server_errors"].int == 1, "\(dead)")
+        #expect(dead["last_response_at"] == .null && dead["in_flight"].int == 0 && dead["waiting"].int == 0)
+        let error = dead["last_upstream_error"]["error"].string
+        #expect(error?.contains("Connection refused") == true && error?.contains("127.0.0.1:9") == true, "\(dead)")
+        #expect(status["routes"].array.count == 3 && status["requests"]["without_route"]["recent"]["requests"].int == 0)
+        #expect(status["requests"]["parked"].int == 0 && (status["requests"]["parked_max"].int ?? 0) > 0)
+        #expect((status["descriptors"]["open"].int ?? 0) > 3 && status["descriptors"]["last_shortage_at"] == .null)
+        #expect(status["readiness"]["status"].string == "ready" && status["clock"]["in_step"].bool == true)
+    }
+
+    @Test("identity services: reachable or not, and which call has failed at which URL, since when")
+    func identities() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        let device = try await Device.make(emulator, users: [Device.alice])
+        let running = try await device.start()
+        try await running.untilReady()
+        func identity() async throws -> JSON { try await Self.status(running.admin.endpoint).json["identities"][0] }
+        let good = try await identity()
+        #expect(good["identity"].string == "demo" && good["reachable"].bool == true && good["last_error"] == .null)
+        #expect(good["last_success_at"].string?.hasPrefix("20") == true, "\(good)")
+        emulator.process.signal(SIGKILL)
+        _ = try await emulator.process.waitForExit()
+        _ = try? await running.admin.call("POST", "/v1/users/alice/refresh")
+        try await eventually("the service is found to be away") { try await identity()["reachable"].bool == false }
+        let away = try await identity()
+        #expect(away["last_error"]["error"].string?.contains("http://") == true, "\(away)")
+        let user = try await Self.status(running.admin.endpoint).json["users"][0]
+        #expect(user["failing_since"].string?.hasPrefix("20") == true, "\(user)")
+    }
+
     @Test("a failed reload, with its lines, until one succeeds")
     func failedReload() async throws {
         let route = "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]\n"

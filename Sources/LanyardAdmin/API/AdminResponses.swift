@@ -37,6 +37,7 @@ enum AdminResponses {
             for name in unverified { body.string(name) }
             body.endArray()
         }
+        write(info.activity(), info.readiness(), now: now, wallNow: wallNow, into: &body)
         write(info.conditions(), now: now, wallNow: wallNow, into: &body)
         writeUsers(report, into: &body)
         body.endObject()
@@ -236,6 +237,8 @@ enum AdminResponses {
         let call = user.slowCall()
         body.key("last_error")
         write(user.lastError ?? call?.text(), into: &body)
+        body.key("failing_since")
+        write(user.failure?.since, into: &body)
         body.key("action")
         body.string(user.action.rawValue)
         body.key("call")
@@ -294,11 +297,11 @@ enum AdminResponses {
         body.number(UInt64(max(call.ageSeconds(), 0)))
     }
 
-    private static func write(_ text: String?, into body: inout JSONWriter) {
+    static func write(_ text: String?, into body: inout JSONWriter) {
         if let text { body.string(text) } else { body.null() }
     }
 
-    private static func write(_ time: WallTime?, into body: inout JSONWriter) {
+    static func write(_ time: WallTime?, into body: inout JSONWriter) {
         if let time { body.time(time) } else { body.null() }
     }
 }
@@ -328,16 +331,26 @@ package struct ProgramInfo: Sendable {
     package var unverifiedRoutes: @Sendable () -> [String]
     /// What an operator must know now. From any thread.
     package var conditions: @Sendable () -> ProgramConditions
+    /// What the process does now. From any thread.
+    package var activity: @Sendable () -> ProgramActivity
+    /// As the health pages see it. From any thread.
+    package var readiness: @Sendable () -> HealthReport
 
     package init(
         version: String, startedAt: Instant, listeners: [Listener],
         unverifiedRoutes: @escaping @Sendable () -> [String] = { [] },
-        conditions: @escaping @Sendable () -> ProgramConditions = { ProgramConditions() }
+        conditions: @escaping @Sendable () -> ProgramConditions = { ProgramConditions() },
+        activity: @escaping @Sendable () -> ProgramActivity = { ProgramActivity() },
+        readiness: @escaping @Sendable () -> HealthReport = {
+            HealthReport(HealthSnapshot(users: [], activeUser: nil, followsActiveUser: false, pinnedUsers: []))
+        }
     ) {
         self.version = version
         self.startedAt = startedAt
         self.listeners = listeners
         self.unverifiedRoutes = unverifiedRoutes
         self.conditions = conditions
+        self.activity = activity
+        self.readiness = readiness
     }
 }

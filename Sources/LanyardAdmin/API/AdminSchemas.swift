@@ -97,14 +97,15 @@ enum AdminSchemas {
         "properties":{"email":{"$ref":"#/components/schemas/Email"},"password":{"$ref":"#/components/schemas/Secret"},
         "arguments":{"$ref":"#/components/schemas/Arguments"}}},
         "User":{"type":"object","required":["name","identity","user_id","state","session","generation","access_token_expires_at",
-        "refresh_token_expires_at","next_refresh_at","last_error","action","call","tokens"],"properties":{
+        "refresh_token_expires_at","next_refresh_at","last_error","failing_since","action","call","tokens"],"properties":{
         "name":{"$ref":"#/components/schemas/Name"},"identity":{"$ref":"#/components/schemas/Name"},
         "user_id":{"type":["string","null"]},"state":{"type":"string","enum":["active","inactive","logged_out"]},
         "session":{"type":"string",
         "enum":["logged_out","logging_in","valid","refreshing","stale","unreachable","login_required","refused"]},
         "generation":{"type":"integer","minimum":0},"access_token_expires_at":{"$ref":"#/components/schemas/Time"},
         "refresh_token_expires_at":{"$ref":"#/components/schemas/Time"},"next_refresh_at":{"$ref":"#/components/schemas/Time"},
-        "last_error":{"type":["string","null"]},"action":{"type":"string","enum":["nobody","operator","user"]},
+        "last_error":{"type":["string","null"]},"failing_since":{"$ref":"#/components/schemas/Time"},
+        "action":{"type":"string","enum":["nobody","operator","user"]},
         "call":{"type":["object","null"],"required":["kind","url","age_seconds"],
         "properties":{"kind":{"type":"string","enum":["login","refresh"]},"url":{"type":["string","null"]},
         "age_seconds":{"type":"integer","minimum":0}}},
@@ -128,12 +129,35 @@ enum AdminSchemas {
         "name":{"$ref":"#/components/schemas/Name"},"removed":{"const":true},"stored":{"const":false}}},
         "Users":{"type":"object","required":["users"],
         "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
-        "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","stopping","store_failure",
-        "failed_reload","slow_calls","expiring_certificates","users"],"properties":{
+        "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","readiness","requests","routes",
+        "identities","store","clock","descriptors","last_reload_at","stopping","store_failure","failed_reload",
+        "slow_calls","expiring_certificates","users"],"properties":{
         "version":{"type":"string"},"uptime_seconds":{"type":"integer","minimum":0},"active_user":{"type":["string","null"]},
         "listeners":{"type":"array","items":{"type":"object","required":["listener","address"],
         "properties":{"listener":{"type":"string"},"address":{"type":"string"}}}},
         "unverified_routes":{"type":"array","items":{"type":"string"}},
+        "readiness":{"type":"object","required":["status","checks"],"properties":{
+        "status":{"type":"string","enum":["ready","not_ready"]},
+        "checks":{"type":"array","items":{"type":"object","required":["name","ok","reason"],"properties":{
+        "name":{"type":"string"},"ok":{"type":"boolean"},"reason":{"type":"string"}}}}}},
+        "requests":{"type":"object",
+        "required":["parked","parked_max","client_connections","client_connections_max","without_route"],"properties":{
+        "parked":{"type":"integer","minimum":0},"parked_max":{"type":"integer","minimum":0},
+        "client_connections":{"type":"integer","minimum":0},"client_connections_max":{"type":"integer","minimum":0},
+        "without_route":{"$ref":"#/components/schemas/RequestCounts"}}},
+        "routes":{"type":"array","items":{"$ref":"#/components/schemas/RouteStatus"}},
+        "identities":{"type":"array","items":{"type":"object",
+        "required":["identity","url","reachable","last_success_at","last_error"],"properties":{
+        "identity":{"$ref":"#/components/schemas/Name"},"url":{"type":["string","null"]},"reachable":{"type":["boolean","null"]},
+        "last_success_at":{"$ref":"#/components/schemas/Time"},"last_error":{"$ref":"#/components/schemas/PastError"}}}},
+        "store":{"type":"object","required":["state","path"],"properties":{
+        "state":{"type":"string","enum":["memory_only","stored","store_failing"]},"path":{"type":["string","null"]}}},
+        "clock":{"type":"object","required":["skew_seconds","in_step"],"properties":{
+        "skew_seconds":{"type":["number","null"]},"in_step":{"type":"boolean"}}},
+        "descriptors":{"type":"object","required":["open","open_max","last_shortage_at"],"properties":{
+        "open":{"type":["integer","null"],"minimum":0},"open_max":{"type":["integer","null"],"minimum":0},
+        "last_shortage_at":{"$ref":"#/components/schemas/Time"}}},
+        "last_reload_at":{"type":"string","format":"date-time"},
         "stopping":{"type":["object","null"],"required":["listeners_closed","client_connections","seconds_left"],"properties":{
         "listeners_closed":{"type":"boolean"},"client_connections":{"type":"integer","minimum":0},
         "seconds_left":{"type":"integer","minimum":0}}},
@@ -148,6 +172,20 @@ enum AdminSchemas {
         "properties":{"certificate":{"type":"string"},"file":{"type":"string"},
         "expires_at":{"type":"string","format":"date-time"}}}},
         "users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
+        "PastError":{"type":["object","null"],"required":["at","error"],
+        "properties":{"at":{"type":"string","format":"date-time"},"error":{"type":"string"}}},
+        "RequestCounts":{"type":"object","required":["recent","last_overload"],"properties":{
+        "recent":{"type":"object","required":["seconds","requests","server_errors","refused","token_refused"],"properties":{
+        "seconds":{"type":"integer","minimum":0},"requests":{"type":"integer","minimum":0},
+        "server_errors":{"type":"integer","minimum":0},"refused":{"type":"integer","minimum":0},
+        "token_refused":{"type":"integer","minimum":0}}},"last_overload":{"$ref":"#/components/schemas/PastError"}}},
+        "RouteStatus":{"allOf":[{"$ref":"#/components/schemas/RequestCounts"},{"type":"object",
+        "required":["route","upstream","user","last_response_at","last_upstream_error","breaker_open","breaker_opened_at",
+        "in_flight","waiting"],"properties":{
+        "route":{"$ref":"#/components/schemas/Name"},"upstream":{"type":"string"},"user":{"type":["string","null"]},
+        "last_response_at":{"$ref":"#/components/schemas/Time"},"last_upstream_error":{"$ref":"#/components/schemas/PastError"},
+        "breaker_open":{"type":"boolean"},"breaker_opened_at":{"$ref":"#/components/schemas/Time"},
+        "in_flight":{"type":"integer","minimum":0},"waiting":{"type":"integer","minimum":0}}}]},
         "Refreshed":{"type":"object","required":["access_token_expires_at"],
         "properties":{"access_token_expires_at":{"$ref":"#/components/schemas/Time"}}},
         "Token":{"type":"object","required":["access_token","expires_at"],

@@ -13,8 +13,6 @@ package struct HealthReport: Sendable {
 
     /// A control plane without a heartbeat for this long counts as hung.
     static let heartbeatMax = Duration.seconds(10)
-    /// Beyond it the two clocks differ too much to trust the expiry of tokens.
-    static let clockSkewMax = Duration.seconds(30)
 
     private let snapshot: HealthSnapshot
 
@@ -31,7 +29,15 @@ package struct HealthReport: Sendable {
     package var isLive: Bool { snapshot.heartbeatAge < Self.heartbeatMax }
 
     /// `/readyz`: whether every request that a route accepts would carry a valid token.
-    package var ready: OperatorResponse { Self.response(sessions + [listener, store, clock]) }
+    package var ready: OperatorResponse { Self.response(readyChecks) }
+
+    private var readyChecks: [Check] { sessions + [listener, store, clock] }
+
+    /// The members of `/readyz`, for another document.
+    func writeReady(into body: inout JSONWriter) { Self.write(readyChecks, into: &body) }
+
+    /// The facts that it reports on.
+    var facts: HealthSnapshot { snapshot }
 
     /// `/readyz/USER`: one user's session, whether or not a route uses it; nil if no user has that name.
     package func ready(user: String) -> OperatorResponse? {
@@ -96,17 +102,24 @@ package struct HealthReport: Sendable {
     }
 
     private var clock: Check {
-        let skew = snapshot.clockSkew ?? .zero
-        let isOff = max(skew, .zero - skew) > Self.clockSkewMax
+        let isOff = snapshot.isClockOff
         return Check(name: "clock", isPassing: !isOff, reason: isOff ? "clock_off" : "clock_in_step", isAdvisory: true)
     }
 
     // MARK: The body
 
+    private static func isReady(_ checks: [Check]) -> Bool { checks.allSatisfy { $0.isPassing || $0.isAdvisory } }
+
     private static func response(_ checks: [Check]) -> OperatorResponse {
-        let isReady = checks.allSatisfy { $0.isPassing || $0.isAdvisory }
         var body = JSONWriter()
         body.beginObject()
+        write(checks, into: &body)
+        body.endObject()
+        return OperatorResponse(status: isReady(checks) ? 200 : 503, body: body.bytes)
+    }
+
+    private static func write(_ checks: [Check], into body: inout JSONWriter) {
+        let isReady = isReady(checks)
         body.key("status")
         body.string(isReady ? "ready" : "not_ready")
         body.key("checks")
@@ -122,7 +135,5 @@ package struct HealthReport: Sendable {
             body.endObject()
         }
         body.endArray()
-        body.endObject()
-        return OperatorResponse(status: isReady ? 200 : 503, body: body.bytes)
     }
 }

@@ -43,6 +43,13 @@ package struct HealthSnapshot: Equatable, Sendable {
     package var store = Store.memoryOnly
     /// How far the identity service's clock is ahead of the local clock; nil: unknown.
     package var clockSkew: Duration?
+    /// Beyond it the two clocks differ too much to trust the expiry of tokens.
+    static let clockSkewMax = Duration.seconds(30)
+    /// The clocks differ by more than that.
+    var isClockOff: Bool {
+        let skew = clockSkew ?? .zero
+        return max(skew, .zero - skew) > Self.clockSkewMax
+    }
     /// Time since the control plane last ran work on its queue.
     package var heartbeatAge = Duration.zero
 

@@ -25,6 +25,8 @@ package final class DescriptorShortage: Sendable {
     }
 
     private let isShort = Atomic<Bool>(false)
+    /// When a descriptor was missing last; 0: never.
+    private let shortAt = Atomic<Int64>(0)
     private let openLock = Guarded(())
     private let state = Guarded(Release())
 
@@ -51,7 +53,16 @@ package final class DescriptorShortage: Sendable {
     }
 
     /// An attempt failed for want of descriptors.
-    package func recordShortage() { isShort.store(true, ordering: .relaxed) }
+    package func recordShortage() {
+        shortAt.store(Instant.now.nanoseconds, ordering: .relaxed)
+        isShort.store(true, ordering: .relaxed)
+    }
+
+    /// When an attempt failed last for want of descriptors; nil: never.
+    package var latestShortage: Instant? {
+        let nanoseconds = shortAt.load(ordering: .relaxed)
+        return nanoseconds == 0 ? nil : Instant(nanoseconds: nanoseconds)
+    }
 
     /// Gives up a reserved descriptor or takes one back. No other thread opens one meanwhile.
     package func exchange(_ work: () -> Void) { openLock.withLock { _ in work() } }

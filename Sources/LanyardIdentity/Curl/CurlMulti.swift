@@ -18,6 +18,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     fileprivate let loop: EventLoop
     private var trust: CurlTrust
     private let limits: CurlLimits
+    /// Learns what each call has come to.
+    let contact = ServiceContact()
     /// nil: libcurl is not used yet, or no longer.
     private var handle: CurlMultiHandle?
     private var multi: UnsafeMutableRawPointer? {
@@ -49,7 +51,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     /// Begins a transfer, or queues it. `reply` is called once, on the loop's queue, never before this returns.
     func send(_ request: CurlRequest, reply: @escaping CurlTransfer.Reply) {
         loop.assertIsCurrent()
-        guard !isStopped, open(), let transfer = CurlTransfer(request, reply: reply) else {
+        let recorded: CurlTransfer.Reply = { [contact] outcome in
+            contact.record(outcome, of: request)
+            reply(outcome)
+        }
+        guard !isStopped, open(), let transfer = CurlTransfer(request, reply: recorded) else {
             let failure =
                 isStopped
                 ? CurlError.stopping(wasRequestSent: false)

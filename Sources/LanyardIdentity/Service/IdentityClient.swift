@@ -4,6 +4,8 @@ import LanyardSessionInterface
 package protocol IdentityClient: IdentityService {
     /// Calls that are no session's own and have had no response for some seconds. From any thread.
     var slowCalls: [CallProgress] { get }
+    /// What the latest calls have found.
+    var contact: ServiceContact { get }
     /// Starts its own loop. Once. Calls that were made before proceed from now on.
     func start()
     /// Ends all calls in flight. Every open call and every later one fails at once. Permanent.

@@ -87,6 +87,7 @@ protocol TransportedIdentity: IdentityClient {
 
 extension TransportedIdentity {
     package var slowCalls: [CallProgress] { transport.watch.slowCalls }
+    package var contact: ServiceContact { transport.http.contact }
     package func start() { transport.start() }
     package func stop() { transport.stop() }
     package func replaceTLS(_ tls: IdentityTLSContents) { transport.replaceTLS(tls) }

@@ -32,6 +32,9 @@ package final class SharedLimit: Sendable {
     /// More are taken than a limit that was lowered admits: giving back one makes no room.
     package var isExceeded: Bool { count > countMax.load(ordering: .relaxed) }
 
+    /// How many may be taken.
+    package var limit: Int { countMax.load(ordering: .relaxed) }
+
     /// How many are taken now.
     package var count: Int { taken.load(ordering: .sequentiallyConsistent) }
 }

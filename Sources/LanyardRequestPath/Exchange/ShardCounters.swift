@@ -1,4 +1,5 @@
 import LanyardFoundations
+import Synchronization
 
 /// One shard's numbers for one route. Connections write, on the shard's queue, which they check. Read from any thread.
 package final class RouteCounters: Sendable {
@@ -22,6 +23,10 @@ package final class RouteCounters: Sendable {
     let upstreamDuration = Histogram()
     /// The pool of the route counts them.
     let connections = UpstreamCounters()
+    /// When the latest response of the upstream has ended; 0: there was none.
+    private let respondedAt = Atomic<Int64>(0)
+    /// The latest failures, for the status.
+    let failures = RouteFailures()
 
     init(_ name: String) {
         self.name = name
@@ -34,6 +39,7 @@ package final class RouteCounters: Sendable {
     ///   - start: of the request's first byte.
     func countRequest(status: Int?, origin: Origin, from start: Instant, to end: Instant) {
         let column = origin == .upstream ? 0 : 1
+        if origin == .upstream { respondedAt.store(end.nanoseconds, ordering: .relaxed) }
         durations[column].observe(from: start, to: end)
         let none = Self.classes.count - 1
         let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
@@ -43,6 +49,19 @@ package final class RouteCounters: Sendable {
     /// Requests that the upstream has responded to.
     var responseCount: UInt64 {
         stride(from: 0, to: requests.count, by: 2).reduce(0) { $0 + UInt64(requests[$1].value) }
+    }
+
+    /// When the latest response of the upstream has ended; `.past`: there was none.
+    var latestResponseAt: Instant { Instant(nanoseconds: respondedAt.load(ordering: .relaxed)) }
+
+    /// The numbers so far for the status.
+    var counts: RouteCounts {
+        func sum(_ columns: some Sequence<Int>) -> Int { columns.reduce(0) { $0 + requests[$1].value } }
+        let own = stride(from: 1, to: requests.count, by: 2)
+        return RouteCounts(
+            requests: sum(requests.indices), serverErrors: sum([Self.serverErrors * 2, Self.serverErrors * 2 + 1]),
+            refusals: sum(own.filter { $0 / 2 != Self.serverErrors && $0 / 2 != Self.classes.count - 1 }),
+            unauthorized: unauthorized.value)
     }
 
     /// A response that means "token refused".

@@ -38,6 +38,14 @@ package final class UpstreamTarget: Sendable {
     private let fixed: [SocketAddress]?
     var hasName: Bool { fixed == nil }
 
+    /// Where connections are made to, as an operator writes it.
+    var name: String {
+        switch settings.endpoint {
+        case .tcp(_, _, let tls): "\(tls ? "https" : "http")://\(settings.authority)"
+        case .unix(let path): "unix:\(path)"
+        }
+    }
+
     /// The upstream is a unix socket.
     var isUnix: Bool { if case .unix = settings.endpoint { true } else { false } }
 

@@ -2,11 +2,13 @@ import LanyardFoundations
 import LanyardSessionInterface
 import Logging
 
-/// A user's call that has no response yet. It is logged once when it is slow. Belongs to the queue of its loop.
+/// A user's call that has no response yet, and since when calls have failed. A slow call is logged once. Belongs to the queue of its loop.
 final class OpenCall {
     private(set) var progress: CallProgress?
     private let loop: EventLoop
     private let logger: Logger
+    /// Since when each call has failed; nil: the latest one has succeeded.
+    private var failingSince: WallTime?
     private lazy var timer = SessionTimer(on: loop) { [unowned self] in logSlowCall() }
 
     init(on loop: EventLoop, logger: Logger) {
@@ -28,6 +30,15 @@ final class OpenCall {
         guard self.progress === progress else { return }
         self.progress = nil
         timer.set(at: .never)
+    }
+
+    /// What the status says of the latest error.
+    ///
+    /// - Parameter error: nil: the latest call has succeeded.
+    func failure(_ error: IdentityError?, at now: WallTime) -> SessionStatus.Failure? {
+        failingSince = error == nil ? nil : failingSince ?? now
+        guard let error, let failingSince else { return nil }
+        return SessionStatus.Failure(message: error.message, since: failingSince)
     }
 
     /// Nothing is logged any more. Call it before the last reference goes.

@@ -148,8 +148,8 @@ package struct SessionStatus: Sendable {
     package var tokens: Tokens
     /// The next scheduled call; nil while one is under way or none will be made.
     package var nextRefreshAt: WallTime?
-    /// The message of the latest error; nil after a success.
-    package var lastError: String?
+    /// nil: the latest call has succeeded.
+    package var failure: Failure?
     /// Who must act.
     package var action: ResponsibleParty
     /// True from the first token on, for `/startupz`.
@@ -216,6 +216,21 @@ package struct SessionStatus: Sendable {
             reason == .tokenValid && !isReady(at: now) ? .identityUnreachable : reason
         }
     }
+
+    /// Why the latest call has failed.
+    package struct Failure: Equatable, Sendable {
+        package var message: String
+        /// Of the first of the calls that have failed one after the other.
+        package var since: WallTime
+
+        package init(message: String, since: WallTime) {
+            self.message = message
+            self.since = since
+        }
+    }
+
+    /// The message of the latest error; nil after a success.
+    package var lastError: String? { failure?.message }
 
     /// The call that has had no response for some seconds; nil: none.
     package func slowCall(at now: Instant = .now) -> CallProgress? {

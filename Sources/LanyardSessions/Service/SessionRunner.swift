@@ -482,8 +482,8 @@ package final class SessionRunner: @unchecked Sendable {
                 refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
                 usableUntil: tokens?.usableUntil ?? .past,
                 variants: coordinator.variants.map { $0.status(at: eventContext) }),
-            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
-            action: action,
+            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
+            failure: openCall.failure(context.lastError, at: eventContext.wall), action: action,
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }

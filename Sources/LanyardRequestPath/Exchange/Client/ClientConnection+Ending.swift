@@ -58,6 +58,10 @@ extension ClientConnection {
         let closes = problem.closes || !isHeadRead || !input.body.isEnded || exchange.closesClient || shard.isDraining
         if let reason = problem.rejection { shard.counters.countRejection(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
+        if problem.status > 500 {
+            let counters = state.shardRoute?.counters ?? shard.counters.withoutRoute
+            counters.failures.record(problem, at: shard.loop.now)
+        }
         let id = input.requestID(from: shard)
         shard.log(problem) { refusedRequest(id) }
         shard.out.clear()
@@ -182,7 +186,10 @@ extension ClientConnection {
     func rejectOverloaded() {
         shard.loop.assertIsCurrent()
         shard.counters.countRejection(.limit)
-        reject(.overloaded("Too many client connections.", closes: true))
+        reject(
+            .overloaded(
+                "Too many client connections: limits.connections_max or limits.connections_per_peer_max is reached.",
+                closes: true))
     }
 
     /// The client is none of the listener's `peers`: sends 403 and closes.

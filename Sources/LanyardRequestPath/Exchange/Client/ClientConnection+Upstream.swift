@@ -26,7 +26,11 @@ extension ClientConnection {
 
     private func park(_ active: ActiveExchange) {
         if shard.isDraining { return refuse(.shuttingDown) }
-        guard waitForToken(for: active) else { return refuse(.overloaded("Too many requests wait for a token.")) }
+        guard waitForToken(for: active) else {
+            return refuse(
+                .overloaded(
+                    "Too many requests wait for a token or a connection: limits.parked_requests_max is reached."))
+        }
     }
 
     /// Parks the request until the token cache receives a publication for the user. False if too many are parked.

@@ -61,7 +61,10 @@ extension Problem {
         case .tls(.timedOut, _): timeout("The TLS handshake took too long.", error: "connection_timeout")
         case .tls(let error, _):
             unreachable("TLS failed: \(error.message(.upstream)).", error: Self.proxyStatus(of: error))
-        case .connectionLimit: overloaded("All connections to the upstream are in use.")
+        case .connectionLimit:
+            overloaded(
+                "All connections to the upstream are in use (connections_max of the route), and no further request may wait: "
+                    + "limits.parked_requests_max is reached.")
         case .forbiddenAddress:
             unreachable(
                 "Its address is one of metadata services, such as a link-local one. allow_link_local permits it.",

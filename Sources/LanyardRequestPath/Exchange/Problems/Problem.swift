@@ -216,7 +216,8 @@ package struct Problem: Equatable, Sendable {
             error: "connection_limit_reached", closes: closes)
     }
 
-    package static let buffersFull = overloaded("The memory of all buffers is in use.")
+    package static let buffersFull = overloaded(
+        "The memory of all buffers is in use: limits.buffer_bytes_max is reached.")
 
     package static let shuttingDown = Problem(
         name: "shutting-down", status: 503, title: "Shutting down", detail: "Lanyard is stopping.", isRetryable: true,

@@ -138,6 +138,12 @@ package final class RouteBreaker: Sendable {
 
     package func isOpen(at now: Instant) -> Bool { now.nanoseconds < end.load(ordering: .relaxed) }
 
+    /// When it was opened last; nil: never.
+    package var latestOpening: Instant? {
+        let end = end.load(ordering: .relaxed)
+        return end == 0 ? nil : Instant(nanoseconds: end) - Self.openInterval
+    }
+
     /// A fresh token was refused. False if the breaker was already open; then its time is not prolonged.
     package func trip(at now: Instant) -> Bool {
         let known = end.load(ordering: .relaxed)
