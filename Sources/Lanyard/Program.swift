@@ -140,7 +140,8 @@ final class Program: Sendable {
                 info: info, exposesTokens: configuration.admin?.exposesTokens ?? false, refused: refused,
                 browserLogins: { sources.browserLogin(of: $0, at: $1) },
                 control: ProcessControl(
-                    stop: { stop.end() }, reload: { reloads.reload($0) }, verbosity: verbosity), log: log)
+                    stop: { stop.end() }, reload: { reloads.reload($0) }, verbosity: verbosity,
+                    log: pipe.tap), log: log)
         }
     }
 

@@ -58,6 +58,8 @@ package final class LogPipe: Sendable {
     private let state: Guarded<State>
     /// The thread's. It sleeps while no line comes; otherwise it checks again by itself.
     private let sleeper = Sleeper()
+    /// What operators see of the lines while they follow them.
+    package let tap = LogTap()
 
     /// - Parameters:
     ///   - descriptor: the caller's; it stays open as long as the pipe lives.
@@ -228,6 +230,7 @@ package final class LogPipe: Sendable {
 
     /// Whole lines in pieces that a pipe takes at once. Returns how many lines were lost.
     private func writeAll(_ bytes: UnsafeRawBufferPointer) -> Int {
+        tap.append(bytes)
         var start = 0
         while start < bytes.count {
             var end = min(start + Self.pieceBytes, bytes.count)

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Glibc
+import LanyardClient
 import LanyardConfiguration
 import LanyardFoundations
 import LanyardSettings
@@ -8,7 +9,10 @@ import LanyardSettings
 struct HealthCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "health", abstract: "Ask a running Lanyard whether it lives, or is ready.",
-        discussion: "Exit code 0 or 1. It says what is wrong; when all is well it says so on a terminal only.")
+        discussion: """
+            Exit code 0 or 1. It says what is wrong, with a warning also what does not change the exit code (store, clock, a \
+            refresh that fails). When all is well it says so on a terminal only.
+            """)
 
     @Flag(help: "Ask /readyz in place of /livez.")
     var ready = false
@@ -23,6 +27,7 @@ struct HealthCommand: ParsableCommand {
             Report.error(probe.messages)
             throw ExitCode.failure
         }
+        if !probe.messages.lines.isEmpty { Report.error(probe.messages) }
         // A probe of an orchestrator says nothing when all is well.
         if isatty(STDOUT_FILENO) == 1 { Report.output("Lanyard at \(address) is \(ready ? "ready" : "live").") }
     }

@@ -5,7 +5,7 @@ import LanyardSettings
 /// One look at a health page: whether all is well, else what is wrong and what to do.
 struct HealthProbe {
     let isGood: Bool
-    /// Lines for standard error; empty if all is well.
+    /// Lines for standard error; empty if all is well. A check that informs may fail although `isGood`.
     let messages: OperatorText
 
     /// - Parameter limit: for the whole probe.
@@ -17,7 +17,7 @@ struct HealthProbe {
             isGood = response.status == 200
             messages =
                 isGood
-                ? OperatorText([])
+                ? OperatorText(Self.failingChecks(response.body, "warning"))
                 : OperatorText(["\(path) of \(address): \(response.status)"] + Self.faults(response.body))
         } catch {
             isGood = false
@@ -39,17 +39,22 @@ struct HealthProbe {
 
     /// The failing checks with what to do; the whole body if it is no health page.
     private static func faults(_ body: Secret) -> [OperatorText] {
-        guard let checks = JSONValue.read(body)?["checks"]?.elements, !checks.isEmpty else {
+        guard JSONValue.read(body)?["checks"]?.elements.isEmpty == false else {
             let text =
                 body.count > 0 ? [body.withBytes { OperatorText(line: String(decoding: $0, as: UTF8.self)) }] : []
             return text + [otherServerRemedy]
         }
-        return checks.filter { $0["ok"]?.bool == false }.flatMap { check in
+        return failingChecks(body, "failing")
+    }
+
+    private static func failingChecks(_ body: Secret, _ word: String) -> [OperatorText] {
+        let checks = JSONValue.read(body)?["checks"]?.elements ?? []
+        return checks.filter { $0["ok"]?.bool == false || $0["reason"]?.string == "refresh_failing" }.flatMap { check in
             let name = check["name"]?.string ?? "-"
             let reason = check["reason"]?.string ?? "-"
             let user = name.hasPrefix("session:") ? String(name.dropFirst("session:".count)) : "NAME"
-            let remedy = ReadinessRemedy.text(reason, user: user) ?? "docs/use/operating.md explains the reasons"
-            return ["failing: \(name): \(reason)", "what to do: \(remedy)"] as [OperatorText]
+            let remedy = ReadinessRemedy.text(reason, user: user) ?? ReadinessRemedy.unknown
+            return ["\(word): \(name): \(reason)", "what to do: \(remedy)"] as [OperatorText]
         }
     }
 }

@@ -20,8 +20,8 @@ struct LanyardCommand: ParsableCommand {
             CommandGroup(
                 name: "Status",
                 subcommands: [
-                    StatusCommand.self, HealthCommand.self, WaitCommand.self, LogCommand.self, ReloadCommand.self,
-                    ShutdownCommand.self,
+                    StatusCommand.self, TopCommand.self, HealthCommand.self, WaitCommand.self, LogCommand.self,
+                    ReloadCommand.self, ShutdownCommand.self,
                 ]),
             CommandGroup(
                 name: "User",

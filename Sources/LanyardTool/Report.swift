@@ -73,8 +73,11 @@ enum Report {
         note(bytes.withBytes { write($0, to: STDOUT_FILENO) }, in: outputFailure)
     }
 
+    /// Writes lines with escape sequences of Lanyard's own to the terminal that standard output is.
+    static func control(_ text: String) { note(write(text, to: STDOUT_FILENO), in: outputFailure) }
+
     /// Moves the terminal's cursor to the top left and erases the screen (ECMA-48 §8.3.21, §8.3.39).
-    static func clearScreen() { note(write("\u{1b}[H\u{1b}[J", to: STDOUT_FILENO), in: outputFailure) }
+    static func clearScreen() { control("\u{1b}[H\u{1b}[J") }
 
     /// Whether all output has been written so far.
     static var isOutputWhole: Bool { outputFailure.load(ordering: .relaxed) == 0 }

@@ -22,6 +22,7 @@ import Testing
             (.post, "/v1/users/alice/refresh", .refresh("alice")),
             (.post, "/v1/users/alice/logout", .logOut("alice")), (.post, "/v1/shutdown", .shutdown),
             (.post, "/v1/reload", .reload), (.get, "/v1/log-level", .logLevel),
+            (.get, "/v1/log/orders", .log(route: "orders")),
             (.post, "/v1/log-level", .setLogLevel),
         ] as [(RequestHead.Method, String, AdminCall)])
     func calls(_ method: RequestHead.Method, _ path: String, _ call: AdminCall) {

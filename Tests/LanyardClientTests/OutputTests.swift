@@ -19,13 +19,14 @@ import Testing
          "listeners":[{"listener":"data","address":"127.0.0.1:7400"},{"listener":"admin","address":"unix:/a"}],
          "users":[
           {"name":"alice","identity":"demo","user_id":"65f0","state":"active","session":"valid","generation":7,
-           "access_token_expires_at":"2026-11-23T12:23:10.000Z","refresh_token_expires_at":null,
+           "access_token_expires_at":"2026-11-23T12:23:10.000Z","refresh_token_expires_at":"2027-01-22T11:00:00.000Z",
            "next_refresh_at":"2026-11-23T12:13:00.000Z","last_error":null},
           {"name":"bob","identity":"demo","user_id":null,"state":"logged_out","session":"login_required","generation":2,
            "access_token_expires_at":null,"refresh_token_expires_at":null,"next_refresh_at":null,
+           "failing_since":"2026-11-23T11:56:00.000Z","action":"user",
            "last_error":"the refresh token\\u001b[31m was refused"},
           {"name":"carol","identity":"demo","user_id":"1","state":"inactive","session":"unreachable","generation":2,
-           "access_token_expires_at":"2026-11-23T11:58:00.000Z","refresh_token_expires_at":null,
+           "access_token_expires_at":"2026-11-23T11:58:00.000Z","refresh_token_expires_at":"2026-11-23T11:00:00.000Z",
            "next_refresh_at":"2026-11-23T12:00:00.000Z","last_error":"timed out"},
           {"name":"robot","identity":"fixed","user_id":null,"state":"inactive","session":"valid","generation":1,
            "access_token_expires_at":null,"refresh_token_expires_at":null,"next_refresh_at":null,"last_error":null}]}
@@ -36,11 +37,12 @@ import Testing
         let users = UserReport.list(try Self.report(Self.status))
         #expect(
             UserTable.text(users, now: Self.now, usesColour: false).lines == [
-                "USER   STATE       SESSION         IDENTITY  TOKEN              NEXT REFRESH  LAST ERROR",
-                "alice  active      valid           demo      expires in 23 min  in 13 min     -",
-                "bob    logged_out  login_required  demo      -                  -             the refresh token?[31m was refused",
-                "carol  inactive    unreachable     demo      expired 2 min ago  now           timed out",
-                "robot  inactive    valid           fixed     no expiry          -             -",
+                "USER   STATE       SESSION         IDENTITY  TOKEN              SESSION ENDS  NEXT REFRESH  MUST ACT  LAST ERROR",
+                "alice  active      valid           demo      expires in 23 min  in 59 d       in 13 min     nobody    -",
+                "bob    logged_out  login_required  demo      -                  -             -             user      "
+                    + "for 4 min: the refresh token?[31m was refused",
+                "carol  inactive    unreachable     demo      expired 2 min ago  ended         now           nobody    timed out",
+                "robot  inactive    valid           fixed     no expiry          -             -             nobody    -",
             ])
         let coloured = UserTable.text(users, now: Self.now, usesColour: true).lines
         #expect(coloured[1].hasPrefix("alice  \u{1b}[32mactive\u{1b}[0m      \u{1b}[32mvalid\u{1b}[0m           demo"))
@@ -52,75 +54,28 @@ import Testing
         )
     }
 
-    @Test("the heading of the status")
-    func heading() throws {
-        let report = try #require(StatusReport(try Self.report(Self.status)))
-        #expect(
-            UserTable.heading(report, now: Self.now).lines == [
-                "lanyard 0.1.0, up 2 h, 4 users, alice is active", "listening: data 127.0.0.1:7400, admin unix:/a",
-            ])
-        let acting = try Self.report(
-            Self.status
-                .replacing(
-                    #""last_error":"timed out""#, with: #""last_error":"client \u001b refused","action":"operator""#
-                )
-                .replacing(#""last_error":null},"#, with: #""last_error":null,"action":"user"},"#))
-        #expect(
-            UserTable.heading(try #require(StatusReport(acting)), now: Self.now).lines.dropFirst(2) == [
-                "user alice: a login is needed", "user carol: the operator must act: client ? refused",
-            ])
-        let bare = try Self.report(#"{"version":"1","active_user":null,"unverified_routes":["a","b"],"users":[]}"#)
-        #expect(
-            UserTable.heading(try #require(StatusReport(bare)), now: Self.now).lines == [
-                "lanyard 1, up 0 s, 0 users, none is active", "not verified (unsafe_skip_verify): a, b",
-            ])
-        let early = try Self.report(
-            Self.status.replacing(#""active_user":"alice""#, with: #""active_user":"bob""#))
-        #expect(
-            UserTable.heading(try #require(StatusReport(early)), now: Self.now).lines[0]
-                == "lanyard 0.1.0, up 2 h, 4 users, bob is active, but not logged in")
-        #expect(StatusReport(try Self.report("[]")) == nil)
-    }
-
-    @Test("the conditions of the status: a line each, with cause, age and file; none while all is well")
-    func conditions() throws {
-        func lines(_ members: String) throws -> [String] {
-            let json =
-                #"{"version":"1","active_user":null,"users":[],"listeners":[{"listener":"data","address":"a"},"#
-                + #"{"listener":"health","address":"h"}],"# + members + "}"
-            let report = try #require(StatusReport(try Self.report(json)))
-            return Array(UserTable.heading(report, now: Self.now).lines.dropFirst())
+    @Test("the process: who is active, where it listens, routes that verify nothing")
+    func process() throws {
+        func lines(_ json: String) throws -> [String] {
+            StatusScreen.process(try #require(StatusReport(try Self.report(json))), now: Self.now).lines
         }
         #expect(
-            try lines(#""stopping":null,"store_failure":null,"failed_reload":null,"expiring_certificates":[]"#) == [
-                "listening: data a, health h"
+            try lines(Self.status) == [
+                "lanyard 0.1.0, up 2 h, 4 users, alice is active", "listening: data 127.0.0.1:7400, admin unix:/a",
             ])
         #expect(
-            try lines(#""stopping":{"listeners_closed":true,"client_connections":1,"seconds_left":25}"#) == [
-                "listening: data a (closed), health h",
-                "stopping: 1 client connection with a request in flight, ends within 25 s",
+            try lines(#"{"version":"1","active_user":null,"unverified_routes":["a","b"],"users":[]}"#) == [
+                "lanyard 1, up 0 s, 0 users, none is active", "not verified (unsafe_skip_verify): a, b",
             ])
         #expect(
-            try lines(#""stopping":{"listeners_closed":false,"client_connections":2,"seconds_left":130}"#)[1]
-                == "stopping: takes requests until shutdown.drain_min is over, 2 client connections, ends within 2 min")
+            try lines(Self.status.replacing(#""active_user":"alice""#, with: #""active_user":"bob""#))[0]
+                == "lanyard 0.1.0, up 2 h, 4 users, bob is active, but not logged in")
         #expect(
             try lines(
-                #""store_failure":{"path":"/s","since":"2026-11-23T11:55:00.000Z","error":"/s: writing failed; free space"}"#
-            )[1]
-                == "the store cannot be written, for 5 min (since 2026-11-23T11:55:00.000Z): /s: writing failed; free space"
-        )
-        #expect(
-            try lines(#""failed_reload":{"at":"2026-11-23T10:00:00.000Z","errors":["a:1:2: b; c","d\u001b; e"]}"#)[1]
-                == "the reload of 2 h ago (2026-11-23T10:00:00.000Z) failed, and nothing was changed: a:1:2: b; c; d?; e"
-        )
-        #expect(
-            try lines(
-                #""expiring_certificates":[{"certificate":"listener a","file":"/c","expires_at":"2026-11-23T11:00:00.000Z"},"#
-                    + #"{"certificate":"route r","file":"/d","expires_at":"2026-11-26T12:00:00.000Z"}]"#
-            ).dropFirst() == [
-                "the certificate of listener a has ended 60 min ago (2026-11-23T11:00:00.000Z): renew /c",
-                "the certificate of route r ends in 3 d (2026-11-26T12:00:00.000Z): renew /d",
-            ])
+                #"{"version":"1","stopping":{"listeners_closed":true,"client_connections":1,"seconds_left":25},"#
+                    + #""listeners":[{"listener":"data","address":"a"},{"listener":"health","address":"h"}]}"#)[1]
+                == "listening: data a (closed), health h")
+        #expect(StatusReport(try Self.report("[]")) == nil)
     }
 
     @Test(

@@ -55,7 +55,7 @@ import Testing
             status.text.contains("data \(bench.lanyard.data) (closed), health \(bench.lanyard.health), "),
             "\(status.text)")
         #expect(
-            status.text.contains("\nstopping: 1 client connection with a request in flight, ends within "),
+            status.text.hasPrefix("NOT READY: stopping: 1 client connection with a request in flight, "),
             "\(status.text)")
         client.close()
     }
@@ -131,7 +131,9 @@ import Testing
             let status = try await Self.status(bench.admin)
             #expect(status.json["failed_reload"]["errors"][0].string?.contains(words) == true, "\(status.json)")
             #expect(status.json["failed_reload"]["at"].string?.hasPrefix("20") == true)
-            #expect(status.text.contains("\nthe reload of ") && status.text.contains(words), "\(status.text)")
+            #expect(
+                status.text.hasPrefix("WARNING: the reload of ") && status.text.contains(words)
+                    && status.text.contains("; what to do: "), "\(status.text)")
         }
         try bench.lanyard.folder.write("lanyard.yaml", good)
         #expect(try await RawClient.ask(bench.admin, "POST", "/v1/reload").status == 200)
@@ -160,7 +162,8 @@ import Testing
         #expect(failure["error"].string?.contains("; let uid ") == true, "\(failure)")
         #expect(failure["since"].string?.hasPrefix("20") == true)
         #expect(
-            status.text.contains("\nthe store cannot be written, for ") && status.text.contains("; let uid "),
+            status.text.hasPrefix("WARNING: the store cannot be written, for ")
+                && status.text.contains("; what to do: let uid "),
             "\(status.text)")
         #expect(try await running.check("store")["reason"].string == "store_failing")
         try permit(0o700)
@@ -199,7 +202,9 @@ import Testing
             expiring.map { $0["file"].string } == ["identity", "route", "listener"].map { folder.file("\($0).pem") })
         #expect(expiring.allSatisfy { $0["expires_at"].string?.hasPrefix("20") == true })
         #expect(
-            status.text.contains("\nthe certificate of route orders ends in 2 d (")
-                && status.text.contains("): renew \(folder.file("route.pem"))\n"), "\(status.text)")
+            status.text.contains("\nWARNING: the certificate of route orders ends in 2 d (")
+                && status.text.contains(
+                    "); what to do: renew \(folder.file("route.pem")), which is read again by itself\n"),
+            "\(status.text)")
     }
 }

@@ -28,7 +28,7 @@ COMMANDS = [
     "lanyard run 2>lanyard.log & lanyard wait",
     "curl -s http://127.0.0.1:9000/orders                     # the API itself",
     "curl -s http://127.0.0.1:7400/orders | cut -c1-72        # the API behind Lanyard",
-    "lanyard status",
+    "lanyard status | cut -c1-95                               # as wide as this picture",
     "lanyard logout",
     "curl -s -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:7400/orders",
     "lanyard health --ready",
@@ -50,8 +50,20 @@ def run(running):
             printed = running.shell("lanyard wait")
         else:
             printed = running.shell(command)
-        # How long it runs differs.
-        yield command, [re.sub(r"up \d+ (?:ms|s)", "up 1 s", line) for line in printed.splitlines()]
+        yield command, [settled(line) for line in printed.splitlines()]
+
+
+def settled(line):
+    """The line without what differs between two runs: times, and the share of a second in a clock's difference."""
+    for pattern, text in [
+        (r"up \d+ (?:ms|s)", "up 1 s"),
+        (r"\b\d+ s ago", "1 s ago"),
+        (r"\bIN \d+ S\b", "IN 1 S"),
+        (r"is [+-][0-9.]+ s;", "is +0.3 s;"),
+        (r"descriptors: \d+ of \d+", "descriptors: 53 of 1024"),
+    ]:
+        line = re.sub(pattern, text, line)
+    return line
 
 
 def wrapped(line):

@@ -20,6 +20,8 @@ package enum AdminCall: Equatable, Sendable {
     case reload
     case logLevel
     case setLogLevel
+    /// The latest lines of the log about a route.
+    case log(route: String)
     case link(String)
     case deleteAccount(String)
     case customData(String)
@@ -30,7 +32,7 @@ package enum AdminCall: Equatable, Sendable {
     /// Whether the call changes state, or shows a token. Such a call gets an audit line.
     var isAudited: Bool {
         switch self {
-        case .openAPI, .status, .users, .user, .customData, .logLevel, .loginResult: false
+        case .openAPI, .status, .users, .user, .customData, .logLevel, .log, .loginResult: false
         case .account(_, let call): call.changesState
         default: true
         }
@@ -43,7 +45,7 @@ package enum AdminCall: Equatable, Sendable {
         case .addUser, .logIn, .refresh, .link, .deleteAccount, .customData, .token, .account, .emailPassword, .reload:
             true
         case .openAPI, .status, .users, .user, .activate, .logOut, .remove, .shutdown, .logLevel, .setLogLevel,
-            .loginResult, .cancelLogin, .completeLogin:
+            .log, .loginResult, .cancelLogin, .completeLogin:
             false
         }
     }
@@ -71,6 +73,7 @@ package enum AdminCall: Equatable, Sendable {
         case .reload: "reload"
         case .logLevel: "log_level"
         case .setLogLevel: "set_log_level"
+        case .log: "log"
         case .link: "link"
         case .deleteAccount: "delete_account"
         case .customData: "custom_data"
@@ -87,7 +90,8 @@ package enum AdminCall: Equatable, Sendable {
             .remove(let name), .link(let name), .deleteAccount(let name), .customData(let name), .token(let name),
             .account(let name, _), .loginResult(let name, _), .cancelLogin(let name, _), .completeLogin(let name, _):
             name
-        case .openAPI, .status, .users, .addUser, .shutdown, .reload, .logLevel, .setLogLevel, .emailPassword: nil
+        case .openAPI, .status, .users, .addUser, .shutdown, .reload, .logLevel, .setLogLevel, .log, .emailPassword:
+            nil
         }
     }
 

@@ -210,6 +210,7 @@ extension AdminRoute {
         case .emailPassword(.callResetFunction): "Runs the app's reset function."
         case .logLevel: "The level of the log, and the configured one."
         case .setLogLevel: "Sets the level of the log until the next start or change."
+        case .log: "The latest lines of the log that name a route."
         case .reload: "Reads the configuration again, as SIGHUP does."
         case .shutdown: "Ends Lanyard as SIGTERM does."
         }
@@ -264,6 +265,7 @@ extension AdminRoute {
         case .emailPassword(.register): [(201, "EmailAddress")]
         case .emailPassword: [(200, "Document")]
         case .logLevel, .setLogLevel: [(200, "LogLevels")]
+        case .log: [(200, "LogLines")]
         case .reload: [(200, "Reloaded")]
         case .shutdown: [(202, "Stopping")]
         }
@@ -274,7 +276,7 @@ extension AdminRoute.Parameter {
     /// The name of the parameter's schema.
     fileprivate var schema: String {
         switch self {
-        case .user, .identity: "Name"
+        case .user, .identity, .route: "Name"
         case .id: "APIKeyID"
         case .login: "LoginID"
         case .name: "FunctionName"

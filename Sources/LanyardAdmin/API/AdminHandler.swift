@@ -117,6 +117,10 @@ final class AdminHandler: Sendable {
         case .reload:
             sources.control.reload { [self] in finish(AdminResponses.reloaded($0), call, nil, peer, reply) }
         case .logLevel: finish(AdminResponses.logLevel(sources.control.verbosity), call, nil, peer, reply)
+        case .log(let route):
+            pages.async { [self] in
+                finish(AdminResponses.log(sources.control.log.lines(ofRoute: route)), call, nil, peer, reply)
+            }
         case .addUser, .setLogLevel, .logIn, .completeLogin, .link, .account, .emailPassword: break
         }
     }

@@ -178,6 +178,17 @@ enum AdminResponses {
         return OperatorResponse(status: 200, body: body.bytes)
     }
 
+    static func log(_ lines: [String]) -> OperatorResponse {
+        var body = JSONWriter(capacity: 1024)
+        body.beginObject()
+        body.key("lines")
+        body.beginArray()
+        for line in lines { body.string(line) }
+        body.endArray()
+        body.endObject()
+        return OperatorResponse(status: 200, body: body.bytes)
+    }
+
     static func reloaded(_ outcome: ReloadOutcome) -> OperatorResponse {
         switch outcome {
         case .applied(let keys):

@@ -8,11 +8,11 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
     case logIn, loginResult, cancelLogin, completeLogin, activate, refresh, logOut, link, customData, token, profile
     case apiKeys, createAPIKey, apiKey, deleteAPIKey, enableAPIKey, disableAPIKey, function
     case emailPassword(EmailPasswordVerb)
-    case logLevel, setLogLevel, reload, shutdown
+    case logLevel, setLogLevel, log, reload, shutdown
 
     /// A segment of a path that names something.
     enum Parameter: String, CaseIterable {
-        case user, identity, id, name, login
+        case user, identity, id, name, login, route
     }
 
     static let allCases: [AdminRoute] =
@@ -20,13 +20,13 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
             .openAPI, .status, .users, .addUser, .user, .remove, .logIn, .loginResult, .cancelLogin,
             .completeLogin, .activate, .refresh, .logOut, .link, .customData,
             .token, .profile, .apiKeys, .createAPIKey, .apiKey, .deleteAPIKey, .enableAPIKey, .disableAPIKey, .function,
-        ] + EmailPasswordVerb.allCases.map { .emailPassword($0) } + [.logLevel, .setLogLevel, .reload, .shutdown]
+        ] + EmailPasswordVerb.allCases.map { .emailPassword($0) } + [.logLevel, .setLogLevel, .log, .reload, .shutdown]
 
     /// GET, POST or DELETE. A route of GET takes HEAD as well.
     var method: RequestHead.Method {
         switch self {
         case .openAPI, .status, .users, .user, .loginResult, .customData, .token, .profile, .apiKeys, .apiKey,
-            .logLevel:
+            .logLevel, .log:
             .get
         case .remove, .cancelLogin, .deleteAPIKey: .delete
         case .addUser, .logIn, .completeLogin, .activate, .refresh, .logOut, .link, .createAPIKey, .enableAPIKey,
@@ -60,6 +60,7 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         case .function: "/v1/users/{user}/functions/{name}"
         case .emailPassword(let verb): "/v1/identities/{identity}/email-password/" + verb.rawValue
         case .logLevel, .setLogLevel: "/v1/log-level"
+        case .log: "/v1/log/{route}"
         case .reload: "/v1/reload"
         case .shutdown: "/v1/shutdown"
         }
@@ -98,6 +99,7 @@ enum AdminRoute: CaseIterable, Equatable, Sendable {
         case .emailPassword(let verb): .emailPassword(identity: first, verb)
         case .logLevel: .logLevel
         case .setLogLevel: .setLogLevel
+        case .log: .log(route: first)
         case .reload: .reload
         case .shutdown: .shutdown
         }
@@ -162,6 +164,7 @@ extension AdminRoute.Parameter {
     func decode(_ segment: String) throws(AdminCall.PathError) -> String {
         switch self {
         case .user: guard ConfiguredName.isValid(segment) else { throw .noSuchUser }
+        case .route: guard ConfiguredName.isValid(segment) else { throw .noRoute }
         case .identity: guard ConfiguredName.isValid(segment) else { throw .noSuchIdentity }
         case .id:
             guard AccountCall.isValidAPIKeyID(segment) else {

@@ -169,7 +169,7 @@ enum AdminSchemas {
         "identity":{"$ref":"#/components/schemas/Name"},"kind":{"type":"string"},"url":{"type":["string","null"]},
         "age_seconds":{"type":"integer","minimum":0}}}},
         "expiring_certificates":{"type":"array","items":{"type":"object","required":["certificate","file","expires_at"],
-        "properties":{"certificate":{"type":"string"},"file":{"type":"string"},
+        "properties":{"certificate":{"type":"string"},"file":{"type":["string","null"]},
         "expires_at":{"type":"string","format":"date-time"}}}},
         "users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
         "PastError":{"type":["object","null"],"required":["at","error"],
@@ -209,6 +209,8 @@ enum AdminSchemas {
         "properties":{"level":{"$ref":"#/components/schemas/LogLevel"}}},
         "LogLevels":{"type":"object","required":["level","configured"],"properties":{
         "level":{"$ref":"#/components/schemas/LogLevel"},"configured":{"$ref":"#/components/schemas/LogLevel"}}},
+        "LogLines":{"type":"object","required":["lines"],
+        "properties":{"lines":{"type":"array","maxItems":100,"items":{"type":"string"}}}},
         "Reloaded":{"type":"object","required":["applied"],
         "properties":{"applied":{"type":"array","items":{"type":"string"}}}},
         "Stopping":{"type":"object","required":["status"],"properties":{"status":{"const":"stopping"}}},

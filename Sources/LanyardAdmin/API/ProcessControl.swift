@@ -8,15 +8,18 @@ package struct ProcessControl: Sendable {
     package var reload: @Sendable (_ reply: @escaping @Sendable (ReloadOutcome) -> Void) -> Void
     /// The level of the log.
     package var verbosity: LogVerbosity
+    /// The latest lines of the log.
+    package var log: LogTap
 
     package init(
         stop: @escaping @Sendable () -> Void,
         reload: @escaping @Sendable (_ reply: @escaping @Sendable (ReloadOutcome) -> Void) -> Void,
-        verbosity: LogVerbosity
+        verbosity: LogVerbosity, log: LogTap = LogTap()
     ) {
         self.stop = stop
         self.reload = reload
         self.verbosity = verbosity
+        self.log = log
     }
 }
 

@@ -78,6 +78,8 @@ package indirect enum JSONValue: Equatable, Sendable {
     package var string: String? { if case .string(let value) = self { value } else { nil } }
     /// A whole number.
     package var integer: Int? { if case .number(let digits) = self { Int(digits) } else { nil } }
+    /// A number with or without a fraction.
+    package var decimal: Double? { if case .number(let digits) = self { Double(digits) } else { nil } }
     /// `true` or `false`.
     package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
     /// The elements of an array; none for anything else.

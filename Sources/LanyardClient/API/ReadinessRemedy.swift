@@ -1,5 +1,31 @@
 /// What to do about the reasons of the health pages (docs/use/operating.md).
 package enum ReadinessRemedy {
+    /// For a reason that this version does not know.
+    package static let unknown = "docs/use/operating.md explains the reasons"
+
+    /// What a reason means for a user, behind its name; nil: this version does not know it.
+    package static func meaning(_ reason: String) -> String? {
+        switch reason {
+        case "logging_in": "has no token yet, because its first login is in progress"
+        case "logged_out": "is logged out"
+        case "login_required": "has no session: the last one has ended"
+        case "outcome_unknown": "has no session: the response to a refresh was lost"
+        case "credential_refused": "cannot log in, because its credential was refused"
+        case "account_in_use": "cannot log in, because another user has the account"
+        case "identity_unreachable": "has no valid token, because the identity service does not respond"
+        case "identity_gone": "has no valid token, because the identity service says that the app is gone (410)"
+        case "variant_refused": "has no token for a route, because the service refuses what its token asks for"
+        case "audience_mismatch": "has no token for a route, because the service gives one for another audience"
+        case "refresh_failing": "has a valid token that is not renewed"
+        default: nil
+        }
+    }
+
+    /// What to do about a refused credential.
+    package static func credential(_ user: String) -> String {
+        text("credential_refused", user: user) ?? unknown
+    }
+
     /// A sentence without its period; nil: the reason needs no action, or this version does not know it.
     ///
     /// - Parameters:

@@ -25,6 +25,7 @@ package struct StatusReport: Equatable, Sendable {
     package let slowCalls: [String]
     /// Certificates that end soon, or have ended.
     package let expiringCertificates: [Certificate]
+    package let activity: StatusActivity
 
     /// A shutdown in progress.
     package struct Stop: Equatable, Sendable {
@@ -49,7 +50,8 @@ package struct StatusReport: Equatable, Sendable {
     /// A certificate with its owner and its file.
     package struct Certificate: Equatable, Sendable {
         package let owner: String
-        package let file: String
+        /// nil: the certificate is another machine's.
+        package let file: String?
         package let expiresAt: WallTime
     }
 
@@ -87,11 +89,12 @@ package struct StatusReport: Equatable, Sendable {
             SlowCallText.text(call).map { "identity \(call["identity"]?.string ?? "-"): \($0)" }
         }
         expiringCertificates = (json["expiring_certificates"]?.elements ?? []).compactMap { certificate in
-            guard let owner = certificate["certificate"]?.string, let file = certificate["file"]?.string,
-                let time = certificate["expires_at"]?.time
-            else { return nil }
-            return Certificate(owner: owner, file: file, expiresAt: time)
+            guard let owner = certificate["certificate"]?.string, let time = certificate["expires_at"]?.time else {
+                return nil
+            }
+            return Certificate(owner: owner, file: certificate["file"]?.string, expiresAt: time)
         }
+        activity = StatusActivity(json)
     }
 }
 
@@ -106,8 +109,12 @@ package struct UserReport: Equatable, Sendable {
     /// The state in detail, such as `valid`.
     package let session: String
     package let accessTokenExpiry: WallTime?
+    /// When the session ends if nothing renews it.
+    package let refreshTokenExpiry: WallTime?
     package let nextRefreshAt: WallTime?
     package let lastError: String?
+    /// Since when each call has failed; nil: the latest one has succeeded.
+    package let failingSince: WallTime?
     /// `nobody`, `operator` or `user`: who must act.
     package let action: String
     /// The call that has had no response for some seconds: what it is, its URL and how long; nil: none.
@@ -126,8 +133,10 @@ package struct UserReport: Equatable, Sendable {
         accountID = json["user_id"]?.string
         session = json["session"]?.string ?? "-"
         accessTokenExpiry = json["access_token_expires_at"]?.time
+        refreshTokenExpiry = json["refresh_token_expires_at"]?.time
         nextRefreshAt = json["next_refresh_at"]?.time
         lastError = json["last_error"]?.string
+        failingSince = json["failing_since"]?.time
         action = json["action"]?.string ?? "nobody"
         slowCall = json["call"].flatMap(SlowCallText.text)
         tokens = (json["tokens"]?.elements ?? []).compactMap(VariantReport.init)

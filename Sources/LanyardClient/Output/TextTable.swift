@@ -42,7 +42,7 @@ package struct TextTable: Equatable, Sendable {
 
 /// How an entry looks on a terminal (ECMA-48 §8.3.117).
 package enum TextStyle: Equatable, Sendable {
-    case plain, header, good, doubtful, bad, faint
+    case plain, header, good, doubtful, bad, faint, selected
 
     func applied(to text: String) -> String {
         let code =
@@ -53,6 +53,7 @@ package enum TextStyle: Equatable, Sendable {
             case .doubtful: "33"
             case .bad: "31"
             case .faint: "2"
+            case .selected: "7"
             }
         return code.isEmpty || text.isEmpty ? text : "\u{1b}[\(code)m\(text)\u{1b}[0m"
     }

@@ -8,7 +8,10 @@ import LanyardFoundations
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show a running Lanyard and its users.",
-        discussion: "With --json and --watch each status is one line.")
+        discussion: """
+            The first line is "ready", or what is wrong and what to do: NOT READY if /readyz is 503, FAILING if requests fail \
+            all the same, WARNING if nothing fails yet. With --json and --watch each status is one line.
+            """)
 
     @Flag(help: "Show it again and again, until the command is interrupted.")
     var watch = false
@@ -53,8 +56,7 @@ struct StatusCommand: ParsableCommand {
                 "the response is no status of Lanyard",
                 "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
-        let table = UserTable.text(report.users, now: .now, usesColour: Colour.isUsed)
-        return OperatorText([UserTable.heading(report, now: .now), "", table])
+        return StatusScreen.text(report, now: .now, usesColour: Colour.isUsed)
     }
 }
 

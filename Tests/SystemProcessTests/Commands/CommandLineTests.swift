@@ -95,7 +95,7 @@ import Testing
     func help() async throws {
         let root = try await CommandRun(["--help"])
         for name in [
-            "run", "check", "route", "store", "version", "status", "health", "wait", "reload", "log", "shutdown",
+            "run", "check", "route", "store", "version", "status", "top", "health", "wait", "reload", "log", "shutdown",
             "users", "login",
             "logout", "use", "refresh", "remove", "token", "link", "profile", "custom-data", "call", "api-keys",
             "account",

@@ -42,14 +42,19 @@ import Testing
         let lines = users.output.split(separator: "\n").map(String.init)
         #expect(
             lines[0].split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ")
-                == "USER STATE SESSION IDENTITY TOKEN NEXT REFRESH LAST ERROR")
+                == "USER STATE SESSION IDENTITY TOKEN SESSION ENDS NEXT REFRESH MUST ACT LAST ERROR")
         #expect(lines.count == 4)
         #expect(
-            lines.contains { $0.contains(/^alice  active      valid  +demo +expires in (29|30) min  in \d+ min +-$/) },
+            lines.contains {
+                $0.contains(
+                    /^alice  active      valid  +demo +expires in (29|30) min  in \d+ d +in \d+ min +nobody +-$/)
+            },
             "\(lines)")
         #expect(lines.contains { $0.hasPrefix("robot  inactive    valid ") && $0.contains("no expiry") }, "\(lines)")
         let status = try await CommandRun(["status"] + Self.flags(bench)).output
-        #expect(status.contains(/^lanyard 0\.1\.0, up \d+ s, 3 users, alice is active\nlistening: data 127/))
+        #expect(
+            status.contains(/\n\nlanyard 0\.1\.0, up \d+ s, 3 users, alice is active\nlistening: data 127/),
+            "\(status)")
         #expect(!status.contains("\u{1b}"))
         let json = try await CommandRun(["users", "--json"] + Self.flags(bench))
         #expect(try await json.json == bench.call("GET", "/users").json)

@@ -62,7 +62,10 @@ import Testing
         #expect(line["user"].string == "alice" && line["level"].string == "warning")
         #expect(line["url"].string == after["call"]["url"].string)
         let table = try await CommandRun(["status", "--admin", "\(admin)"])
-        #expect(table.output.contains("the login has had no response of \(url)"), "\(table.output)")
+        #expect(
+            table.output.hasPrefix(
+                "NOT READY: user alice has no token yet, because its first login is in progress: the login ")
+                && table.output.contains("the login has had no response of \(url)"), "\(table.output)")
         // The time limit of the call brings the error.
         try await clock.pass(.seconds(25))
         try await lanyard.process.event("session.login.failed")

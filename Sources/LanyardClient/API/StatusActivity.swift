@@ -1,0 +1,141 @@
+import LanyardFoundations
+
+/// What `/v1/status` says of the process beside its users and conditions (docs/use/admin.md). An older Lanyard says nothing of it.
+package struct StatusActivity: Equatable, Sendable {
+    /// Of which there is a limited number.
+    package struct Usage: Equatable, Sendable {
+        package let count: Int
+        package let max: Int
+    }
+
+    /// One element of `/readyz`.
+    package struct Check: Equatable, Sendable {
+        package let name: String
+        package let isPassing: Bool
+        package let reason: String
+    }
+
+    /// A failure in the past.
+    package struct PastError: Equatable, Sendable {
+        package let at: WallTime
+        package let text: String
+
+        init?(_ json: JSONValue?) {
+            guard let at = json?["at"]?.time, let text = json?["error"]?.string else { return nil }
+            self.at = at
+            // A sentence of its own there, a part of one here.
+            self.text = text.hasSuffix(".") ? String(text.dropLast()) : text
+        }
+    }
+
+    /// Requests of the last `seconds`.
+    package struct Recent: Equatable, Sendable {
+        package let seconds: Int
+        package let requestCount: Int
+        package let serverErrorCount: Int
+        package let refusedCount: Int
+        package let tokenRefusedCount: Int
+
+        init(_ json: JSONValue?) {
+            seconds = json?["seconds"]?.integer ?? 0
+            requestCount = json?["requests"]?.integer ?? 0
+            serverErrorCount = json?["server_errors"]?.integer ?? 0
+            refusedCount = json?["refused"]?.integer ?? 0
+            tokenRefusedCount = json?["token_refused"]?.integer ?? 0
+        }
+    }
+
+    /// One route.
+    package struct Route: Equatable, Sendable {
+        package let name: String
+        package let upstream: String
+        /// nil: the active one.
+        package let user: String?
+        package let recent: Recent
+        package let lastResponseAt: WallTime?
+        package let lastUpstreamError: PastError?
+        package let lastOverload: PastError?
+        package let isBreakerOpen: Bool
+        package let breakerOpenedAt: WallTime?
+        package let inFlightCount: Int
+        package let waitingCount: Int
+
+        init?(_ json: JSONValue) {
+            guard let name = json["route"]?.string else { return nil }
+            self.name = name
+            upstream = json["upstream"]?.string ?? "-"
+            user = json["user"]?.string
+            recent = Recent(json["recent"])
+            lastResponseAt = json["last_response_at"]?.time
+            lastUpstreamError = PastError(json["last_upstream_error"])
+            lastOverload = PastError(json["last_overload"])
+            isBreakerOpen = json["breaker_open"]?.bool == true
+            breakerOpenedAt = json["breaker_opened_at"]?.time
+            inFlightCount = json["in_flight"]?.integer ?? 0
+            waitingCount = json["waiting"]?.integer ?? 0
+        }
+    }
+
+    /// An identity service.
+    package struct Identity: Equatable, Sendable {
+        package let name: String
+        package let url: String?
+        /// nil: it was not called yet.
+        package let isReachable: Bool?
+        package let lastSuccessAt: WallTime?
+        package let lastError: PastError?
+
+        init?(_ json: JSONValue) {
+            guard let name = json["identity"]?.string else { return nil }
+            self.name = name
+            url = json["url"]?.string
+            isReachable = json["reachable"]?.bool
+            lastSuccessAt = json["last_success_at"]?.time
+            lastError = PastError(json["last_error"])
+        }
+    }
+
+    /// nil: the Lanyard does not say it.
+    package let isReady: Bool?
+    package let checks: [Check]
+    package let parked: Usage?
+    package let clientConnections: Usage?
+    package let withoutRoute: Recent
+    package let lastOverloadWithoutRoute: PastError?
+    package let routes: [Route]
+    package let identities: [Identity]
+    /// `stored`, `memory_only` or `store_failing`.
+    package let storeState: String?
+    package let storePath: String?
+    /// How far the identity service's clock is ahead, in seconds.
+    package let clockSkew: Double?
+    package let descriptors: Usage?
+    package let descriptorShortageAt: WallTime?
+    package let reloadedAt: WallTime?
+
+    init(_ json: JSONValue) {
+        isReady = json["readiness"]?["status"]?.string.map { $0 == "ready" }
+        checks = (json["readiness"]?["checks"]?.elements ?? []).compactMap { check in
+            guard let name = check["name"]?.string, let isPassing = check["ok"]?.bool else { return nil }
+            return Check(name: name, isPassing: isPassing, reason: check["reason"]?.string ?? "-")
+        }
+        let requests = json["requests"]
+        parked = Self.usage(requests, "parked", "parked_max")
+        clientConnections = Self.usage(requests, "client_connections", "client_connections_max")
+        withoutRoute = Recent(requests?["without_route"]?["recent"])
+        lastOverloadWithoutRoute = PastError(requests?["without_route"]?["last_overload"])
+        routes = (json["routes"]?.elements ?? []).compactMap(Route.init)
+        identities = (json["identities"]?.elements ?? []).compactMap(Identity.init)
+        storeState = json["store"]?["state"]?.string
+        storePath = json["store"]?["path"]?.string
+        clockSkew = json["clock"]?["skew_seconds"]?.decimal
+        descriptors = Self.usage(json["descriptors"], "open", "open_max")
+        descriptorShortageAt = json["descriptors"]?["last_shortage_at"]?.time
+        reloadedAt = json["last_reload_at"]?.time
+    }
+
+    private static func usage(_ json: JSONValue?, _ count: String, _ max: String) -> Usage? {
+        guard let count = json?[count]?.integer, let max = json?[max]?.integer else { return nil }
+        return Usage(count: count, max: max)
+    }
+}

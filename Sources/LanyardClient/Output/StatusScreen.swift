@@ -1,0 +1,144 @@
+import LanyardConfiguration
+import LanyardFoundations
+
+/// `lanyard status` as one screen: what is wrong and what to do, then the process, users, routes and identity services. Pure.
+package enum StatusScreen {
+    /// - Parameters:
+    ///   - now: the time that ages and ends are counted from.
+    ///   - selectedUser: the name of a user that stands out.
+    package static func text(
+        _ report: StatusReport, now: WallTime, selectedUser: String? = nil, usesColour: Bool
+    ) -> OperatorText {
+        let sections = [
+            verdict(report, now: now, usesColour: usesColour), process(report, now: now),
+            UserTable.text(report.users, now: now, selected: selectedUser, usesColour: usesColour),
+            routes(report.activity, now: now, usesColour: usesColour),
+            identities(report, now: now, usesColour: usesColour),
+        ]
+        let shown = sections.filter { !$0.lines.isEmpty }
+        return OperatorText(shown.enumerated().flatMap { $0 == 0 ? [$1] : ["", $1] })
+    }
+
+    /// The first line, and one for each further finding.
+    package static func verdict(_ report: StatusReport, now: WallTime, usesColour: Bool) -> OperatorText {
+        func line(_ text: String, _ style: TextStyle) -> String {
+            let text = ConfigurationText.line(text)
+            return usesColour ? style.applied(to: text) : text
+        }
+        let findings = StatusFinding.all(of: report, now: now)
+        guard let first = findings.first else { return OperatorText(styled: [line("ready", .good)]) }
+        let more = findings.count > 1 ? " (\(findings.count - 1) more below)" : ""
+        return OperatorText(
+            styled: [line(first.line + more, first.severity.style)]
+                + findings.dropFirst().map { line($0.line, $0.severity.style) })
+    }
+
+    // MARK: The process
+
+    static func process(_ report: StatusReport, now: WallTime) -> OperatorText {
+        let count = report.users.count
+        let users = "\(count) \(count == 1 ? "user" : "users"), \(active(report))"
+        let time = RelativeTime.text(seconds: report.uptimeSeconds)
+        var lines: [OperatorText] = ["lanyard \(report.version), up \(time), \(users)"]
+        if !report.listeners.isEmpty {
+            let areClosed = report.stop?.areListenersClosed == true
+            let listeners = report.listeners.map {
+                "\($0.name) \($0.address)\(areClosed && $0.name == "data" ? " (closed)" : "")"
+            }
+            lines.append("listening: \(listeners.joined(separator: ", "))")
+        }
+        if !report.unverifiedRoutes.isEmpty {
+            lines.append("not verified (unsafe_skip_verify): \(report.unverifiedRoutes.joined(separator: ", "))")
+        }
+        return OperatorText(lines + facts(report.activity, now: now))
+    }
+
+    private static func facts(_ activity: StatusActivity, now: WallTime) -> [OperatorText] {
+        var facts: [String] = []
+        switch activity.storeState {
+        case "memory_only"?: facts.append("store: none, in memory only")
+        case let state?:
+            facts.append("store: \(activity.storePath ?? "-") \(state == "stored" ? "(works)" : "(FAILS)")")
+        case nil: break
+        }
+        if let skew = activity.clockSkew { facts.append("clock: the service's is \(signed(skew)) s") }
+        if let descriptors = activity.descriptors {
+            facts.append("descriptors: \(descriptors.count) of \(descriptors.max)")
+        }
+        if let time = activity.reloadedAt {
+            facts.append("configuration: read \(RelativeTime.text(seconds: Int(now.seconds - time.seconds))) ago")
+        }
+        var requests: [String] = []
+        if let clients = activity.clientConnections { requests.append("clients: \(clients.count) of \(clients.max)") }
+        if let parked = activity.parked { requests.append("waiting requests: \(parked.count) of \(parked.max)") }
+        let lost = activity.withoutRoute
+        if lost.requestCount > 0 {
+            requests.append(
+                "without a route: \(lost.requestCount) requests in \(RelativeTime.text(seconds: lost.seconds))")
+        }
+        return [facts, requests].filter { !$0.isEmpty }.map { .init(line: $0.joined(separator: "; ")) }
+    }
+
+    private static func signed(_ seconds: Double) -> String { seconds < 0 ? "\(seconds)" : "+\(seconds.magnitude)" }
+
+    private static func active(_ report: StatusReport) -> String {
+        guard let name = report.activeUser else { return "none is active" }
+        // A configured user is active from the start, before its first login.
+        let isLoggedOut = report.users.contains { $0.name == name && $0.state == "logged_out" }
+        return isLoggedOut ? "\(name) is active, but not logged in" : "\(name) is active"
+    }
+
+    // MARK: Tables
+
+    static func routes(_ activity: StatusActivity, now: WallTime, usesColour: Bool) -> OperatorText {
+        guard let first = activity.routes.first else { return OperatorText([]) }
+        let span = RelativeTime.text(seconds: first.recent.seconds)
+        var table = TextTable([
+            "ROUTE", "USER", "UPSTREAM", "IN \(span)".uppercased(), "5XX", "REFUSED", "401", "IN FLIGHT", "WAITING",
+            "BREAKER", "LAST UPSTREAM ERROR",
+        ])
+        for route in activity.routes {
+            let recent = route.recent
+            table.add([
+                .init(route.name), .init(route.user ?? "(active)"), .init(route.upstream),
+                .init("\(recent.requestCount)"),
+                .init("\(recent.serverErrorCount)", recent.serverErrorCount > 0 ? .bad : .plain),
+                .init("\(recent.refusedCount)"),
+                .init("\(recent.tokenRefusedCount)", recent.tokenRefusedCount > 0 ? .doubtful : .plain),
+                .init("\(route.inFlightCount)"), .init("\(route.waitingCount)"),
+                .init(route.isBreakerOpen ? "open" : "closed", route.isBreakerOpen ? .bad : .plain),
+                .init(error(route.lastUpstreamError, now)),
+            ])
+        }
+        return table.text(usesColour: usesColour)
+    }
+
+    static func identities(_ report: StatusReport, now: WallTime, usesColour: Bool) -> OperatorText {
+        guard !report.activity.identities.isEmpty else { return OperatorText([]) }
+        var table = TextTable(["IDENTITY", "URL", "REACHABLE", "LAST SUCCESS", "LAST ERROR"])
+        for identity in report.activity.identities {
+            let slowCall =
+                report.users.first { $0.identity == identity.name && $0.slowCall != nil }?.slowCall
+                ?? report.slowCalls.first { $0.hasPrefix("identity \(identity.name): ") }
+            let reachable: TextTable.Entry =
+                switch identity.isReachable {
+                case _ where slowCall != nil: .init("slow", .bad)
+                case true?: .init("yes", .good)
+                case false?: .init("no", .bad)
+                case nil: .init("not asked yet", .faint)
+                }
+            let success = identity.lastSuccessAt.map {
+                "\(RelativeTime.text(seconds: Int(now.seconds - $0.seconds))) ago"
+            }
+            table.add([
+                .init(identity.name), .init(identity.url ?? "-"), reachable, .init(success ?? "-"),
+                .init(slowCall ?? error(identity.lastError, now)),
+            ])
+        }
+        return table.text(usesColour: usesColour)
+    }
+
+    private static func error(_ error: StatusActivity.PastError?, _ now: WallTime) -> String {
+        error.map { "\(RelativeTime.text(seconds: Int(now.seconds - $0.at.seconds))) ago: \($0.text)" } ?? "-"
+    }
+}
