@@ -35,6 +35,7 @@ final class Program: Sendable {
     private let reports: ServiceManagerReports?
     private let admin: AdminListener?
     private let recent: RecentRequests
+    private let certificateWarnings: CertificateWarnings
     private let reloads: ReloadCoordinator
     private let log: Logger
     /// All bound addresses with their names in the log.
@@ -126,12 +127,14 @@ final class Program: Sendable {
         self.reloads = reloads
         let recent = RecentRequests(of: path, on: fileLoop)
         self.recent = recent
+        let conditions = Self.conditions(
+            store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
+            self.listenerTLS, self.identityTLS)
+        certificateWarnings = CertificateWarnings(on: fileLoop, log: log) { conditions().certificates }
         let info = ProgramInfo(
             version: BuildVersion.number, startedAt: .now, listeners: listeners,
             unverifiedRoutes: { shown.unverifiedRoutes },
-            conditions: Self.conditions(
-                store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
-                self.listenerTLS, self.identityTLS),
+            conditions: conditions,
             activity: Self.activity(recent, path, sources, counts, storePath: configuration.store.path),
             readiness: { HealthReport(healthSources.snapshot()) })
         admin = bindings.admin.map { [sessions, sources] socket in
@@ -232,6 +235,7 @@ final class Program: Sendable {
         fileLoop.start()
         sources.start()
         recent.start()
+        certificateWarnings.start()
         path.start(active: sessions.report.activeUser)
         capabilities.start()
         upstreamTLS.start()
@@ -245,6 +249,7 @@ final class Program: Sendable {
         Machine.returnStartCode()
         let status = stop.wait()
         recent.stop()
+        certificateWarnings.stop()
         capabilities.stop()
         upstreamTLS.stop()
         listenerTLS.stop()

@@ -143,13 +143,18 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
         super.init(Array(tls.contents.byPath.keys), tls.contents, by: publication, on: loop)
     }
 
-    /// The client certificates in use. From any thread.
+    /// The client certificates in use, and those that the upstreams have shown last. From any thread.
     var certificates: [ProgramConditions.Certificate] {
-        routes.compactMap { route in
-            guard let file = route.files?.certificateFile, let end = route.target.trust?.certificateExpiresAt else {
-                return nil
+        routes.flatMap { route -> [ProgramConditions.Certificate] in
+            let own = route.target.trust?.certificateExpiresAt.flatMap { end in
+                route.files?.certificateFile.map {
+                    ProgramConditions.Certificate(owner: "route \(route.name)", file: $0, expiresAt: end)
+                }
             }
-            return .init(owner: "route \(route.name)", file: file, expiresAt: end)
+            let peer = route.target.trust?.peerCertificateExpiresAt.map {
+                ProgramConditions.Certificate(owner: "the upstream of route \(route.name)", file: nil, expiresAt: $0)
+            }
+            return [own, peer].compactMap(\.self)
         }
     }
 

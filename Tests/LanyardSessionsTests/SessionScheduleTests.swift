@@ -345,12 +345,13 @@ struct SessionScheduleTests {
     @Test(
         "Rule 14: clocks that disagree by more than 5 s, and looks that come late, are told",
         arguments: [
-            (30.0, 30.0, ""), (30, 34.9, ""), (30, 25.1, ""), (30, 36, "wall_clock"), (30, -3600, "wall_clock"),
-            (36, 36, "resumed"), (34, 34, ""),
+            (30.0, 30.0, ""), (30, 34.9, ""), (30, 25.1, ""), (30, 36, "wall_clock 6"), (30, -3600, "wall_clock -3630"),
+            (36, 36, "resumed 6"), (34, 34, ""),
         ])
     func comparison(_ boot: Double, _ wall: Double, _ reason: String) {
         let start = ClockComparison(instant: Instant(nanoseconds: 0), wall: WallTime(seconds: 1000))
-        let told = start.disagreement(at: start.instant + .seconds(boot), start.wall + .seconds(wall))
-        #expect(told?.rawValue ?? "" == reason)
+        let (now, wallNow) = (start.instant + .seconds(boot), start.wall + .seconds(wall))
+        let told = start.disagreement(at: now, wallNow)
+        #expect(told.map { "\($0.rawValue) \(start.amount(of: $0, at: now, wallNow))" } ?? "" == reason)
     }
 }

@@ -29,16 +29,16 @@ package struct ProgramConditions: Sendable {
         }
     }
 
-    /// A certificate that Lanyard shows to clients, upstreams or identity services.
+    /// A certificate that Lanyard shows to clients, upstreams or identity services, or that an upstream has shown.
     package struct Certificate: Equatable, Sendable {
         /// Whose it is, as in the metric `lanyard_tls_certificate_expiry_timestamp_seconds`: `listener 127.0.0.1:7400`.
         package var owner: String
-        /// The file of the chain.
-        package var file: String
+        /// The file of the chain; nil: it is another machine's.
+        package var file: String?
         /// When the first certificate of the chain ends.
         package var expiresAt: WallTime
 
-        package init(owner: String, file: String, expiresAt: WallTime) {
+        package init(owner: String, file: String?, expiresAt: WallTime) {
             self.owner = owner
             self.file = file
             self.expiresAt = expiresAt
@@ -143,7 +143,7 @@ extension AdminResponses {
             body.key("certificate")
             body.string(certificate.owner)
             body.key("file")
-            body.string(certificate.file)
+            write(certificate.file, into: &body)
             body.key("expires_at")
             body.time(certificate.expiresAt)
             body.endObject()

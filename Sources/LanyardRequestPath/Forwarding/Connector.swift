@@ -215,7 +215,12 @@ package final class Connector: Watcher, @unchecked Sendable {
 
     private func finish(_ result: Result<ConnectedStream, UpstreamError>) {
         closeAttempts()
-        if case .failure(.tls(let error, _)) = result { failures?.record(error) }
+        switch result {
+        case .failure(.tls(let error, _)): failures?.record(error)
+        case .success(let connected):
+            failures?.recordPeerCertificate(endingAt: connected.stream.tlsSession?.peerCertificateEnd)
+        case .failure: break
+        }
         let completion = self.completion
         self.completion = nil
         completion?(result)

@@ -1,6 +1,7 @@
 import Glibc
 import LanyardFoundations
 import Logging
+import Synchronization
 
 /// The TLS of one upstream as all shards share it: the latest context, and what has failed.
 ///
@@ -15,6 +16,8 @@ package final class UpstreamTrust: Sendable {
     }
 
     private let failures = Guarded(Failures())
+    /// When the certificate ends that the upstream has shown last, in nanoseconds since 1970; 0: it has shown none.
+    private let peerEnd = Atomic<Int64>(0)
     private let log: Logger
     private let authority: String
 
@@ -30,6 +33,17 @@ package final class UpstreamTrust: Sendable {
 
     /// When the client certificate ends; nil: there is none. From any thread.
     package var certificateExpiresAt: WallTime? { latest.withLock { $0.certificateExpiresAt } }
+
+    /// When the certificate ends that the upstream has shown in the latest handshake; nil: there was none. From any thread.
+    package var peerCertificateExpiresAt: WallTime? {
+        let nanoseconds = peerEnd.load(ordering: .relaxed)
+        return nanoseconds == 0 ? nil : WallTime(nanoseconds: nanoseconds)
+    }
+
+    /// A handshake is complete.
+    func recordPeerCertificate(endingAt end: WallTime?) {
+        if let end { peerEnd.store(end.nanoseconds, ordering: .relaxed) }
+    }
 
     func replace(_ context: TLSClientContext) { latest.withLock { $0 = context } }
 

@@ -184,6 +184,9 @@ enum SessionLog {
         metadata["error"] = .string(error.message)
         if let status = error.status { metadata["status"] = .stringConvertible(status) }
         if let code = error.code { metadata["error_code"] = .string(code) }
+        if case .transient(let wait?) = error.verdict {
+            metadata["retry_after_seconds"] = .stringConvertible(Int(wait.inSeconds.rounded(.up)))
+        }
     }
 }
 

@@ -3,12 +3,12 @@ import LanyardFoundations
 /// Compares the clocks every 30 s. Belongs to the queue of its loop.
 final class ClockTimer {
     private var comparison = ClockComparison(instant: .now, wall: .now)
-    private let onCompared: (ClockComparison.Disagreement?) -> Void
+    private let onCompared: (ClockComparison.Disagreement?, _ seconds: Int) -> Void
     private let loop: EventLoop
     private lazy var timer = SessionTimer(on: loop) { [unowned self] in compare() }
 
     /// - Parameter onCompared: called on the queue after each comparison.
-    init(on loop: EventLoop, onCompared: @escaping (ClockComparison.Disagreement?) -> Void) {
+    init(on loop: EventLoop, onCompared: @escaping (ClockComparison.Disagreement?, _ seconds: Int) -> Void) {
         self.loop = loop
         self.onCompared = onCompared
     }
@@ -26,9 +26,11 @@ final class ClockTimer {
     }
 
     private func compare() {
-        let reason = comparison.disagreement(at: .now, .now)
+        let (now, wallNow) = (Instant.now, WallTime.now)
+        let reason = comparison.disagreement(at: now, wallNow)
+        let seconds = reason.map { comparison.amount(of: $0, at: now, wallNow) } ?? 0
         start()
-        onCompared(reason)
+        onCompared(reason, seconds)
     }
 }
 
@@ -60,6 +62,14 @@ package struct ClockComparison {
 
     /// When to compare next.
     package var nextAt: Instant { instant + Self.interval }
+
+    /// By how many seconds the wall clock was set, negative: back; or how long the machine was suspended.
+    package func amount(of disagreement: Disagreement, at now: Instant, _ wallNow: WallTime) -> Int {
+        switch disagreement {
+        case .wallClock: Int(((wallNow - wall) - (now - instant)).inSeconds.rounded())
+        case .resumed: Int((now - nextAt).inSeconds.rounded())
+        }
+    }
 
     /// The disagreement since then, if it is more than `toleranceMax`.
     package func disagreement(at now: Instant, _ wallNow: WallTime) -> Disagreement? {

@@ -25,7 +25,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private lazy var records = ServiceRecords(
         revocations: RevocationRunner(environment: self), metadata: MetadataKeeper(contents.metadata, environment: self)
     )
-    private lazy var clocks = ClockTimer(on: loop) { [unowned self] in handleClocks($0) }
+    private lazy var clocks = ClockTimer(on: loop) { [unowned self] in handleClocks($0, seconds: $1) }
     private var startupCheck: StartupCheck
     private let board = SessionReportBoard()
 
@@ -445,13 +445,15 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     }
 
     /// Every 30 s (refresh.md 14).
-    private func handleClocks(_ reason: ClockComparison.Disagreement?) {
+    private func handleClocks(_ reason: ClockComparison.Disagreement?, seconds: Int) {
         readExternalChanges()
         guard let reason else { return }
         board.change { $0.clockJumps += 1 }
         logger.warning(
             "the clocks jumped: all sessions are re-evaluated",
-            metadata: ["event": "clock.jumped", "reason": .string(reason.rawValue)])
+            metadata: [
+                "event": "clock.jumped", "reason": .string(reason.rawValue), "seconds": .stringConvertible(seconds),
+            ])
         for runner in runners { runner.handle(.session(.clockJumped)) }
     }
 }
