@@ -49,8 +49,10 @@ def run(running):
             running.start("lanyard", "run", log="lanyard.log")
             printed = running.shell("lanyard wait")
         else:
-            printed = running.shell(command)
-        yield command, [settled(line) for line in printed.splitlines()]
+            # A cut line would have the run's folders in place of the page's.
+            printed = running.shell(command.split(" | cut -c1-95")[0] if "cut -c1-95" in command else command)
+        width = COLUMNS - 1 if "cut -c1-95" in command else None
+        yield command, [settled(line)[:width] for line in printed.splitlines()]
 
 
 def settled(line):
