@@ -59,6 +59,7 @@ final class CertificateWarnings: Watcher, @unchecked Sendable {
     func stop() { loop.post { [self] in loop.drop(deadline) } }
 
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         warn()
         loop.set(deadline, at: loop.now + Self.interval)
     }

@@ -33,6 +33,7 @@ final class RecentRequests: Watcher, @unchecked Sendable {
     func stop() { loop.post { [self] in loop.drop(deadline) } }
 
     override func due(_ deadline: Deadline) {
+        loop.assertIsCurrent()
         let now = loop.now
         let counts = path.routeReports.map { ($0.name ?? "", $0.counts) }
         let reading = Reading(at: now, counts: Dictionary(counts) { first, _ in first })
