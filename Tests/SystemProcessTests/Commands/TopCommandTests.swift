@@ -12,26 +12,28 @@ import Testing
         static let path = "/usr/bin/tmux"
         private let socket: String
         private let folder: TemporaryFolder
+        /// In the foreground, so that it ends with this.
+        private let server: ServerProcess
 
         init(_ command: [String], columns: Int = 200, rows: Int = 40) async throws {
             folder = try TemporaryFolder()
-            socket = folder.file("tmux")
+            let socket = folder.file("tmux")
+            self.socket = socket
+            server = try ServerProcess(
+                Self.path, ["-D", "-S", socket, "-f", "/dev/null"], environment: Self.environment)
+            try await eventually("tmux listens") { access(socket, F_OK) == 0 }
             let words = command.map { "'\($0)'" }.joined(separator: " ")
             // The screen stays when the command has ended, and shows its exit status.
             _ = try await run([
-                "-f", "/dev/null", "new-session", "-d", "-x", "\(columns)", "-y", "\(rows)",
+                "new-session", "-d", "-x", "\(columns)", "-y", "\(rows)",
                 "\(words); echo \"ended with $?\"; exec cat",
             ])
         }
 
-        deinit {
-            let server = try? ServerProcess(Self.path, ["-S", socket, "kill-server"])
-            _ = server
-        }
+        private static let environment = ["TERM": "xterm-256color", "LANG": "C.UTF-8"]
 
         private func run(_ arguments: [String]) async throws -> String {
-            let process = try ServerProcess(
-                Self.path, ["-S", socket] + arguments, environment: ["TERM": "xterm-256color", "LANG": "C.UTF-8"])
+            let process = try ServerProcess(Self.path, ["-S", socket] + arguments, environment: Self.environment)
             let exit = try await process.waitForExit()
             guard exit == .code(0) else { throw TestFailure("tmux \(arguments): \(exit) \(process.log)") }
             return process.output
