@@ -40,11 +40,27 @@ static int verify(X509_STORE_CTX *store, void *context) {
 
 /* How many messages */
 
+static void note_alert(lanyard_tls_tally *tally, unsigned char description) {
+    /* They end no connection in error. */
+    if (description == SSL_AD_CLOSE_NOTIFY || description == SSL_AD_USER_CANCELLED) return;
+    if (description != SSL_AD_NO_RENEGOTIATION && !tally->has_data) tally->alert = description;
+}
+
+/* In TLS 1.3 the type that the head of a record shows is that of every encrypted record. */
+static int carries_data(int type, const unsigned char *content, size_t length, const SSL *ssl) {
+    int shows_type = type == SSL3_RT_INNER_CONTENT_TYPE || (type == SSL3_RT_HEADER && SSL_version(ssl) < TLS1_3_VERSION);
+    return shows_type && length > 0 && content[0] == SSL3_RT_APPLICATION_DATA;
+}
+
 static void count_message(
     int is_sent, int version, int type, const void *bytes, size_t length, SSL *ssl, void *context) {
-    (void)version, (void)bytes, (void)length;
+    (void)version;
     lanyard_tls_tally *tally = context;
-    if (is_sent || type != SSL3_RT_HANDSHAKE || ++tally->messages <= LANYARD_TLS_MESSAGES_MAX) return;
+    if (is_sent) return;
+    const unsigned char *content = bytes;
+    if (type == SSL3_RT_ALERT && length == 2) note_alert(tally, content[1]);
+    if (carries_data(type, content, length, ssl)) tally->has_data = 1;
+    if (type != SSL3_RT_HANDSHAKE || ++tally->messages <= LANYARD_TLS_MESSAGES_MAX) return;
     tally->is_exceeded = 1;
     /* OpenSSL then reads no further record, also in a loop that it is in. */
     SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);

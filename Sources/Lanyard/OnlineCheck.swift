@@ -90,7 +90,8 @@ package struct OnlineCheck: Sendable {
                 url = app.baseURL
             case .oauth(let client):
                 service = OAuthIdentity(
-                    identity, oauth: client, tls: identityTLS.contents(of: identity), on: loop, logger: log)
+                    identity, oauth: client, tls: identityTLS.contents(of: identity), version: BuildVersion.number,
+                    on: loop, logger: log)
                 url = client.issuer ?? client.endpoints.token ?? ""
             case .gitHubApp(let app):
                 service = GitHubAppIdentity(

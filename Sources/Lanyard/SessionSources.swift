@@ -159,7 +159,7 @@ final class SessionSources: Sendable {
             return ConfiguredIdentity(settings.name, .service(service, RefreshTokenSettings(app.rotation)))
         case .oauth(let client):
             let service = OAuthIdentity(
-                settings, oauth: client, tls: tls.contents(of: settings), by: files,
+                settings, oauth: client, tls: tls.contents(of: settings), version: BuildVersion.number, by: files,
                 on: try EventLoop(label: "lanyard.identity.\(settings.name)"), ownsLoop: true, warning: warning)
             return ConfiguredIdentity(settings.name, .service(service, client.refreshTokens))
         case .gitHubApp(let app):

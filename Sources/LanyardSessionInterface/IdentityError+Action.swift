@@ -7,8 +7,11 @@ extension IdentityError {
     /// - Parameter canLogIn: a configured credential can begin another session.
     package func action(canLogIn: Bool) -> ResponsibleParty {
         if isAlarming { return .operator }
-        return needsUser && [.credentialRefused, .clientRefused].contains(verdict)
-            ? .user : verdict.action(canLogIn: canLogIn)
+        return switch (responsible, verdict) {
+        case (.operator, .transient): .operator
+        case (.user, .credentialRefused), (.user, .clientRefused): .user
+        default: verdict.action(canLogIn: canLogIn)
+        }
     }
 }
 

@@ -50,8 +50,9 @@ package struct IdentityError: Error, Equatable, Sendable {
     /// The response was the service's own error: it had a JSON `error` or `error_code`. After another response, such as a
     /// gateway's page, it is unknown whether the service has seen the call.
     package var isServiceError = false
-    /// The service wants the user to log in or to consent: an operator alone cannot mend it.
-    package var needsUser = false
+    /// Who must act, where the response says more than the verdict: the user, whom the service wants to log in or to consent, or the
+    /// operator, if the call is tried again although the configuration is wrong. nil: the verdict decides.
+    package var responsible: ResponsibleParty?
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.

@@ -115,6 +115,16 @@ import Testing
     }
 
     @Test(
+        "openid is allowed where the ID token comes over TLS or from this machine",
+        arguments: [
+            "issuer: \"http://127.0.0.1:9\"", "issuer: \"http://localhost:9\"", "issuer: \"https://idp.example.com\"",
+            "endpoints: {token: \"https://idp.example.com/t\"}",
+        ])
+    func openID(_ server: String) throws {
+        #expect(try Self.client(server + ", client_id: c, scopes: [openid]").scopes == ["openid"])
+    }
+
+    @Test(
         "what cannot work is a fault with its remedy",
         arguments: [
             ("client_id: c", "identities.corp.oauth2 names no server; add issuer, or endpoints: {token: URL}"),
@@ -133,6 +143,15 @@ import Testing
             ),
             (server + ", client_authentication: post", "client_secret_file"),
             ("issuer: \"http://169.254.169.254/\", client_id: c", "is an address of metadata services"),
+            (
+                "issuer: \"http://idp.example.com\", client_id: c, scopes: [api, openid]",
+                "identities.corp.oauth2.scopes: an ID token that comes by plain http from idp.example.com proves nothing; use "
+                    + "https, or leave openid out"
+            ),
+            (
+                "issuer: \"http://127.0.0.1:9\", endpoints: {token: \"http://idp.example.com/t\"}, client_id: c, scopes: [openid]",
+                "identities.corp.oauth2.scopes: an ID token that comes by plain http from idp.example.com proves nothing"
+            ),
         ])
     func faults(_ keys: String, _ message: String) throws {
         let diagnostics = try Loading.diagnostics(Self.text(keys), files: Self.files)

@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardSettings
 
 /// `openssl s_server` behind a certificate of a private authority: it answers `location` from a file.
-private struct TLSService {
+struct TLSService {
     let folder: TemporaryFolder
     let process: ServerProcess
     let port: Int

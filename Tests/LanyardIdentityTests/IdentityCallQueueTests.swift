@@ -10,7 +10,7 @@ import Testing
     private var due: Instant { start + .seconds(30) }
 
     private mutating func add(_ calls: Range<Int>, _ kind: IdentityCallKind = .session) {
-        for call in calls { queue.append(call, kind, deadline: due) }
+        for call in calls { queue.append(call, kind, deadline: due, at: start) }
     }
 
     /// The calls that start now. One that fails instead is negative.
@@ -74,6 +74,21 @@ import Testing
         #expect(starts(at: start + .seconds(27)) == [])
         #expect(starts(at: start + .seconds(28)) == [-9, -11])
         #expect(queue.checkAt == .never)
+    }
+
+    @Test("a call that fails has waited for a slot, or has come too late itself")
+    mutating func causes() {
+        func causes(at now: Instant) -> [IdentityCallQueue<Int>.Cause] {
+            var list: [IdentityCallQueue<Int>.Cause] = []
+            while let step = queue.next(at: now) { if case .fail(_, let cause) = step { list.append(cause) } }
+            return list
+        }
+        add(1..<10)
+        queue.append(10, .login, deadline: due, at: start)
+        #expect(causes(at: start).isEmpty)
+        queue.append(11, .session, deadline: due, at: start + .seconds(28))
+        queue.append(12, .login, deadline: due, at: start + .seconds(29))
+        #expect(causes(at: start + .seconds(29)) == [.noSlot(.session), .late, .noSlot(.login), .late])
     }
 
     @Test("nothing is in flight or waits after all calls were removed")

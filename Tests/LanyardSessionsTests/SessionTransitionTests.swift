@@ -283,7 +283,7 @@ struct SessionTransitionTests {
         let intercepted = IdentityError(.transient(retryAfter: nil), message: "x", isAlarming: true)
         // The service wants a consent or a second factor.
         var consent = IdentityError(.credentialRefused, message: "x")
-        consent.needsUser = true
+        consent.responsible = .user
         let rows: [(SessionReason, IdentityError?, Bool, ResponsibleParty)] = [
             (.credentialRefused, consent, true, .user), (.variantRefused, consent, true, .user),
             (.variantRefused, nil, true, .operator), (.audienceMismatch, nil, true, .operator),

@@ -148,8 +148,14 @@ import Testing
         }
         #expect(try Self.rows(of: "5").map { [$0[0], $0[2], $0[5], $0[6]] } == expected)
         let actions = verdicts.map { verdict in
-            let (byCredential, byHand) = (verdict.action(canLogIn: true), verdict.action(canLogIn: false))
-            return byCredential == byHand ? byHand.rawValue : "\(byCredential.rawValue), \(byHand.rawValue)"
+            var error = IdentityError(verdict, message: "x")
+            let (byCredential, byHand) = (error.action(canLogIn: true), error.action(canLogIn: false))
+            guard byCredential == byHand else { return "\(byCredential.rawValue), \(byHand.rawValue)" }
+            let others = [ResponsibleParty.operator, .user].map { party in
+                error.responsible = party
+                return error.action(canLogIn: true)
+            }.filter { $0 != byHand }
+            return ([byHand] + others).map(\.rawValue).joined(separator: " or ")
         }
         #expect(try Self.rows(of: "5").map { $0[7] } == actions)
     }

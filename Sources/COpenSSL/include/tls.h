@@ -127,6 +127,10 @@ typedef struct {
     unsigned messages;
     /* One message too many has come: the connection reads nothing more. */
     _Bool is_exceeded;
+    /* Data of the application has come. */
+    _Bool has_data;
+    /* The latest alert that ended a connection before such data (RFC 8446 6.2); 0: none has. */
+    unsigned char alert;
 } lanyard_tls_tally;
 
 /* NULL: no memory. */
@@ -136,7 +140,7 @@ lanyard_tls_tally *lanyard_tls_make_tally(void);
 void lanyard_tls_release_tally(lanyard_tls_tally *tally);
 
 /* For a library that makes and uses the connections of `context` itself, as libcurl does, with the peer's name as SNI unless the peer is
-   an address. Counts and limits the messages. Demands the name, and of a peer that is an address that its certificate names one: the
+   an address. Counts and limits the messages, and notes alerts. Demands the name, and of a peer that is an address that its certificate names one: the
    library compares it. 1, or 0: no memory. */
 int lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally);
 

@@ -28,6 +28,7 @@ extension ConfigurationBuilder {
         settings.endpoints.pushedAuthorization = url("pushed_authorization")
         settings.authentication = authentication
         section.fill(&settings.scopes, "scopes")
+        checkIDToken(settings, section, shown: shown)
         settings.parameters = parameters(section, shown: shown)
         settings.tokenFields = tokenFields(section, shown: shown)
         settings.refreshTokens = refreshTokens(section)
@@ -58,6 +59,20 @@ extension ConfigurationBuilder {
         reportError(
             endpoints.place(key), "\(shown).\(key) is plain http, and the issuer is at https: tokens would be exposed",
             remedy: "use https, or an endpoint on this machine")
+    }
+
+    /// Refuses an ID token that neither TLS nor a signature proves (OpenID Connect Core 3.1.3.7).
+    private mutating func checkIDToken(
+        _ settings: IdentitySettings.OAuth, _ section: ConfigurationSection, shown: String
+    ) {
+        guard settings.scopes.contains("openid"), let url = settings.endpoints.token ?? settings.issuerURL,
+            let parts = try? URLText.parts(url, schemes: ["http", "https"]), parts.scheme == "http",
+            AddressText.reach(parts.host) != .loopback
+        else { return }
+        reportError(
+            section.place("scopes"),
+            "\(shown).scopes: an ID token that comes by plain http from \(parts.host) proves nothing",
+            remedy: "use https, or leave openid out")
     }
 
     /// nil: an error was reported.

@@ -10,9 +10,10 @@ struct CurlError: Error, Equatable, Sendable {
         case unreachable
         /// The server's certificate is not trusted: an attacker may stand in between.
         case untrusted
-        /// The TLS handshake failed: no TLS at that port, no version or cipher in common, a missing client certificate, or a broken
-        /// handshake.
+        /// The TLS handshake failed: no TLS at that port, no version or cipher in common, or a broken handshake.
         case handshake
+        /// The server wants a client certificate, or does not accept the one that it got.
+        case certificateRefused
         /// The address is one that is never called: one of metadata services, or a remote one over plain http although the identity
         /// is configured on loopback. No connection was made.
         case prohibited
@@ -20,6 +21,8 @@ struct CurlError: Error, Equatable, Sendable {
         case tooLarge
         /// The connection ended or broke during the response, or the response is not HTTP.
         case broken
+        /// Its first steps, such as the reading of its files, have taken the call's time.
+        case late
         /// Lanyard is stopping.
         case stopped
         /// A local cause: out of memory, an unreadable certificate file.
@@ -56,12 +59,18 @@ extension CurlError {
             text =
                 "TLS could not be agreed with the identity service (\(message)); does it speak https at that port, "
                 + "or want a client certificate (tls.certificate_file)?"
+        case .certificateRefused:
+            text =
+                "the identity service does not accept the client certificate, or wants one (\(message)); check "
+                + "tls.certificate_file and what the service admits"
         case .prohibited: text = "\(call) was not made: \(message)"
-        case .local, .stopped: text = "\(call) was not made (\(message))"
+        case .late, .local, .stopped: text = "\(call) was not made (\(message))"
         case .tooLarge: text = "the identity service's response to \(call) is too large (\(message))"
         default: text = "no response of the identity service to \(call) (\(message))"
         }
         let isAlarming = kind == .untrusted || kind == .prohibited
-        return IdentityError(.transient(retryAfter: nil), status: status, message: text, isAlarming: isAlarming)
+        var error = IdentityError(.transient(retryAfter: nil), status: status, message: text, isAlarming: isAlarming)
+        if kind == .certificateRefused { error.responsible = .operator }
+        return error
     }
 }

@@ -63,7 +63,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             nonisolated(unsafe) let reply = reply
             return loop.post { reply(.failure(failure)) }
         }
-        queue.append(transfer, transfer.kind, deadline: request.deadline)
+        queue.append(transfer, transfer.kind, deadline: request.deadline, at: loop.now)
         // Deferred, because a transfer that cannot start fails at once.
         loop.set(housekeeping, at: .past)
     }
@@ -114,12 +114,21 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         while let step = queue.next(at: loop.now) {
             switch step {
             case .start(let transfer, let timeLeft): start(transfer, timeLeft)
-            case .fail(let transfer, let kind):
-                let message = "no slot became free: \(kind.inFlightMax) \(kind.plural) of this identity were in flight"
-                transfer.finish(.failure(CurlError(kind: .timedOut, wasRequestSent: false, message: message)))
+            case .fail(let transfer, let cause): transfer.finish(.failure(Self.error(cause)))
             }
         }
         if !isStopped { loop.set(housekeeping, at: queue.checkAt) }
+    }
+
+    private static func error(_ cause: IdentityCallQueue<CurlTransfer>.Cause) -> CurlError {
+        switch cause {
+        case .noSlot(let kind):
+            let message = "no slot became free: \(kind.inFlightMax) \(kind.plural) of this identity were in flight"
+            return CurlError(kind: .timedOut, wasRequestSent: false, message: message)
+        case .late:
+            let message = "what comes first, its files or the metadata or location, has taken its time"
+            return CurlError(kind: .late, wasRequestSent: false, message: message)
+        }
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {

@@ -99,6 +99,9 @@ final class CurlTransfer {
             if let prohibited, !hasAllowedConnection {
                 return .failure(CurlError(kind: .prohibited, wasRequestSent: false, message: prohibited.message))
             }
+            if let refusal = certificateRefusal {
+                return .failure(CurlError(kind: .certificateRefused, wasRequestSent: false, message: refusal))
+            }
             return .failure(
                 CurlError(
                     kind: kind(code), wasRequestSent: wasRequestSent, status: status > 0 ? status : nil,
@@ -166,6 +169,25 @@ final class CurlTransfer {
         lanyard_curl_get_offset(easy, CURLINFO_PRETRANSFER_TIME_T, &begun)
         return bytes > 0 && begun > 0
     }
+
+    /// What the server's alert says of the client's certificate, if it has refused that before any data of a response; nil: it has not.
+    ///
+    /// With TLS 1.3 the client has completed its part of the handshake before the server reads the certificate. So libcurl may have written
+    /// the request, which a server that ends the handshake never reads.
+    private var certificateRefusal: String? {
+        let alert = CInt(handle.tally.pointee.alert)
+        guard Self.certificateAlerts.contains(alert) || wasRequestSent && Self.handshakeAlerts.contains(alert)
+        else { return nil }
+        return String(cString: SSL_alert_desc_string_long(alert))
+    }
+
+    /// What a server says of a client's certificate (RFC 8446 §6.2).
+    private static let certificateAlerts: Set<CInt> = [
+        SSL_AD_BAD_CERTIFICATE, SSL_AD_UNSUPPORTED_CERTIFICATE, SSL_AD_CERTIFICATE_REVOKED, SSL_AD_CERTIFICATE_EXPIRED,
+        SSL_AD_CERTIFICATE_UNKNOWN, SSL_AD_UNKNOWN_CA, SSL_AD_ACCESS_DENIED, SSL_AD_CERTIFICATE_REQUIRED,
+    ]
+    /// These end a handshake for several causes. When the client's part is complete, only its certificate and the proof of its key are left.
+    private static let handshakeAlerts: Set<CInt> = [SSL_AD_HANDSHAKE_FAILURE, SSL_AD_DECRYPT_ERROR]
 
     /// The connection that was made.
     private var connection: IdentityConnection {

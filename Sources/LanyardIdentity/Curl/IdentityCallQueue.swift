@@ -34,8 +34,16 @@ struct IdentityCallQueue<Call> {
     enum Step {
         /// It has a slot until `end`.
         case start(Call, timeLeft: Duration)
-        /// No slot became free in time.
-        case fail(Call, IdentityCallKind)
+        /// It has not enough time left.
+        case fail(Call, Cause)
+    }
+
+    /// What has taken the time of a call that was not started.
+    enum Cause: Equatable {
+        /// It has waited for a slot.
+        case noSlot(IdentityCallKind)
+        /// It came too late: the steps before it have taken the time.
+        case late
     }
 
     /// A call that waits.
@@ -43,6 +51,8 @@ struct IdentityCallQueue<Call> {
         let call: Call
         /// The response must be complete by then.
         let deadline: Instant
+        /// Too little time was left when it came.
+        let isLate: Bool
     }
 
     /// A slot that a thread in `getaddrinfo` occupies.
@@ -69,8 +79,8 @@ struct IdentityCallQueue<Call> {
 
     // MARK: Calls
 
-    mutating func append(_ call: Call, _ kind: IdentityCallKind, deadline: Instant) {
-        let entry = Entry(call: call, deadline: deadline)
+    mutating func append(_ call: Call, _ kind: IdentityCallKind, deadline: Instant, at now: Instant) {
+        let entry = Entry(call: call, deadline: deadline, isLate: deadline - now <= timeLeftMin)
         switch kind {
         case .session: sessionCalls.append(entry)
         case .login: logins.append(entry)
@@ -79,7 +89,7 @@ struct IdentityCallQueue<Call> {
 
     /// The call goes before all that wait: it was started already.
     mutating func prepend(_ call: Call, _ kind: IdentityCallKind, deadline: Instant) {
-        let entry = Entry(call: call, deadline: deadline)
+        let entry = Entry(call: call, deadline: deadline, isLate: false)
         switch kind {
         case .session: sessionCalls.insert(entry, at: 0)
         case .login: logins.insert(entry, at: 0)
@@ -101,7 +111,7 @@ struct IdentityCallQueue<Call> {
         case .session: sessionCalls.removeFirst()
         case .login: logins.removeFirst()
         }
-        if isLate { return .fail(first.call, kind) }
+        if isLate { return .fail(first.call, first.isLate ? .late : .noSlot(kind)) }
         count(1, kind)
         return .start(first.call, timeLeft: timeLeft)
     }

@@ -10,6 +10,9 @@ import LanyardSettings
 final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     /// Until the browser has come back.
     static let lifetime = Duration.seconds(600)
+    /// For so long a code that could not be sent is tried again. Codes live for some minutes at least (RFC 6749 §4.1.2: ten at most).
+    private static let exchangeTimeout = Duration.seconds(20)
+    private static let exchangeRetryInterval = Duration.seconds(1)
     private static let missingEndpoint =
         "the server names no authorization_endpoint; use another login, or add endpoints.authorization"
     private static let missingPushEndpoint =
@@ -29,6 +32,9 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private var metadata: OAuthMetadata?
     /// The browser may come back.
     private var isWaiting = false
+    /// A code that could not be sent yet; `timer` tries it again.
+    private var unsentCode: Secret?
+    private var exchangeDeadline = Instant.never
     /// No report comes any more.
     private var isEnded = false
 
@@ -53,6 +59,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     override func due(_ deadline: Deadline) {
         identity.loop.assertIsCurrent()
+        if let code = unsentCode.take() { return exchange(code) }
         let message = "the browser has not come back within 10 minutes; run lanyard login again"
         end(.failure(IdentityError(.credentialRefused, code: "expired", message: message)))
     }
@@ -175,6 +182,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             let message = "the browser came back without a code; run lanyard login again"
             return end(.failure(IdentityError(.credentialRefused, message: message)))
         }
+        exchangeDeadline = identity.loop.now + Self.exchangeTimeout
         exchange(code)
     }
 
@@ -196,11 +204,29 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             form.append("redirect_uri", redirectURI)
             form.append("code_verifier", key.verifier)
         } reply: { [self] outcome, proof in
+            if Self.isUnsent(outcome, proof), !isEnded, identity.loop.now < exchangeDeadline {
+                unsentCode = code
+                return identity.loop.set(timer, at: identity.loop.now + Self.exchangeRetryInterval)
+            }
             switch granted(outcome, proof, [code, key.verifier]) {
             case .failure(let error): end(.failure(error))
             case .success(let grant) where isEnded: identity.discard(grant.refreshToken)
             case .success(let grant): end(.success(identity.hold(grant, of: .authorizationCode)))
             }
+        }
+    }
+
+    /// The server has not seen the code, and may at another time.
+    private static func isUnsent(
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
+    ) -> Bool {
+        if case .failure(let error) = proof {
+            return error.isRetryable && error.verdict != .clientRefused && error.responsible == nil
+        }
+        guard case .failure(let failure)? = outcome else { return false }
+        return switch failure.kind {
+        case .unreachable, .timedOut, .handshake, .broken: !failure.wasRequestSent
+        case .untrusted, .certificateRefused, .prohibited, .tooLarge, .late, .stopped, .local: false
         }
     }
 

@@ -140,7 +140,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             let secrets = [deviceCode, key.verifier] + (proof.secret.map { [$0] } ?? [])
             switch identity.grant(from: outcome, secrets, proof) {
             case .success(let grant): return (.granted, grant)
-            case .failure(let error): return (Self.poll(error), nil)
+            case .failure(let error): return (poll(error, outcome), nil)
             }
         }
     }
@@ -151,24 +151,43 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
         case "authorization_pending": .pending
         case "slow_down": .slowDown
         case "expired_token": .refused(expired)
-        case "access_denied": .refused(denied(status: response.status))
+        // The second one is Entra's.
+        case "access_denied", "authorization_declined": .refused(denied(status: response.status))
         default: nil
         }
     }
 
-    private static func poll(_ error: IdentityError) -> DeviceAuthorization.Poll {
-        switch error.verdict {
+    private func poll(
+        _ error: IdentityError, _ outcome: Result<CurlResponse, CurlError>
+    ) -> DeviceAuthorization.Poll {
+        if case .success(let response) = outcome, endsLogin(response) {
+            var refusal = error
+            refusal.verdict = .credentialRefused
+            refusal.message += ", which ends the login; check the client at the server, then run lanyard login again"
+            return .refused(refusal)
+        }
+        return switch error.verdict {
         case .transient(let retryAfter): .unreachable(retryAfter: retryAfter)
         case .unknownOutcome, .credentialDoubted, .credentialDelayed: .unreachable(retryAfter: nil)
         default: .refused(error)
         }
     }
 
+    /// RFC 8628 §3.5: every error code but those that say to wait or to come later. An `error` that is no text is not of this protocol.
+    private func endsLogin(_ response: CurlResponse) -> Bool {
+        guard 200..<300 ~= response.status || 400..<500 ~= response.status,
+            ![408, 425, 429].contains(response.status)
+        else { return false }
+        let decoded = response.body.withBytes { OAuthResponse($0) }
+        return decoded.error(at: "/error") != nil
+            && OAuthErrorRow.match(decoded, status: response.status, profile: identity.settings.profile) == nil
+    }
+
     private static var expired: IdentityError {
         var error = IdentityError(
             .credentialRefused, code: "expired_token",
             message: "the code has expired before the user has confirmed it; run lanyard login again")
-        error.needsUser = true
+        error.responsible = .user
         return error
     }
 
@@ -177,7 +196,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             .credentialRefused, status: status, code: "access_denied",
             message: "the user, or the identity service, has denied the login; run lanyard login again to ask once more"
         )
-        error.needsUser = true
+        error.responsible = .user
         return error
     }
 

@@ -31,6 +31,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     private let name: String
     private let settings: IdentitySettings.OAuth
     private let usesCertificate: Bool
+    private let fields: [String]
     private let http: CurlMulti
     private let loop: EventLoop
     private let logger: Logger
@@ -52,13 +53,15 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         var save: (@Sendable (StoredMetadata) -> Void)?
     }
 
+    /// - Parameter fields: of the head of each request.
     init(
-        of name: String, _ settings: IdentitySettings.OAuth, usesCertificate: Bool, over transport: IdentityTransport,
-        logger: Logger
+        of name: String, _ settings: IdentitySettings.OAuth, usesCertificate: Bool, fields: [String],
+        over transport: IdentityTransport, logger: Logger
     ) {
         self.name = name
         self.settings = settings
         self.usesCertificate = usesCertificate
+        self.fields = fields
         (http, loop) = (transport.http, transport.loop)
         self.logger = logger
         super.init()
@@ -108,8 +111,9 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         restore()
         if need == .known, let read = state.read, state.serves(at: loop.now) { return reply(.success(known(read))) }
         guard let issuer = settings.issuer else {
-            return reply(
-                .failure(IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")))
+            var error = IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")
+            error.responsible = .operator
+            return reply(.failure(error))
         }
         waiting.append(PendingCall(need: need, progress: progress, reply: reply))
         if state.askedAt == nil {
@@ -202,14 +206,23 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     private func ask(_ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant) {
         let url = urls.first ?? issuer
         for call in waiting { call.progress?.wait(for: url) }
-        let request = CurlRequest(method: .get, url: url, fields: ["Accept: application/json"], deadline: deadline)
+        let request = CurlRequest(method: .get, url: url, fields: fields, deadline: deadline)
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
-            if case .success(let response) = outcome, response.status == 404, urls.count > 1 {
+            if case .success(let response) = outcome, Self.isNoMetadata(response), urls.count > 1 {
                 return ask(urls.dropFirst(), issuer, deadline)
             }
             handle(Self.metadata(in: outcome, url, issuer))
         }
+    }
+
+    /// Nothing is there for Lanyard: servers and gateways say so in several ways, such as a page for a browser.
+    private static func isNoMetadata(_ response: CurlResponse) -> Bool {
+        if response.status == 200 {
+            let decoded = response.body.withBytes { OAuthResponse($0) }
+            return decoded.isEmpty || decoded.hasOtherContent
+        }
+        return [401, 403, 404, 405].contains(response.status)
     }
 
     private static func metadata(
@@ -218,13 +231,15 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         switch outcome {
         case .failure(let failure): return .failure(OAuthVerdict.error(.metadata, failure))
         case .success(let response):
-            let subject = OAuthVerdict.Subject(call: .metadata, profile: .generic)
+            var subject = OAuthVerdict.Subject(call: .metadata, profile: .generic)
+            subject.url = url
             if let error = OAuthVerdict.error(subject, response, now: .now) { return .failure(error) }
             let read = response.body.withBytes { bytes in
                 Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: issuer) }
             }
             return read.mapError {
-                OAuthVerdict.malformed(.metadata, response.status, "\($0.message) (\(url))", nil)
+                OAuthVerdict.malformed(
+                    .metadata, response.status, "\($0.message) (\(url))", nil, responsible: .operator)
             }
         }
     }

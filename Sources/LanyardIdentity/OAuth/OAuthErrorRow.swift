@@ -12,6 +12,8 @@ enum OAuthErrorClass: Equatable, Sendable {
     case request
     /// The user must consent or log in.
     case user
+    /// The server's policy denies a machine's grant. No row has it: what is a user's decision elsewhere is that here.
+    case policy
 }
 
 /// One row of what servers send: a status, a place in the response with a value, and what it means. The rows are data;
@@ -23,7 +25,7 @@ struct OAuthErrorRow: Sendable {
     let status: Int?
     /// A JSON pointer (RFC 6901), one of `OAuthResponse.errors`. The members of an array count each.
     let pointer: String
-    /// Without case.
+    /// As the server writes it: upper and lower case differ (RFC 6749 §5.2).
     let value: String
     let means: OAuthErrorClass
 
@@ -78,6 +80,7 @@ struct OAuthErrorRow: Sendable {
         .init(.entra, "/error_codes", "7000215", .client),
         .init(.entra, "/error_codes", "7000222", .client),
         .init(.entra, "/error_codes", "65001", .user),
+        .init(.entra, "/error", "authorization_declined", .user),
         .init(.entra, "/suberror", "consent_required", .user),
         .init(.entra, "/suberror", "basic_action", .user),
         .init(.entra, "/suberror", "additional_action", .user),

@@ -24,7 +24,10 @@ enum OAuthGrant {
         if let defect = decoded.defect { return fail(defect) }
         guard let accessToken = decoded.accessToken else { return fail("there is no access_token") }
         if let type = decoded.tokenType, type.lowercased() != "bearer", !isBearerByAnotherName(type) {
-            return fail("its token_type is \(type), and Lanyard sends bearer tokens")
+            return .failure(
+                OAuthVerdict.malformed(
+                    call, response.status, "its token_type is \(type), and Lanyard sends bearer tokens", decoded,
+                    responsible: .operator))
         }
         let claims = JWTClaims(of: accessToken)
         let seconds = decoded.expiresIn ?? assumed.map { Int64($0.inSeconds) } ?? claims?.lifetime ?? lifetimeAssumed

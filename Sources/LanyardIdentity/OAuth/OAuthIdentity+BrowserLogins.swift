@@ -113,7 +113,8 @@ extension OAuthIdentity: BrowserLoginService {
         }
     }
 
-    private func send(_ post: BrowserLoginPost, to found: FoundEndpoints) {
+    /// - Parameter former: see `correctClock`.
+    private func send(_ post: BrowserLoginPost, to found: FoundEndpoints, after former: ServiceClock? = nil) {
         guard let url = found.endpoints[keyPath: post.place] else {
             return post.reply(nil, .failure(IdentityError(.clientRefused, message: post.missing)))
         }
@@ -129,6 +130,9 @@ extension OAuthIdentity: BrowserLoginService {
             request.isLogin = true
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
+                if mayBeClientsTime(outcome), let present = correctClock(by: outcome, after: former) {
+                    return send(post, to: found, after: present)
+                }
                 discovery.findMoved(post.place, of: found, outcome, nil, by: post.deadline) { [self] moved in
                     if let moved { send(post, to: moved) } else { post.reply(outcome, .success(proof)) }
                 }

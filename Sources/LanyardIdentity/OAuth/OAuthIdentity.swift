@@ -8,12 +8,12 @@ import Logging
 /// Where the endpoints are is asked for by the first call that needs one. All state belongs to the queue of `loop`. Before the first call
 /// neither libcurl nor the network is used.
 package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
-    private static let fields = [FormBody.contentType, "Accept: application/json"]
-
     let name: String
     let settings: IdentitySettings.OAuth
     /// Of kind, server and client: another one is another service.
     package let fingerprint: IdentityFingerprint?
+    /// Of the head of each request; those with a form have its type as well.
+    private let fields: [String]
     private let files: FileReader
     let transport: IdentityTransport
     private let warning: SecretFileWarning
@@ -35,12 +35,14 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// Does nothing yet. The parameters are those of `AppServicesIdentity`.
     package init(
         _ identity: IdentitySettings, oauth settings: IdentitySettings.OAuth,
-        tls: IdentityTLSContents = IdentityTLSContents(), by files: FileReader = .ofCredentials(), on loop: EventLoop,
+        tls: IdentityTLSContents = IdentityTLSContents(), version: String, by files: FileReader = .ofCredentials(),
+        on loop: EventLoop,
         ownsLoop: Bool = false, limits: CurlLimits = CurlLimits(), warning: SecretFileWarning = SecretFileWarning(),
         logger: Logger = Logger(label: "lanyard.identity")
     ) {
         name = identity.name
         self.settings = settings
+        fields = ["Accept: application/json", "User-Agent: lanyard/\(version)"]
         self.files = files
         self.warning = warning
         self.logger = logger
@@ -50,8 +52,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             of: identity, at: Self.calledURLs(settings), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
             logger: logger)
         discovery = OAuthDiscovery(
-            of: identity.name, settings, usesCertificate: identity.certificateFile != nil, over: transport,
-            logger: logger)
+            of: identity.name, settings, usesCertificate: identity.certificateFile != nil, fields: fields,
+            over: transport, logger: logger)
     }
 
     /// The configured URLs that Lanyard itself calls. The authorization endpoint is the browser's.
@@ -148,7 +150,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         kind: .login, variant: variant, secrets: login.secrets,
                         credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
-                        isGrantSigned: login.isSigned,
+                        isGrantSigned: login.isSigned, isMachineGrant: login.isMachineGrant,
                         scopes: login.hasScopeField ? scopes : [], progress: progress, deadline: deadline,
                         write: { [self] form, found throws(IdentityError) in
                             try login.write(into: &form, assertionContext(found, scopes))
@@ -212,7 +214,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     private func revoke(
         _ refreshToken: Secret, at found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
-        _ progress: CallProgress, _ deadline: Instant,
+        _ progress: CallProgress, _ deadline: Instant, after former: ServiceClock? = nil,
         _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
     ) {
         guard let url = found.endpoints.revocation else { return reply(.success(())) }
@@ -226,6 +228,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
+                if mayBeClientsTime(outcome), let present = correctClock(by: outcome, after: former) {
+                    return revoke(refreshToken, at: found, contents, progress, deadline, after: present, reply)
+                }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
                     if let moved { return revoke(refreshToken, at: moved, contents, progress, deadline, reply) }
                     reply(classified(.revocation, outcome, [refreshToken], proof).map { _ in })
@@ -248,6 +253,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var isClientNamed = true
         /// The grant has a time that Lanyard has signed.
         var isGrantSigned = false
+        /// See `OAuthVerdict.Subject`.
+        var isMachineGrant = false
         /// That the form asks for.
         var scopes: [String] = []
         let progress: CallProgress
@@ -287,15 +294,13 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 clock.learn(from: outcome)
                 discovery.noteResponse(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
-                let result = classified(call.kind, outcome, secrets, proof, isFetch: call.variant != .plain)
-                if case .failure(let error) = result, mayBeTime(error, of: call) {
-                    if let former {
-                        clock = former
-                    } else if let corrected = clock.corrected(by: outcome) {
-                        let present = clock
-                        clock = corrected
-                        return send(call, to: found, after: present)
-                    }
+                let result = classified(
+                    call.kind, outcome, secrets, proof, isFetch: call.variant != .plain,
+                    isMachineGrant: call.isMachineGrant)
+                if case .failure(let error) = result, mayBeTime(error, of: call),
+                    let present = correctClock(by: outcome, after: former)
+                {
+                    return send(call, to: found, after: present)
                 }
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
@@ -321,6 +326,30 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         if call.isGrantSigned { return true }
         guard case .privateKeyJWT = settings.authentication else { return false }
         return error.code != "invalid_grant"
+    }
+
+    /// Whether the response refuses the client, whose own signature may have wrong times. A code or a token in the call has none.
+    func mayBeClientsTime(_ outcome: Result<CurlResponse, CurlError>) -> Bool {
+        guard case .privateKeyJWT = settings.authentication, case .success(let response) = outcome,
+            400..<500 ~= response.status
+        else { return false }
+        let decoded = response.body.withBytes { OAuthResponse($0) }
+        return OAuthErrorRow.match(decoded, status: response.status, profile: settings.profile) == .client
+    }
+
+    /// A refused signature may have wrong times: the call is repeated once by the service's clock. If that does not help, the former clock
+    /// counts again.
+    ///
+    /// - Parameter former: the clock of the first call; nil: this was the first.
+    /// - Returns: the clock of the first call, for the repetition; nil: there is none.
+    func correctClock(by outcome: Result<CurlResponse, CurlError>, after former: ServiceClock?) -> ServiceClock? {
+        if let former {
+            clock = former
+            return nil
+        }
+        guard let corrected = clock.corrected(by: outcome) else { return nil }
+        defer { clock = corrected }
+        return clock
     }
 
     /// What shows who the client is: its secret, key or certificate; nil: nothing.
@@ -396,7 +425,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             try write(&form)
             proof.write(into: &form)
             var request = CurlRequest(
-                method: .post, url: url, fields: Self.fields, body: form.seal(), deadline: deadline)
+                method: .post, url: url, fields: [FormBody.contentType] + fields, body: form.seal(), deadline: deadline)
             request.secretFields = try tokenFields(contents) + (proof.field.map { [$0] } ?? [])
             return (request, proof)
         }
@@ -410,8 +439,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     func classified(
         _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret],
-        _ proof: ClientProof,
-        isFetch: Bool = false
+        _ proof: ClientProof, isFetch: Bool = false, isMachineGrant: Bool = false
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
         case .failure(let failure): return .failure(OAuthVerdict.error(kind, failure))
@@ -419,7 +447,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             var subject = OAuthVerdict.Subject(
                 call: kind, profile: settings.profile, secrets: secrets,
                 clientHint: ClientProof.hint(settings, proof.secret))
-            subject.isFetch = isFetch
+            (subject.isFetch, subject.isMachineGrant) = (isFetch, isMachineGrant)
             return OAuthVerdict.error(subject, response, now: .now).map { .failure($0) } ?? .success(response)
         }
     }

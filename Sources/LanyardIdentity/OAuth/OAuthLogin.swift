@@ -36,6 +36,11 @@ struct OAuthLogin: Sendable {
     /// Without an authentication of the client no `client_id` is sent: Google takes none beside an assertion of a service account.
     var isClientNamed: Bool { kind != .googleKey }
 
+    /// No user takes part who could consent.
+    var isMachineGrant: Bool {
+        [.clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange].contains(kind)
+    }
+
     /// The grant is an assertion with a time, which Lanyard signs.
     var isSigned: Bool { kind == .signedAssertion || kind == .googleKey }
 

@@ -21,6 +21,10 @@ enum OAuthVerdict {
         var clientHint: String?
         /// The token of a variant is asked for: a refusal of the request says nothing of the session's credential.
         var isFetch = false
+        /// The grant is that of a program, which no user can approve.
+        var isMachineGrant = false
+        /// Where the request went, if the error says so.
+        var url: String?
     }
 
     /// The error that a response stands for; nil: a success.
@@ -28,16 +32,30 @@ enum OAuthVerdict {
         let decoded = response.body.withBytes { OAuthResponse($0) }
         let isSuccess = 200..<300 ~= response.status
         guard !isSuccess || decoded.hasError else { return nil }
-        let row = OAuthErrorRow.match(decoded, status: response.status, profile: subject.profile)
+        let row = row(subject, response.status, decoded)
         let code = code(decoded, subject.secrets)
         let verdict = verdict(subject, response, decoded, row, now: now)
         var error = IdentityError(
             verdict, status: response.status, code: code,
             message: "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
-                + subject.call.rawValue + remedy(subject, response.status, decoded, row))
+                + subject.call.rawValue + (subject.url.map { " at \($0)" } ?? "")
+                + remedy(subject, response.status, decoded, row))
         error.isServiceError = decoded.hasError
-        error.needsUser = row == .user
+        error.responsible = row == .user ? .user : isMisdirected(subject.call, response.status) ? .operator : nil
         return error
+    }
+
+    private static func row(_ subject: Subject, _ status: Int, _ decoded: OAuthResponse) -> OAuthErrorClass? {
+        let row = OAuthErrorRow.match(decoded, status: status, profile: subject.profile)
+        // The server's policy denies the client: no user is there to consent.
+        let isPolicy = row == .user && subject.isMachineGrant && decoded.error(at: "/error") == "access_denied"
+        return isPolicy ? .policy : row
+    }
+
+    /// Nothing is there that takes the call, which only another configuration changes. A failing server says something else.
+    private static func isMisdirected(_ call: Call, _ status: Int) -> Bool {
+        if call == .metadata, 400..<500 ~= status { return ![408, 425, 429].contains(status) }
+        return 300..<400 ~= status || [404, 405, 410, 421].contains(status)
     }
 
     /// The error that a missing or incomplete response stands for.
@@ -51,10 +69,15 @@ enum OAuthVerdict {
     }
 
     /// The error of a successful response that cannot be used.
-    static func malformed(_ call: Call, _ status: Int, _ reason: String, _ decoded: OAuthResponse?) -> IdentityError {
+    ///
+    /// - Parameter responsible: who must act; nil: the response may be another one next time.
+    static func malformed(
+        _ call: Call, _ status: Int, _ reason: String, _ decoded: OAuthResponse?, responsible: ResponsibleParty? = nil
+    ) -> IdentityError {
         var error = IdentityError(
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
+        error.responsible = responsible
         if let decoded { note(decoded, of: call, in: &error) }
         return error
     }
@@ -72,12 +95,15 @@ enum OAuthVerdict {
         // A gateway's page under an error of its own, whatever it says.
         guard ![408, 425, 429].contains(response.status), response.status < 500 else { return transient }
         switch (row, subject.call) {
-        case (.client, .login) where subject.isFetch, (.request, .login) where subject.isFetch: return .clientRefused
+        case (.client, .login) where subject.isFetch, (.request, .login) where subject.isFetch,
+            (.policy, .login) where subject.isFetch:
+            return .clientRefused
         // A consent that one resource wants says nothing of the session.
-        case (.user, .refresh) where subject.isFetch: return .clientRefused
+        case (.user, .refresh) where subject.isFetch, (.user, .login) where subject.isFetch: return .clientRefused
         case (.grant, .refresh), (.user, .refresh): return .sessionDead
-        case (.grant, .login), (.user, .login), (.client, .login), (.request, .login): return .credentialRefused
-        case (.client, .refresh), (.request, .refresh): return .clientRefused
+        case (.grant, .login), (.user, .login), (.client, .login), (.request, .login), (.policy, .login):
+            return .credentialRefused
+        case (.client, .refresh), (.request, .refresh), (.policy, .refresh): return .clientRefused
         case (.retry, _), (_, .metadata), (_, .revocation), (_, .connection): return transient
         // Without a known error: some servers refuse with an empty body (refresh.md 10).
         case (nil, .login), (nil, .refresh):
@@ -99,6 +125,10 @@ enum OAuthVerdict {
     ) -> String {
         let hint = subject.clientHint.map { "; \($0)" } ?? ""
         return switch (row, subject.call) {
+        case (_, .metadata) where isMisdirected(.metadata, status):
+            (300..<400 ~= status ? ", a redirect that is not followed" : "")
+                + "; check issuer, or name the endpoints (endpoints.token)"
+        case (_, .metadata): ""
         case (.grant, .refresh): ": the refresh token has ended, was revoked, or was used by another program"
         case (.grant, _): ": what the login sent is wrong, has ended, or has been used"
         case (.client, _):
@@ -113,7 +143,10 @@ enum OAuthVerdict {
         case (.user, _) where subject.isFetch:
             ": the user must consent at the service to what token of the route asks for"
         case (.user, _): ": the user must log in or consent at the service; then run lanyard login"
+        case (.policy, _): ": the server denies this to the client; check the server's access policy"
         case (nil, _) where 300..<400 ~= status: ", a redirect that is not followed; check the endpoint"
+        case (nil, _) where isMisdirected(subject.call, status):
+            ", as if no endpoint were there; check the endpoint"
         case (nil, _) where decoded.isEmpty && 400..<500 ~= status:
             " without saying why; check the credential, client_id and client_authentication" + hint
         default: ""

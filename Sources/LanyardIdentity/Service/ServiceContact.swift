@@ -29,8 +29,8 @@ package final class ServiceContact: Sendable {
         case .success(let response): fail("\(request.url) has responded with \(response.status)", now)
         case .failure(let error):
             switch error.kind {
-            case .stopped, .local: break
-            case .timedOut, .unreachable, .untrusted, .handshake, .prohibited, .tooLarge, .broken:
+            case .late, .stopped, .local: break
+            case .timedOut, .unreachable, .untrusted, .handshake, .certificateRefused, .prohibited, .tooLarge, .broken:
                 fail("\(request.url): \(error.message)", now)
             }
         }

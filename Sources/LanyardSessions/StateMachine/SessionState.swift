@@ -53,7 +53,7 @@ package enum SessionReason: String, Sendable, CaseIterable {
         case .refreshFailing where !canLogIn && (latest == nil || latest?.verdict == .credentialUnavailable): .user
         case .refreshFailing, .identityUnreachable: latest?.action(canLogIn: canLogIn) ?? .nobody
         // The service wants the user: a consent, or a second factor.
-        case .credentialRefused, .variantRefused: latest?.needsUser == true ? .user : .operator
+        case .credentialRefused, .variantRefused: latest?.responsible == .user ? .user : .operator
         case .identityGone, .accountInUse, .audienceMismatch: .operator
         case .loggedOut, .loginRequired, .outcomeUnknown: .user
         }

@@ -119,6 +119,8 @@ import Testing
         arguments: [
             ("access_denied", "access_denied", "denied the login"), ("expired_token", "expired_token", "has expired"),
             ("invalid_client", "invalid_client", "check client_id"), ("invalid_grant", "invalid_grant", "wrong"),
+            ("authorization_declined", "access_denied", "denied the login"),
+            ("something_new", "something_new", "which ends the login"),
         ])
     func refusals(_ code: String, _ shown: String, _ message: String) async throws {
         let bench = try Self.bench([Self.error(code)])
@@ -131,13 +133,30 @@ import Testing
             error.verdict == .credentialRefused && error.code == shown && error.message.contains(message), "\(error)")
     }
 
+    @Test(
+        "an error code that says neither to wait nor to come later ends a device login, with any status",
+        arguments: [200, 400, 401, 403])
+    func unknownCodes(_ status: Int) async throws {
+        let bench = try Self.bench([Self.error("device_flow_disabled", status), Self.granted])
+        let (reports, login) = Self.begin(bench)
+        try await settle(bench, reports, login, requests: 2)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let result = try #require(reports.result.withLock { $0 })
+        let error = try #require(throws: IdentityError.self) { try result.get() }
+        #expect(error.verdict == .credentialRefused && error.code == "device_flow_disabled", "\(error)")
+        #expect(error.status == status && bench.forms.count == 1)
+    }
+
     @Test("network trouble and pages of gateways do not end a device login")
     func trouble() async throws {
         let bench = try Self.bench([
-            .close, .response(502, "Bad Gateway", body: "<html>").closing, Self.error("slow_down"), Self.granted,
+            .close, .response(502, "Bad Gateway", body: "<html>").closing, Self.error("slow_down"),
+            Self.error("temporarily_unavailable"), Self.error("whatever", 503),
+            OAuthBench.json(404, #"{"message":"no route"}"#), OAuthBench.json(400, #"{"error":{"code":400}}"#),
+            Self.granted,
         ])
         let (reports, login) = Self.begin(bench)
-        try await settle(bench, reports, login, requests: 4)
+        try await settle(bench, reports, login, requests: 8)
         try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
         let result = try #require(reports.result.withLock { $0 })
         #expect(throws: Never.self) { try result.get() }
@@ -216,6 +235,52 @@ import Testing
             )
                 == true)
         #expect(await Self.receive(login, "code=c1&state=\(state)") == "this login does not wait for the browser")
+    }
+
+    @Test("a code that could not be sent is sent when the server can be reached again")
+    func unsentCode() async throws {
+        let authority = TestAuthority()
+        let server = try RawServer { _ in Self.granted }
+        let relay = try TLSRelay(.server(authority.issue("IP:127.0.0.1")), before: server.endpoint)
+        let gate = try FaultGate(before: relay.endpoint, mode: .dropRequest(.reset))
+        let bench = try OAuthBench(
+            tls: IdentityTLSContents(authorities: Tokens.secret(authority.pem)),
+            settings: { client, _ in
+                client.endpoints.token = "https://\(gate.endpoint)/token"
+                client.endpoints.authorization = (client.issuer ?? "") + "/a"
+            })
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let state = try #require(Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")["state"])
+        #expect(await Self.receive(login, "code=c1&state=\(state)") == nil)
+        try await eventually("the first connection has failed") { gate.connectionCount > 0 && gate.openCount == 0 }
+        try gate.set(.pass)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        let method = try #require(try reports.result.withLock { $0 }?.get())
+        #expect(method.kind == .authorizationCode && server.requests.count == 1)
+    }
+
+    @Test("a code that was sent is not sent again, and one that cannot be sent for long ends the login")
+    func endOfCode() async throws {
+        for (mode, isSent) in [(FaultGate.Mode.dropRequest(.reset), true), (.refuse, false)] {
+            let gate = try FaultGate(before: .tcp(1), mode: mode)
+            let bench = try OAuthBench(settings: { client, _ in
+                client.endpoints.token = "http://\(gate.endpoint)/token"
+                client.endpoints.authorization = (client.issuer ?? "") + "/a"
+            })
+            let (reports, login) = Self.begin(bench, Self.redirect)
+            try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+            let state = try #require(Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")["state"])
+            #expect(await Self.receive(login, "code=c1&state=\(state)") == nil)
+            try await eventually("the login has ended") {
+                if !isSent { bench.loop.pass(.seconds(1)) }
+                return reports.result.withLock { $0 != nil }
+            }
+            let result = try #require(reports.result.withLock { $0 })
+            let error = try #require(throws: IdentityError.self) { try result.get() }
+            #expect(error.verdict == .transient(retryAfter: nil), "\(error)")
+            #expect(gate.connectionCount == (isSent ? 1 : 0))
+        }
     }
 
     @Test(

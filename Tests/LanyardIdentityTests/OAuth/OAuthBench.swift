@@ -41,7 +41,7 @@ final class OAuthBench: Sendable {
         var settings = IdentitySettings(name: "corp", kind: .oauth(client))
         settings.proxy = proxy
         settings.certificateFile = certificateFile
-        identity = OAuthIdentity(settings, oauth: client, tls: tls, on: loop, logger: logger)
+        identity = OAuthIdentity(settings, oauth: client, tls: tls, version: "1.2.3", on: loop, logger: logger)
     }
 
     deinit {
@@ -65,7 +65,8 @@ final class OAuthBench: Sendable {
     ) async -> Result<Grant, IdentityError> {
         var client = client
         change(&client)
-        let changed = OAuthIdentity(IdentitySettings(name: "corp", kind: .oauth(client)), oauth: client, on: loop)
+        let changed = OAuthIdentity(
+            IdentitySettings(name: "corp", kind: .oauth(client)), oauth: client, version: "1.2.3", on: loop)
         defer { changed.stop() }
         return await settling { changed.login(.configured(login), guarded: guarded, reply: $0) }
     }

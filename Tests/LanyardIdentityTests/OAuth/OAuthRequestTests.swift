@@ -108,6 +108,15 @@ import Testing
             bench.server.requests.map(\.target) == [
                 "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server",
             ])
+        let elsewhere = [(401, "{}"), (403, "<html>"), (405, ""), (200, "<html>"), (200, "[]")]
+        for (status, body) in elsewhere + [(503, ""), (200, "{}")] {
+            let bench = try OAuthBench(script: { request in
+                request.target.hasPrefix("/.well-known/openid") ? OAuthBench.json(status, body) : nil
+            })
+            _ = await bench.login(.clientCredentials)
+            let isAsked = elsewhere.contains { $0 == (status, body) }
+            #expect(bench.server.requests.count == (isAsked ? 2 : 1), "\(status) \(body)")
+        }
         let healthy = try OAuthBench()
         for _ in 0..<3 { _ = try await healthy.login(.clientCredentials).get() }
         #expect(
@@ -135,6 +144,15 @@ import Testing
         })
         try await without.revoke("r1").get()
         #expect(without.server.requests.isEmpty)
+    }
+
+    @Test("each call says which program makes it")
+    func userAgent() async throws {
+        let bench = try OAuthBench()
+        _ = try await bench.refresh().get()
+        try await bench.revoke().get()
+        #expect(bench.server.requests.count == 3)
+        for request in bench.server.requests { #expect(request.values("User-Agent") == ["lanyard/1.2.3"]) }
     }
 
     @Test("a refresh token from a file is taken once, and what the server keeps stays")

@@ -172,6 +172,90 @@ import Testing
         issuer.withLock { $0 = bench.issuer }
         guard case .failure(let error) = await bench.login(.clientCredentials) else { return #expect(Bool(false)) }
         #expect(error.verdict == Self.transient && error.message.contains(message), "\(error.message)")
+        #expect(error.action(canLogIn: true) == .operator)
+        #expect(bench.forms.isEmpty)
+    }
+
+    @Test(
+        "an endpoint that is not there and a token that is no bearer token are tried again, and are the operator's; a failing server is not",
+        arguments: [
+            (302, "", ResponsibleParty.operator), (404, "", .operator), (404, "<html>", .operator),
+            (405, "{}", .operator), (410, "", .operator), (421, "", .operator),
+            (200, #"{"access_token":"a","token_type":"mac"}"#, .operator), (503, "", .nobody), (429, "", .nobody),
+            (403, "<html>", .nobody), (200, "<html>", .nobody), (200, #"{"access_token":"a""#, .nobody),
+        ])
+    func misconfigured(_ status: Int, _ body: String, _ party: ResponsibleParty) async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token" ? OAuthBench.json(status, body) : nil
+        })
+        for result in [await bench.login(.clientCredentials), await bench.refresh()] {
+            let error = try #require(result.failure)
+            #expect(error.verdict == Self.transient && error.action(canLogIn: true) == party, "\(error.message)")
+        }
+    }
+
+    @Test(
+        "metadata that is not there names its URL and says to check issuer, whatever the body",
+        arguments: ["", "<html>", "{}"])
+    func missingMetadata(_ body: String) async throws {
+        for (status, party) in [(404, ResponsibleParty.operator), (302, .operator), (503, .nobody)] {
+            let bench = try OAuthBench(script: { request in
+                request.target.hasPrefix("/.well-known") ? OAuthBench.json(status, body) : nil
+            })
+            let error = try #require(await bench.refresh().failure)
+            #expect(error.verdict == Self.transient && error.action(canLogIn: true) == party, "\(error.message)")
+            #expect(error.message.contains(bench.issuer + "/.well-known/"), "\(error.message)")
+            #expect(error.message.contains("check issuer") == (party == .operator), "\(error.message)")
+            #expect(!error.message.contains("client_id"), "\(error.message)")
+        }
+    }
+
+    @Test("a machine's grant that is denied is the operator's; that of a user is the user's")
+    func denied() async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token" ? OAuthBench.json(400, #"{"error":"access_denied"}"#) : nil
+        })
+        let file = try bench.folder.write("f", "x.y.z")
+        let machines: [UserSettings.Login] = [
+            .clientCredentials, .jwtBearer(assertion: file), .tokenExchange(subjectToken: file),
+        ]
+        for login in machines {
+            let error = try #require(await bench.login(login).failure)
+            #expect(error.verdict == .credentialRefused && error.action(canLogIn: true) == .operator)
+            #expect(error.message.contains("check the server's access policy"), "\(error.message)")
+        }
+        let user = try #require(await bench.login(.password(username: "a", file)).failure)
+        #expect(user.verdict == .credentialRefused && user.action(canLogIn: true) == .user)
+        let result = await withCheckedContinuation { done in
+            bench.identity.fetch(
+                TokenVariant(audience: "orders"), by: .login(.configured(.clientCredentials), nil),
+                progress: CallProgress(.login)
+            ) { done.resume(returning: $0) }
+        }
+        let fetch = try #require(result.failure)
+        #expect(fetch.verdict == .clientRefused && fetch.action(canLogIn: true) == .operator)
+    }
+
+    @Test("a call whose first steps have taken its time says so, and not that slots are missing")
+    func late() async throws {
+        let (asked, released) = (Milestone(), Milestone())
+        let bench = try OAuthBench(script: { request in
+            guard request.target.hasPrefix("/.well-known") else { return nil }
+            asked.set()
+            released.wait(for: "the time has passed")
+            return nil
+        })
+        defer { released.set() }
+        bench.loop.freezeTime()
+        let result = Guarded<Result<Grant, IdentityError>?>(nil)
+        bench.identity.refresh(Tokens.secret("r1")) { outcome in result.withLock { $0 = outcome } }
+        try await eventually("the metadata is asked for") { asked.isSet }
+        bench.loop.pass(.seconds(26))
+        released.set()
+        try await eventually("the call has ended") { result.withLock { $0 != nil } }
+        let error = try #require(result.withLock { $0 }?.failure)
+        #expect(error.verdict == Self.transient)
+        #expect(error.message.contains("files or the metadata") && !error.message.contains("slot"), "\(error.message)")
         #expect(bench.forms.isEmpty)
     }
 

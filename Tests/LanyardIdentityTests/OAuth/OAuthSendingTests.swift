@@ -54,6 +54,43 @@ import Testing
     }
 
     @Test(
+        "a client certificate that TLS 1.3 refuses after the request was written: nothing was done, and the operator must act"
+    )
+    func refusedCertificate() async throws {
+        let service = try await TLSService(demandsClientCertificate: true)
+        let authorities = try service.content("ca.pem")
+        let foreign = TestAuthority("Another").issue("")
+        let cases = [
+            IdentityTLSContents(authorities: authorities),
+            IdentityTLSContents(
+                authorities: authorities, certificate: Tokens.secret(foreign.certificate),
+                key: Tokens.secret(foreign.key)),
+        ]
+        for tls in cases {
+            let bench = try OAuthBench(
+                tls: tls,
+                settings: { client, _ in client.endpoints.token = "https://127.0.0.1:\(service.port)/token" })
+            for _ in 0..<3 {
+                let error = try #require(await bench.refresh().failure)
+                #expect(error.verdict == .transient(retryAfter: nil), "\(error.message)")
+                #expect(error.message.contains("client certificate"), "\(error.message)")
+                #expect(error.action(canLogIn: true) == .operator)
+            }
+        }
+    }
+
+    @Test("a request that was sent over TLS and has no response has an unknown outcome, too")
+    func lostOverTLS() async throws {
+        let authority = TestAuthority()
+        let gate = try FaultGate(before: .tcp(1), mode: .dropRequest(.reset))
+        let relay = try TLSRelay(.server(authority.issue("IP:127.0.0.1")), before: gate.endpoint)
+        let bench = try OAuthBench(
+            tls: IdentityTLSContents(authorities: Tokens.secret(authority.pem)),
+            settings: { client, _ in client.endpoints.token = "https://\(relay.endpoint)/token" })
+        #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
+    }
+
+    @Test(
         "a refresh that was sent and has no response has an unknown outcome",
         arguments: [
             FaultGate.Mode.dropRequest(.close), .dropRequest(.reset), .tear(afterBytes: 0, .close),

@@ -286,6 +286,74 @@ import Testing
         }
     }
 
+    @Test(
+        "the client's own signature comes once more by the server's clock to every endpoint",
+        arguments: ["/device", "/par", "/token", "/revoke"])
+    func clockElsewhere(_ place: String) async throws {
+        let date = [("Date", "Fri, 01 Jan 2027 10:00:00 GMT")]
+        let count = Guarded(0)
+        let bench = try OAuthBench(script: { request in
+            if request.target == place {
+                let call = count.withLock {
+                    $0 += 1; return $0
+                }
+                if call == 1 { return OAuthBench.json(401, #"{"error":"invalid_client"}"#, fields: date) }
+            }
+            return switch request.target {
+            case "/device":
+                OAuthBench.json(
+                    200, #"{"device_code":"d","user_code":"A","verification_uri":"http://i/d","expires_in":600}"#)
+            case "/par": OAuthBench.json(201, #"{"request_uri":"urn:x:1","expires_in":60}"#)
+            default: nil
+            }
+        }) { client, _ in
+            let issuer = client.issuer ?? ""
+            client.endpoints = OAuthEndpoints(token: issuer + "/token", revocation: issuer + "/revoke")
+            client.endpoints.deviceAuthorization = issuer + "/device"
+            client.endpoints.authorization = issuer + "/a"
+            if place == "/par" { client.endpoints.pushedAuthorization = issuer + "/par" }
+            client.authentication = .privateKeyJWT(ClientKey(file: try Self.keys.folder.file("ec")))
+        }
+        if place == "/revoke" {
+            try await bench.revoke().get()
+        } else {
+            try await expectLogin(place == "/device" ? .device : Self.redirect, at: bench, exchanges: place == "/token")
+        }
+        let requests = bench.server.requests.filter { $0.target == place }
+        #expect(requests.count == 2)
+        let form = Self.fields(try #require(requests.last?.bodyText))
+        let start = try #require(try Self.part(1, of: form["client_assertion"])["iat"] as? Int)
+        #expect(abs(start - (1_798_797_600 - 30)) <= 2, "by the Date of the response")
+    }
+
+    private static let redirect = BrowserLoginRequest.authorizationCode(redirectURI: "http://127.0.0.1:9/callback")
+
+    /// A login in a browser comes as far as its prompt, or to its end.
+    private func expectLogin(_ request: BrowserLoginRequest, at bench: OAuthBench, exchanges: Bool) async throws {
+        let prompt = Guarded<BrowserLoginPrompt?>(nil)
+        let result = Guarded<Result<LoginMethod<Secret>, IdentityError>?>(nil)
+        let login = bench.identity.begin(
+            request, onPrompt: { shown in prompt.withLock { $0 = shown } },
+            onEnd: { end in result.withLock { $0 = end } })
+        func wait(_ what: String, until isDone: () -> Bool) async throws {
+            for _ in 0..<4 { bench.loop.pass(FileSettling.settlingDelay) }
+            try await eventually(what, isDone)
+        }
+        try await wait("the login shows something") {
+            prompt.withLock { $0 != nil } || result.withLock { $0 != nil }
+        }
+        let shown = try #require(prompt.withLock { $0 }, "\(result.withLock { "\($0 as Any)" })")
+        guard exchanges else { return login.cancel() }
+        let items = URLComponents(string: shown.uri)?.queryItems ?? []
+        let state = try #require(items.first { $0.name == "state" }?.value)
+        let refusal = await withCheckedContinuation { done in
+            login.receive(query: Tokens.secret("code=c&state=\(state)")) { done.resume(returning: $0) }
+        }
+        #expect(refusal == nil)
+        try await wait("the login has ended") { result.withLock { $0 != nil } }
+        _ = try result.withLock { $0 }?.get()
+    }
+
     @Test("a password that a server with another clock refuses is sent once, whatever signs for the client")
     func passwordOnce() async throws {
         let date = [("Date", "Fri, 01 Jan 2027 10:00:00 GMT")]
