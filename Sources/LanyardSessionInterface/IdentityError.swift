@@ -53,6 +53,8 @@ package struct IdentityError: Error, Equatable, Sendable {
     /// Who must act, where the response says more than the verdict: the user, whom the service wants to log in or to consent, or the
     /// operator, if the call is tried again although the configuration is wrong. nil: the verdict decides.
     package var responsible: ResponsibleParty?
+    /// The service has no such call, and will have none later.
+    package var isUnsupported = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.

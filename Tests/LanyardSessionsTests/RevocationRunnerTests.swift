@@ -78,6 +78,29 @@ import Testing
         return WeakLog(log)
     }
 
+    @Test("a service that cannot revoke is asked once: the caller learns that nothing is revoked, and so does the log")
+    func unsupported() async throws {
+        let environment = try Environment()
+        let runner = RevocationRunner(environment: environment)
+        let log = LogRecorder()
+        let revocation = StoredRevocation(identity: "demo", refresh: Tokens.secret("one"), since: .now)
+        await environment.perform { [logger = log.logger] in
+            runner.enqueue(revocation, of: "alice", isStored: true, logger) { outcome in
+                environment.outcomes.withLock { $0.append(outcome) }
+            }
+        }
+        var error = IdentityError(.callRefused, message: "no revocation endpoint")
+        error.isUnsupported = true
+        environment.calls.withLock { $0 }.first?(.failure(error))
+        try await eventually("the caller knows") { environment.outcomes.withLock { $0 } == [false] }
+        await environment.perform {
+            #expect(!runner.hasPendingRevocation(of: "alice", identity: "demo", wasLoggedOutHere: true))
+            runner.stop()
+        }
+        #expect(log.lines.count == 1 && log.lines[0].contains("session.revoke.not_supported"), "\(log.lines)")
+        environment.loop.stop()
+    }
+
     @Test("a second revocation of the same token makes no second call, and leaves nothing behind")
     func twice() async throws {
         let environment = try Environment()

@@ -192,7 +192,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    /// RFC 7009, where the server has it: without a revocation endpoint there is nothing to tell.
+    /// RFC 7009. Without a revocation endpoint the error is one of `isUnsupported`.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         loop.post { [self] in
             let deadline = transport.newDeadline
@@ -217,7 +217,12 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         _ progress: CallProgress, _ deadline: Instant, after former: ServiceClock? = nil,
         _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
     ) {
-        guard let url = found.endpoints.revocation else { return reply(.success(())) }
+        guard let url = found.endpoints.revocation else {
+            let message = "the server names no revocation_endpoint; if it has one, add endpoints.revocation"
+            var error = IdentityError(.callRefused, message: message)
+            error.isUnsupported = true
+            return reply(.failure(error))
+        }
         progress.wait(for: url)
         let made = request(to: url, of: found, contents, deadline) { form in
             form.append("token", refreshToken)

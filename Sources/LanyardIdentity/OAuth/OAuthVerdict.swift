@@ -41,6 +41,8 @@ enum OAuthVerdict {
                 + subject.call.rawValue + (subject.url.map { " at \($0)" } ?? "")
                 + remedy(subject, response.status, decoded, row))
         error.isServiceError = decoded.hasError
+        // RFC 7009 §2.2.1.
+        error.isUnsupported = subject.call == .revocation && code == "unsupported_token_type"
         error.responsible = row == .user ? .user : isMisdirected(subject.call, response.status) ? .operator : nil
         return error
     }

@@ -20,6 +20,8 @@ package struct RevocationQueue: Sendable {
     package enum Outcome: String, Sendable {
         /// The service knows.
         case told
+        /// The service has no revocation: the session ends there by itself.
+        case notSupported = "not_supported"
         /// The service could not be told for a day, or is not configured any more.
         case givenUp = "given_up"
     }
@@ -94,6 +96,7 @@ package struct RevocationQueue: Sendable {
         switch result {
         case .success: return finish(place, .told, at: eventContext)
         case .failure(let error) where error.verdict == .sessionDead: return finish(place, .told, at: eventContext)
+        case .failure(let error) where error.isUnsupported: return finish(place, .notSupported, at: eventContext)
         case .failure where eventContext.wall - revocation.since >= Self.retryTimeout:
             return finish(place, .givenUp, at: eventContext)
         case .failure(let error):

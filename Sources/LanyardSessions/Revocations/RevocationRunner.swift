@@ -168,6 +168,10 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             logger.info(
                 "the session is revoked at the identity service",
                 metadata: ["event": "session.revoke.succeeded", "identity": .string(revocation.identity)])
+        case .notSupported:
+            logger.info(
+                "the session is not revoked, because the identity service has no revocation",
+                metadata: ["event": "session.revoke.not_supported", "identity": .string(revocation.identity)])
         case .givenUp:
             logger.warning(
                 "the session could not be revoked at the identity service for a day: no further attempt",

@@ -131,7 +131,7 @@ import Testing
         #expect(byHand.server.requests.map(\.target) == ["/token"])
     }
 
-    @Test("a logout revokes where the server can; where it cannot there is nothing to do")
+    @Test("a logout revokes where the server can; where it cannot that is told, and is no failure to try again")
     func revocation() async throws {
         let bench = try OAuthBench()
         try await bench.revoke("r/1").get()
@@ -142,8 +142,17 @@ import Testing
         let without = try OAuthBench(settings: { client, _ in
             client.endpoints.token = (client.issuer ?? "") + "/token"
         })
-        try await without.revoke("r1").get()
+        let error = try #require(await without.revoke("r1").failure)
+        #expect(error.isUnsupported && error.message.contains("endpoints.revocation"), "\(error)")
         #expect(without.server.requests.isEmpty)
+        // RFC 7009 §2.2.1.
+        for (code, isUnsupported) in [("unsupported_token_type", true), ("invalid_client", false)] {
+            let bench = try OAuthBench(script: { request in
+                request.target == "/revoke" ? OAuthBench.json(400, #"{"error":"\#(code)"}"#) : nil
+            })
+            let error = try #require(await bench.revoke().failure)
+            #expect(error.isUnsupported == isUnsupported, "\(error)")
+        }
     }
 
     @Test("each call says which program makes it")
