@@ -3,7 +3,7 @@ import Synchronization
 
 /// The latest lines of the log in memory, as long as an operator follows it.
 ///
-/// The thread that writes the log copies them. While nobody follows it costs one relaxed load for each piece that is written.
+/// The thread that writes the log copies them. While no operator follows it costs one relaxed load for each piece that is written.
 package final class LogTap: Sendable {
     private struct State {
         var bytes: [UInt8] = []

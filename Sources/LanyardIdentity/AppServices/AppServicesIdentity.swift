@@ -6,7 +6,8 @@ import Logging
 /// An App Services application with the calls that a session needs: location (app-services.md 1), login (app-services.md 2), refresh and
 /// logout (app-services.md 3).
 ///
-/// All state belongs to the queue of `loop`, to which each call switches first. Before the first call neither libcurl nor the network is used.
+/// All state belongs to the queue of `loop`, to which each call switches first. Before the first call neither libcurl nor the
+/// network is used.
 package final class AppServicesIdentity: TransportedIdentity {
     /// A call that needs the service's origin.
     private struct PendingCall {

@@ -186,7 +186,8 @@ final class CurlTransfer {
         SSL_AD_BAD_CERTIFICATE, SSL_AD_UNSUPPORTED_CERTIFICATE, SSL_AD_CERTIFICATE_REVOKED, SSL_AD_CERTIFICATE_EXPIRED,
         SSL_AD_CERTIFICATE_UNKNOWN, SSL_AD_UNKNOWN_CA, SSL_AD_ACCESS_DENIED, SSL_AD_CERTIFICATE_REQUIRED,
     ]
-    /// These end a handshake for several causes. When the client's part is complete, only its certificate and the proof of its key are left.
+    /// These end a handshake for several causes. When the client's part is complete, only its certificate and the proof of its
+    /// key are left.
     private static let handshakeAlerts: Set<CInt> = [SSL_AD_HANDSHAKE_FAILURE, SSL_AD_DECRYPT_ERROR]
 
     /// The connection that was made.

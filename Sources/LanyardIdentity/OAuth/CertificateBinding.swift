@@ -4,8 +4,8 @@ import Logging
 
 /// Compares the certificate that an access token is bound to with the client's own (RFC 8705 §3.1).
 ///
-/// The difference is told, and the token is used: what ends TLS before the service may also do so before the upstream, and only the upstream
-/// knows whether it compares.
+/// The difference is told, and the token is used: what ends TLS before the service may also do so before the upstream, and only
+/// the upstream knows whether it compares.
 struct CertificateBinding {
     private struct Difference: Equatable {
         let bound: String

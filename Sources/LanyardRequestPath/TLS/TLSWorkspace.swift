@@ -1,7 +1,8 @@
 import COpenSSL
 import Glibc
 
-/// Memory that all TLS sessions of one shard use in turn. Belongs to the shard's queue, which the shard and the owners of the sessions check.
+/// Memory that all TLS sessions of one shard use in turn. Belongs to the shard's queue, which the shard and the owners of the
+/// sessions check.
 ///
 /// OpenSSL keeps two buffers of 17 KiB for each connection that has read and written. Freeing them after each request costs more than the
 /// request's encryption, because what is freed is wiped. So the sessions that were used last keep theirs, and the others have none.

@@ -177,7 +177,7 @@ import Testing
     }
 
     @Test(
-        "an endpoint that is not there and a token that is no bearer token are tried again, and are the operator's; a failing server is not",
+        "a missing endpoint and a token that is no bearer token are tried again, and are the operator's; a failing server is not",
         arguments: [
             (302, "", ResponsibleParty.operator), (404, "", .operator), (404, "<html>", .operator),
             (405, "{}", .operator), (410, "", .operator), (421, "", .operator),

@@ -71,7 +71,7 @@ struct CurlClientTests {
         #expect(try file("store/up") == large)
     }
 
-    @Test("curl -L stays behind Lanyard, with its cookies, whatever Host nginx builds the redirect from")
+    @Test("12.6 curl -L stays behind Lanyard, with its cookies, whatever Host nginx builds the redirect from")
     func redirects() async throws {
         #expect(try await curl(["-L", url("/old")]).output == "GET Bearer stream-token  ")
         #expect(try await curl(["-L", url("/found")]).output.utf8.count == 300_000)
