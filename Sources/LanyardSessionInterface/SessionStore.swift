@@ -71,10 +71,10 @@ package enum StoreBeginning: Sendable {
     /// The lock is taken, or cannot be had at all.
     ///
     /// - lockError: why the lock cannot be taken (`StoreLock.failed`); nil: it is taken.
-    case looked(Look, lockError: String?)
+    case attempted(Attempt, lockError: String?)
 
     /// What came of the intent.
-    package enum Look: Sendable {
+    package enum Attempt: Sendable {
         /// The intent is stored: the call may be made.
         ///
         /// - before: the user before the change; nil: unknown to the store.
@@ -113,7 +113,7 @@ extension SessionStore {
             case .failed(let message): lockError = message
             }
             read(user) { [self] read in
-                commit(intent) { reply(.looked(StoreBeginning.Look(read, $0), lockError: lockError)) }
+                commit(intent) { reply(.attempted(StoreBeginning.Attempt(read, $0), lockError: lockError)) }
             }
         }
     }

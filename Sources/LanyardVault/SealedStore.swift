@@ -233,7 +233,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
         let read = isClosed ? .failure(.closed) : read(user)
         requests.insert(
-            .commit(intent, since: .now) { reply(.looked(StoreBeginning.Look(read, $0), lockError: lockError)) }, at: 0)
+            .commit(intent, since: .now) { reply(.attempted(StoreBeginning.Attempt(read, $0), lockError: lockError)) },
+            at: 0)
     }
 
     private func tryLock(_ user: String) -> StoreLock {

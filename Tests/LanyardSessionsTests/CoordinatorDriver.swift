@@ -228,10 +228,10 @@ final class CoordinatorDriver {
             if failsReads, let storeError { .failure(storeError) } else { .success(stored) }
         if let storeError {
             if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
-            return .looked(StoreBeginning.Look(read, .failure(storeError)), lockError: lockError)
+            return .attempted(StoreBeginning.Attempt(read, .failure(storeError)), lockError: lockError)
         }
         let verdict = disk.contents.apply(change, now: wall)
-        return .looked(StoreBeginning.Look(read, .success(verdict)), lockError: lockError)
+        return .attempted(StoreBeginning.Attempt(read, .success(verdict)), lockError: lockError)
     }
 
     static func word(_ change: StoreChange) -> String {

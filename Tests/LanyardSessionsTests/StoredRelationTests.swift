@@ -91,7 +91,7 @@ import Testing
     }
 
     /// What the store says of the session, and whether it is the one that is known here.
-    private static let standings: [StoredRelation: (StoredRelation.Standing, hasKnownSession: Bool)] = [
+    private static let storedStates: [StoredRelation: (StoredRelation.StoredState, hasKnownSession: Bool)] = [
         .foreign: (.foreign, false), .same: (.session, true), .sameWithoutRefreshToken: (.session, true),
         .sameDeletion: (.loggedOut, true), .sameLoggedOut: (.loggedOut, false), .sameWithoutSession: (.ended, false),
         .sameAbsent: (.removed, false), .older: (.session, true), .deletingElsewhere: (.loggedOut, true),
@@ -102,13 +102,13 @@ import Testing
     ]
 
     @Test("what each relation says of the session; docs/design/lives.md has it, too")
-    func standings() throws {
+    func storedStates() throws {
         let rows = try Self.rows(beginning: "| means |")
         var expected: [[String]] = []
         for relation in StoredRelation.allCases {
-            let (standing, hasKnownSession) = try #require(Self.standings[relation])
-            #expect(relation.standing == standing && relation.hasKnownSession == hasKnownSession, "\(relation)")
-            expected.append([relation.rawValue, standing.rawValue, hasKnownSession ? "yes" : "no"])
+            let (storedState, hasKnownSession) = try #require(Self.storedStates[relation])
+            #expect(relation.storedState == storedState && relation.hasKnownSession == hasKnownSession, "\(relation)")
+            expected.append([relation.rawValue, storedState.rawValue, hasKnownSession ? "yes" : "no"])
         }
         #expect(Array(rows.dropFirst(2)) == expected)
     }

@@ -140,8 +140,8 @@ lanyard_tls_tally *lanyard_tls_make_tally(void);
 void lanyard_tls_release_tally(lanyard_tls_tally *tally);
 
 /* For a library that makes and uses the connections of `context` itself, as libcurl does, with the peer's name as SNI unless the peer is
-   an address. Counts and limits the messages, and notes alerts. Demands the name, and of a peer that is an address that its certificate names one: the
-   library compares it. 1, or 0: no memory. */
+   an address. Counts and limits the messages, and notes alerts. Demands the name, and of a peer that is an address that its
+   certificate names one: the library compares it. 1, or 0: no memory. */
 int lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally);
 
 /* Kinds of subject alternative names, as bits. */

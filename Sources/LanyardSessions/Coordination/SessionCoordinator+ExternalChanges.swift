@@ -70,11 +70,11 @@ extension SessionCoordinator {
         view.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
         let isOwn = operation?.purpose == .own
-        switch relation.standing {
+        switch relation.storedState {
         case .session: return adopt(user, finishing: isOwn)
         case .removed, .loggedOut:
             learn(user)
-            applyToSession(.ended(reason: relation.standing == .removed ? "removed" : "elsewhere"))
+            applyToSession(.ended(reason: relation.storedState == .removed ? "removed" : "elsewhere"))
             if isOwn { return finish() }
         case .ended:
             learn(user)
@@ -95,11 +95,11 @@ extension SessionCoordinator {
         writes.dropAll()
         let relation = relation(of: user)
         view.rebase(on: user)
-        switch relation.standing {
+        switch relation.storedState {
         case .session: return adopt(user, finishing: true)
         case .removed, .loggedOut:
             learn(user)
-            applyToSession(.ended(reason: relation.standing == .removed ? "removed" : "elsewhere"))
+            applyToSession(.ended(reason: relation.storedState == .removed ? "removed" : "elsewhere"))
         case .ended:
             learn(user)
             applyToSession(.ended(reason: "elsewhere"))
@@ -172,7 +172,7 @@ extension SessionCoordinator {
         view.isProvisional = false
         view.wasStored = true
         view.rebase(on: user)
-        switch relation.standing {
+        switch relation.storedState {
         case .session: return adopt(user, finishing: true)
         case .loggedOut:
             learn(user)

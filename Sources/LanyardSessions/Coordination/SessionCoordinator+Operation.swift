@@ -72,14 +72,14 @@ extension SessionCoordinator {
 
     /// The store has been asked for all at once.
     mutating func handleBegun(_ result: StoreBeginning, _ number: UInt64) {
-        guard case .looked(let look, let lockError) = result else { return handleLocked(.busy) }
+        guard case .attempted(let attempt, let lockError) = result else { return handleLocked(.busy) }
         guard let operation, operation.number == number, case .beginning(.whole(let intent)) = operation.stage else {
             // Another operation may wait for the lock by now.
             return handleLocked(lockError.map { .failed($0) } ?? .taken)
         }
         lock = lockError == nil ? .held : .free
         if let lockError { logEvent(.lockFailed, .warning, reason: "failed", details: ["error": lockError]) }
-        switch look {
+        switch attempt {
         case .begun(let user, let before, let ended):
             if let ended { emit(.revoke(ended)) }
             learn(before)

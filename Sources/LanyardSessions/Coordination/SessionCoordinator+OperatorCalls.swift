@@ -15,7 +15,7 @@ extension SessionCoordinator {
         view.rebase(on: stored)
         view.wasStored = !view.isProvisional
         learn(stored)
-        switch relation.standing {
+        switch relation.storedState {
         case .loggedOut:
             applyToSession(.ended(reason: "remembered"))
             // Under the user's lock it turns out whether another process is deleting the account.

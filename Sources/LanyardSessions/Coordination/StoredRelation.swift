@@ -107,7 +107,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
     }
 
     /// What the store says of the session.
-    enum Standing: String {
+    enum StoredState: String {
         /// There is a session to take over.
         case session
         /// The store does not know the user.
@@ -121,7 +121,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
     }
 
     /// What the store says of the session.
-    var standing: Standing {
+    var storedState: StoredState {
         switch self {
         case .same, .sameWithoutRefreshToken, .older, .ownFailedWrite, .exchangedToken, .sameTokens, .newer,
             .otherSession:

@@ -19,14 +19,14 @@ struct CountedStore: Sendable {
     /// Begins a call; the change is counted as by `commit`.
     func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
         store.begin(user, intent) { [board] result in
-            if case .looked(let look, _) = result { Self.count(look, on: board) }
+            if case .attempted(let attempt, _) = result { Self.count(attempt, on: board) }
             reply(result)
         }
     }
 
-    private static func count(_ look: StoreBeginning.Look, on board: SessionReportBoard) {
+    private static func count(_ attempt: StoreBeginning.Attempt, on board: SessionReportBoard) {
         let outcome =
-            switch look {
+            switch attempt {
             case .begun: "stored"
             case .moved: "overtaken"
             case .unwritten, .unreadable: "failed"

@@ -156,7 +156,7 @@ extension Session {
         return next
     }
 
-    /// A new token is wanted at once, regardless of Retry-After, unless a call is under way.
+    /// A new token is wanted at once, regardless of Retry-After, unless a call is in progress.
     consuming func renewNow(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         switch self {
         case .valid(let tokens, let refreshAt):

@@ -19,7 +19,7 @@ enum FleetStory {
         case .callCompleted(.failure(let fault), let call): "failed(\(fault.verdict) to \(call.number))"
         case .storeSnapshot(let user): "seen(\(user.map(stored) ?? "unknown"))"
         case .login: "login"
-        case .begun(.looked(.begun(_, let user, _), _), let number):
+        case .begun(.attempted(.begun(_, let user, _), _), let number):
             "begun(\(number): \(user.map(stored) ?? "unknown"))"
         case .variant(let index, let event): "variant \(index.number) \(event)"
         default: "\(event)"

@@ -144,7 +144,8 @@ extension FleetWorld {
         guard let verdict = commit(intended, task, process) else { return nil }
         guard process.gate.died == nil else { return Outcome() }
         return Outcome(
-            event: .begun(.looked(StoreBeginning.Look(read, verdict), lockError: lockError), operation: operation))
+            event: .begun(.attempted(StoreBeginning.Attempt(read, verdict), lockError: lockError), operation: operation)
+        )
     }
 
     private func lock(_ process: FleetProcess, _ user: Int) -> StoreLock {

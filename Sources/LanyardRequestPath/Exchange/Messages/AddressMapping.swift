@@ -35,7 +35,7 @@ struct AddressMapping {
         guard let mapped = self.path(path) else { return nil }
         // A path that begins with two slashes would be read as another host's name (RFC 3986 §4.2), in browsers also one
         // with a backslash.
-        if mapped.prefix.isEmpty, path.count > 1, mapped.rest.startsLikeAuthority { return nil }
+        if mapped.prefix.isEmpty, mapped.rest.startsLikeAuthority { return nil }
         return mapped
     }
 

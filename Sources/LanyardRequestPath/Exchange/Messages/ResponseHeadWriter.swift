@@ -104,7 +104,7 @@ struct ResponseHeadWriter: ~Copyable {
         let lines = table.all
         for index in 0..<lines.count
         where lines[index].isOrdinary(besides: special) || isCopied(index, keepsLength: keepsLength) {
-            if lines[index].name != .other, isWritten(index, &run, &out) { continue }
+            if lines[index].name != .other, writeMapped(index, &run, &out) { continue }
             run.add(lines[index], to: &out)
             if lines[index].name == .date { isDated = true }
         }
@@ -115,7 +115,7 @@ struct ResponseHeadWriter: ~Copyable {
     /// Writes a line with an address of the upstream's as the client sees it (http-rules.md 12.6).
     ///
     /// - Returns: false: the line is copied as it is.
-    private func isWritten(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) -> Bool {
+    private func writeMapped(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) -> Bool {
         let isCookie = table[index].name == .setCookie
         let isReference = table[index].name == .location || table[index].name == .contentLocation
         guard isCookie && route.settings.cookies == .rewrite || isReference && route.settings.redirects == .rewrite
