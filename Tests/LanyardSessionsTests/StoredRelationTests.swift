@@ -8,59 +8,94 @@ import Testing
 
 /// What a stored user is to what is known, and what follows.
 @Suite struct StoredRelationTests {
-    private typealias Resolution = StoredRelation.Resolution
+    /// What may follow at one moment or another, in the words of docs/design/lives.md.
+    private enum Cell: String {
+        case proceed, yield, rebase = "repeat"
+        case continueBeside = "continue beside"
+        case writeNewer = "write ours"
+        case keepLogin = "keep the login"
+        case endToken = "end the token"
+
+        init(_ resolution: StoredRelation.ReadResolution) {
+            self =
+                switch resolution {
+                case .proceed: .proceed
+                case .continueBeside: .continueBeside
+                case .writeNewer: .writeNewer
+                case .yield: .yield
+                }
+        }
+
+        init(_ resolution: StoredRelation.RefreshResolution) {
+            self =
+                switch resolution {
+                case .read(let resolution): Cell(resolution)
+                case .endToken: .endToken
+                }
+        }
+
+        init(_ resolution: StoredRelation.ChangeResolution) {
+            self =
+                switch resolution {
+                case .continueBeside: .continueBeside
+                case .writeNewer: .writeNewer
+                case .rebase: .rebase
+                case .yield: .yield
+                }
+        }
+
+        init(_ resolution: StoredRelation.LoginResolution) {
+            self =
+                switch resolution {
+                case .change(let resolution): Cell(resolution)
+                case .keepLogin: .keepLogin
+                }
+        }
+    }
+
+    /// The columns of the tables of docs/design/lives.md.
+    private static let moments: [(name: String, cell: @Sendable (StoredRelation.Resolutions) -> Cell)] = [
+        ("before a refresh", { Cell($0.beforeRefresh) }), ("before a login", { Cell($0.beforeLogin) }),
+        ("before an operator's login", { Cell($0.beforeOperatorLogin) }), ("at rest", { Cell($0.atRest) }),
+        ("after a refresh", { Cell($0.afterRefresh) }), ("after a login", { Cell($0.afterLogin) }),
+        ("after a login, with an unsaved end", { Cell($0.afterLoginWithUnsavedEnd) }),
+        ("at an end", { Cell($0.atEnd) }), ("unsaved session", { Cell($0.ofUnsavedSession) }),
+        ("other unsaved change", { Cell($0.ofUnsavedChange) }),
+    ]
 
     /// A row for each relation, a column for each moment in its order.
-    private static let table: [StoredRelation: [Resolution]] = [
-        .foreign: [
-            .continue, .continue, .continue, .continue,
-            .continue, .continue, .continue, .continue, .continue, .continue, .forget,
-        ],
-        .same: [.proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
+    private static let table: [StoredRelation: [Cell]] = [
+        .foreign: Array(repeating: .continueBeside, count: 10),
+        .same: [.proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield],
         .sameWithoutRefreshToken: [
-            .endToken, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+            .endToken, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield,
         ],
-        .sameDeletion: [
-            .yield, .yield, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
-        ],
-        .sameLoggedOut: [
-            .yield, .yield, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
-        ],
+        .sameDeletion: [.yield, .yield, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .sameLoggedOut: [.yield, .yield, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield],
         .sameWithoutSession: [
-            .proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
+            .proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield,
         ],
-        .sameAbsent: [
-            .proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
-        ],
-        .older: [
-            .writeNewer, .writeNewer, .writeNewer, .writeNewer,
-            .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .writeNewer, .forget,
-        ],
-        .deletingElsewhere: [
-            .yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
-        ],
-        .deletingOtherSession: [
-            .yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget,
-        ],
-        .ownFailedWrite: [.yield, .yield, .yield, .yield, .rebase, .rebase, .rebase, .rebase, .yield, .yield, .forget],
-        .exchangedToken: [
-            .yield, .yield, .yield, .yield, .rebase, .keepLogin, .keepLogin, .rebase, .rebase, .rebase, .forget,
-        ],
-        .sameTokens: [.yield, .yield, .yield, .yield, .rebase, .yield, .keepLogin, .yield, .rebase, .yield, .forget],
-        .absent: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
-        .loggedOut: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
-        .ended: [.endToken, .yield, .yield, .yield, .yield, .keepLogin, .keepLogin, .yield, .yield, .yield, .forget],
-        .newer: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
-        .otherSession: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield, .forget],
+        .sameAbsent: [.proceed, .proceed, .proceed, .proceed, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .older: Array(repeating: .writeNewer, count: 10),
+        .deletingElsewhere: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .deletingOtherSession: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .ownFailedWrite: [.yield, .yield, .yield, .yield, .rebase, .rebase, .rebase, .rebase, .yield, .yield],
+        .exchangedToken: [.yield, .yield, .yield, .yield, .rebase, .keepLogin, .keepLogin, .rebase, .rebase, .rebase],
+        .sameTokens: [.yield, .yield, .yield, .yield, .rebase, .yield, .keepLogin, .yield, .rebase, .yield],
+        .absent: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .loggedOut: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .ended: [.endToken, .yield, .yield, .yield, .yield, .keepLogin, .keepLogin, .yield, .yield, .yield],
+        .newer: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
+        .otherSession: [.yield, .yield, .yield, .yield, .yield, .yield, .keepLogin, .yield, .yield, .yield],
     ]
 
     @Test("each relation at each moment")
     func resolutions() throws {
         for relation in StoredRelation.allCases {
             let row = try #require(Self.table[relation])
-            #expect(row.count == StoredRelation.Moment.allCases.count)
-            for (moment, expected) in zip(StoredRelation.Moment.allCases, row) {
-                #expect(relation.resolution(at: moment) == expected, "\(relation) \(moment)")
+            #expect(row.count == Self.moments.count)
+            for (moment, expected) in zip(Self.moments, row) {
+                #expect(moment.cell(relation.resolutions) == expected, "\(relation) \(moment.name)")
             }
         }
     }
@@ -78,7 +113,7 @@ import Testing
 
     @Test("docs/design/lives.md has this table")
     func page() throws {
-        let moments = StoredRelation.Moment.allCases.map(\.rawValue)
+        let moments = Self.moments.map(\.name)
         let calls = 4
         for (head, columns) in [("| before |", 0..<calls), ("| not taken |", calls..<moments.count)] {
             let rows = try Self.rows(beginning: head)
@@ -90,15 +125,27 @@ import Testing
         }
     }
 
-    /// What the store says of the session, and whether it is the one that is known here.
-    private static let storedStates: [StoredRelation: (StoredRelation.StoredState, hasKnownSession: Bool)] = [
-        .foreign: (.foreign, false), .same: (.session, true), .sameWithoutRefreshToken: (.session, true),
-        .sameDeletion: (.loggedOut, true), .sameLoggedOut: (.loggedOut, false), .sameWithoutSession: (.ended, false),
-        .sameAbsent: (.removed, false), .older: (.session, true), .deletingElsewhere: (.loggedOut, true),
-        .deletingOtherSession: (.loggedOut, false), .ownFailedWrite: (.session, true),
-        .exchangedToken: (.session, true), .sameTokens: (.session, true), .absent: (.removed, false),
-        .loggedOut: (.loggedOut, false), .ended: (.ended, false), .newer: (.session, true),
-        .otherSession: (.session, false),
+    private struct Meaning {
+        let state: StoredRelation.StoredState
+        var hasKnownSession = false
+        var isDeletingElsewhere = false
+    }
+
+    /// What the store says of the session, whether it is the one that is known here, and whether another process deletes
+    /// its account.
+    private static let meanings: [StoredRelation: Meaning] = [
+        .foreign: Meaning(state: .foreign), .same: Meaning(state: .session, hasKnownSession: true),
+        .sameWithoutRefreshToken: Meaning(state: .session, hasKnownSession: true),
+        .sameDeletion: Meaning(state: .loggedOut, hasKnownSession: true, isDeletingElsewhere: true),
+        .sameLoggedOut: Meaning(state: .loggedOut), .sameWithoutSession: Meaning(state: .ended),
+        .sameAbsent: Meaning(state: .removed), .older: Meaning(state: .session, hasKnownSession: true),
+        .deletingElsewhere: Meaning(state: .loggedOut, hasKnownSession: true, isDeletingElsewhere: true),
+        .deletingOtherSession: Meaning(state: .loggedOut, isDeletingElsewhere: true),
+        .ownFailedWrite: Meaning(state: .session, hasKnownSession: true),
+        .exchangedToken: Meaning(state: .session, hasKnownSession: true),
+        .sameTokens: Meaning(state: .session, hasKnownSession: true), .absent: Meaning(state: .removed),
+        .loggedOut: Meaning(state: .loggedOut), .ended: Meaning(state: .ended),
+        .newer: Meaning(state: .session, hasKnownSession: true), .otherSession: Meaning(state: .session),
     ]
 
     @Test("what each relation says of the session; docs/design/lives.md has it, too")
@@ -106,9 +153,14 @@ import Testing
         let rows = try Self.rows(beginning: "| means |")
         var expected: [[String]] = []
         for relation in StoredRelation.allCases {
-            let (storedState, hasKnownSession) = try #require(Self.storedStates[relation])
-            #expect(relation.storedState == storedState && relation.hasKnownSession == hasKnownSession, "\(relation)")
-            expected.append([relation.rawValue, storedState.rawValue, hasKnownSession ? "yes" : "no"])
+            let meaning = try #require(Self.meanings[relation])
+            #expect(relation.storedState == meaning.state, "\(relation)")
+            #expect(relation.hasKnownSession == meaning.hasKnownSession, "\(relation)")
+            #expect(relation.isDeletingElsewhere == meaning.isDeletingElsewhere, "\(relation)")
+            expected.append([
+                relation.rawValue, meaning.state.rawValue, meaning.hasKnownSession ? "yes" : "no",
+                meaning.isDeletingElsewhere ? "yes" : "no",
+            ])
         }
         #expect(Array(rows.dropFirst(2)) == expected)
     }

@@ -94,6 +94,97 @@ import Testing
         #expect(Self.comparedDeadlines(in: ["a.swift": "connection === upstream.connection"]) == [])
     }
 
+    // MARK: Relations
+
+    private static let relationFile = "Sources/LanyardSessions/Coordination/StoredRelation.swift"
+
+    /// The cases of `StoredRelation` and of what it says of the session.
+    private static func relationCases() throws -> Set<String> {
+        let lines = SourceFiles.codeLines(of: try SourceFiles.text(of: relationFile))
+        return Set(
+            lines.compactMap { _, line in
+                let words = SourceFiles.words(of: line)
+                let isCase = words.first == "case" && !line.contains { ".:(".contains($0) }
+                return isCase ? String(words[1]) : nil
+            })
+    }
+
+    /// Other values with a case of the same name, by the last word of what is compared.
+    private static let others: Set<Substring> = ["state", "loginState", "reason", "base"]
+
+    /// The lines that ask for one case of a relation: `== .case`, `!= .case`, or a pattern outside of a switch.
+    private static func singleRelations(in texts: [String: String], _ cases: Set<String>) -> [String] {
+        texts.sorted { $0.key < $1.key }.flatMap { path, text in
+            SourceFiles.codeLines(of: text).compactMap { number, line in
+                asksForCase(line, cases) || hasPattern(line, cases) ? "\(path):\(number)" : nil
+            }
+        }
+    }
+
+    private static func asksForCase(_ line: Substring, _ cases: Set<String>) -> Bool {
+        ["== .", "!= ."].contains { sign in
+            line.ranges(of: sign).contains { range in
+                let name = line[range.upperBound...].prefix { $0.isLetter }
+                let compared = SourceFiles.words(of: line[..<range.lowerBound]).last ?? ""
+                return cases.contains(String(name)) && !others.contains(compared)
+            }
+        }
+    }
+
+    /// `if case .same = relation`, also as a further condition.
+    private static func hasPattern(_ line: Substring, _ cases: Set<String>) -> Bool {
+        line.ranges(of: "case .").contains { range in
+            let rest = line[range.upperBound...]
+            let pattern = rest.prefix { $0.isLetter }
+            let behind = rest.dropFirst(pattern.count).drop { $0 != "=" && $0 != ":" }
+            guard cases.contains(String(pattern)), behind.hasPrefix("= ") else { return false }
+            return !others.contains(SourceFiles.words(of: behind).first ?? "")
+        }
+    }
+
+    @Test("no code of sessions asks for one relation: a switch, or a property of the relation, names them all")
+    func singleRelation() throws {
+        let cases = try Self.relationCases()
+        #expect(cases.count == StoredRelationNames.count && cases.isSuperset(of: StoredRelationNames.some))
+        var texts = try SourceFiles.texts(below: "Sources/LanyardSessions")
+        // The relation itself is told from a version.
+        #expect(texts.removeValue(forKey: Self.relationFile) != nil)
+        #expect(Self.singleRelations(in: texts, cases) == [], "switch on the relation, or give it a property")
+    }
+
+    /// What the source of `StoredRelation` is known to have.
+    private enum StoredRelationNames {
+        /// 18 relations; what they say of the session adds `session` and `removed`.
+        static let count = 20
+        static let some: Set<String> = ["foreign", "same", "sameDeletion", "deletingOtherSession", "ended", "removed"]
+    }
+
+    @Test(
+        "a planted question for one relation is found",
+        arguments: [
+            "if relation(of: user) == .ended {", "guard let stored, relation != .foreign else {",
+            "waiting.closesIntent = relation == .deletingOtherSession",
+            "if let user, case .foreign = relation { return }",
+            "guard case .sameDeletion = relation(of: user) else { return }",
+            "let text = state.storedState == .removed ? a : b",
+            "while case .newer = relation {", "case .stored(let user) where relation(of: user) == .sameDeletion:",
+        ])
+    func plantedRelation(_ line: String) throws {
+        #expect(Self.singleRelations(in: ["a.swift": line], try Self.relationCases()) == ["a.swift:1"])
+    }
+
+    @Test(
+        "a case of a switch, or another value's case of the same name, is none",
+        arguments: [
+            "case .foreign: noteForeign(user)", "case .same, .sameTokens: true",
+            "case .ended: view.base == endedVersion",
+            "if variant.session.state == .loggedOut {", "known.base == .absent", "// relation == .ended",
+            "case .older: isOlder = true", "if case .refused = session {",
+        ])
+    func otherCase(_ line: String) throws {
+        #expect(Self.singleRelations(in: ["a.swift": line], try Self.relationCases()) == [])
+    }
+
     @Test("a planted default is found; a word in a comment, a text or a name is not")
     func plantedDefault() {
         let text = """

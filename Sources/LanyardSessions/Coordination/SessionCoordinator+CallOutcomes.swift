@@ -348,28 +348,29 @@ extension SessionCoordinator {
     /// but an operator's logout.
     mutating func handleOvertaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }
-        let moment: StoredRelation.Moment =
-            if operation.isFetch || operation.call.kind == .refresh {
-                .savingRefresh
-            } else {
-                writes.hasUnsavedTermination ? .savingLoginAfterUnsavedEnd : .savingLogin
-            }
         let relation = relation(of: user)
-        switch relation.resolution(at: moment) {
-        case .continue:
+        let resolutions = relation.resolutions
+        let resolution: StoredRelation.LoginResolution =
+            if operation.isFetch || operation.call.kind == .refresh {
+                .change(resolutions.afterRefresh)
+            } else {
+                writes.hasUnsavedTermination ? resolutions.afterLoginWithUnsavedEnd : resolutions.afterLogin
+            }
+        switch resolution {
+        case .change(.continueBeside):
             if let user { noteForeign(user) }
             return save(grant)
-        case .writeNewer:
+        case .change(.writeNewer):
             if let user { rebase(onOlder: user) }
             return save(grant)
-        case .rebase:
+        case .change(.rebase):
             view.rebase(on: user)
             return save(grant)
         case .keepLogin:
             logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
             view.rebase(on: user)
             return save(grant)
-        case .proceed, .yield, .endToken, .forget: logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
+        case .change(.yield): logEvent(.overtaken, .warning, reason: operation.call.kind.rawValue)
         }
         let spent = operation.call.kind == .login ? spentCredential(after: grant) : nil
         // If no store has the session that this login was to replace, it is revoked with the login.

@@ -12,32 +12,37 @@ extension SessionCoordinator {
         // While changes are unsaved, what the store holds is not newer.
         guard let operation, writes.unsavedChanges.isEmpty else { return prepareCall() }
         let relation = relation(of: user)
-        if let user, case .foreign = relation { return reconcile(withForeign: user) }
-        view.forgetForeign()
-        if view.isProvisional, let user, user.session != nil || user.isAdded {
+        if view.isProvisional, let user, isNameTaken(by: user, operation) {
             return reportNameInUse(for: user, relation)
         }
-        switch relation.resolution(at: Self.moment(before: operation)) {
-        case .proceed, .continue:
+        let resolutions = relation.resolutions
+        let resolution: StoredRelation.RefreshResolution =
+            switch (operation.purpose, operation.call.kind) {
+            case (.own, .refresh), (.closingIntent, _): resolutions.beforeRefresh
+            case (.own, .login): .read(resolutions.beforeLogin)
+            case (.operatorLogin, _): .read(resolutions.beforeOperatorLogin)
+            }
+        switch resolution {
+        case .read(.proceed):
+            view.forgetForeign()
             learn(user)
             prepareCall()
-        case .writeNewer:
+        case .read(.continueBeside):
+            if let user { noteForeign(user) }
+            prepareCall()
+        case .read(.writeNewer):
+            view.forgetForeign()
             if let user { restoreNewer(over: user) }
             prepareCall()
         case .endToken:
+            view.forgetForeign()
             view.rebase(on: user)
             refreshToken.triesWithoutResponse = 0
             learn(user)
             endDeadSession("another process found the session dead")
-        case .rebase, .keepLogin, .yield, .forget: applyExternalChange(user, relation)
-        }
-    }
-
-    private static func moment(before operation: TokenOperation) -> StoredRelation.Moment {
-        switch (operation.purpose, operation.call.kind) {
-        case (.own, .refresh), (.closingIntent, _): .refresh
-        case (.own, .login): .login
-        case (.operatorLogin, _): .operatorLogin
+        case .read(.yield):
+            view.forgetForeign()
+            applyExternalChange(user, relation)
         }
     }
 
@@ -53,13 +58,14 @@ extension SessionCoordinator {
     /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
         guard isIdle, waiting.call == nil, !view.isProvisional else { return }
-        let relation = relation(of: user)
-        if let user, case .foreign = relation { return noteForeign(user) }
-        view.forgetForeign()
-        switch relation.resolution(at: .idle) {
-        case .proceed, .continue: break
-        case .writeNewer: if let user { restoreNewer(over: user) }
-        case .rebase, .keepLogin, .yield, .endToken, .forget:
+        switch relation(of: user).resolutions.atRest {
+        case .proceed: view.forgetForeign()
+        case .continueBeside: if let user { noteForeign(user) }
+        case .writeNewer:
+            view.forgetForeign()
+            if let user { restoreNewer(over: user) }
+        case .yield:
+            view.forgetForeign()
             refreshToken.triesWithoutResponse = 0
             yield(to: user)
         }
@@ -72,9 +78,11 @@ extension SessionCoordinator {
         let isOwn = operation?.purpose == .own
         switch relation.storedState {
         case .session: return adopt(user, finishing: isOwn)
-        case .removed, .loggedOut:
-            learn(user)
-            applyToSession(.ended(reason: relation.storedState == .removed ? "removed" : "elsewhere"))
+        case .removed:
+            end(with: user, reason: "removed")
+            if isOwn { return finish() }
+        case .loggedOut:
+            end(with: user, reason: "elsewhere")
             if isOwn { return finish() }
         case .ended:
             learn(user)
@@ -97,17 +105,21 @@ extension SessionCoordinator {
         view.rebase(on: user)
         switch relation.storedState {
         case .session: return adopt(user, finishing: true)
-        case .removed, .loggedOut:
-            learn(user)
-            applyToSession(.ended(reason: relation.storedState == .removed ? "removed" : "elsewhere"))
+        case .removed: end(with: user, reason: "removed")
+        case .loggedOut: end(with: user, reason: "elsewhere")
         case .ended:
-            learn(user)
-            applyToSession(.ended(reason: "elsewhere"))
+            end(with: user, reason: "elsewhere")
             // The session died in the other process, and no operator ended it.
             applyToSession(.logIn)
         case .foreign: break
         }
         finish()
+    }
+
+    /// The session has ended in the store.
+    private mutating func end(with user: StoredUser?, reason: String) {
+        learn(user)
+        applyToSession(.ended(reason: reason))
     }
 
     private mutating func endDeadSession(_ message: String) {
@@ -166,6 +178,11 @@ extension SessionCoordinator {
     /// from now on, as after a restart. A user that was configured once, and is not any more, stays unknown: the refused
     /// call must not bring it back.
     private mutating func reportNameInUse(for user: StoredUser, _ relation: StoredRelation) {
+        guard user.belongs(to: identity) else {
+            endLogin(.nameInUse(isKnown: false))
+            return finish()
+        }
+        view.forgetForeign()
         guard let operation, operation.purpose == .operatorLogin else { return prepareCall() }
         endLogin(.nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
@@ -176,13 +193,20 @@ extension SessionCoordinator {
         case .session: return adopt(user, finishing: true)
         case .loggedOut:
             learn(user)
-            waiting.closesIntent = relation == .deletingOtherSession
+            waiting.closesIntent = relation.isDeletingElsewhere
         case .ended:
             learn(user)
             applyToSession(.logIn)
         case .removed, .foreign: break
         }
         finish()
+    }
+
+    /// The name of a user that is to be added belongs to another one, of this identity or of one that is known here.
+    private func isNameTaken(by user: StoredUser, _ operation: TokenOperation) -> Bool {
+        guard user.session != nil || user.isAdded else { return false }
+        return user.belongs(to: identity)
+            || operation.purpose == .operatorLogin && setup.others.contains { user.belongs(to: $0) }
     }
 
     // MARK: An older file
@@ -218,16 +242,6 @@ extension SessionCoordinator {
         logEvent(
             .foreignUser, view.wasStored ? .error : .warning, reason: view.wasStored ? "displaced" : "identity_changed",
             details: ["stored_identity": other.identity])
-    }
-
-    private mutating func reconcile(withForeign other: StoredUser) {
-        let isKnownHere = setup.others.contains { other.belongs(to: $0) } && (other.session != nil || other.isAdded)
-        if view.isProvisional, isKnownHere, let operation, operation.purpose == .operatorLogin {
-            endLogin(.nameInUse(isKnown: false))
-            return finish()
-        }
-        noteForeign(other)
-        prepareCall()
     }
 
     /// Whether the write is skipped because the store holds a foreign user.

@@ -5,24 +5,37 @@ extension SessionCoordinator {
     /// The start: continues with the stored session, or logs in if there is none.
     mutating func begin(_ stored: StoredUser?, duplicateOf other: String?) {
         view.isProvisional = setup.isAdded && stored?.isAdded != true
+        guard let stored else { return logInFirst() }
         let relation = relation(of: stored)
-        guard let stored, relation != .foreign else {
+        switch relation.storedState {
+        case .foreign:
             // A changed identity means another account. The new login replaces what is stored.
-            if let stored { noteForeign(stored) }
-            context.expect(generation: view.base.generation.next)
-            return applyToSession(.logIn)
+            noteForeign(stored)
+            logInFirst()
+        case .loggedOut:
+            learnAtStart(stored)
+            applyToSession(.ended(reason: "remembered"))
+            // Under the user's lock it turns out whether another process is deleting the account.
+            waiting.closesIntent = stored.intent != nil || relation.isDeletingElsewhere
+        case .session:
+            learnAtStart(stored)
+            begin(with: stored, duplicateOf: other)
+        case .ended, .removed:
+            learnAtStart(stored)
+            logInAnew(after: stored)
         }
+    }
+
+    private mutating func learnAtStart(_ stored: StoredUser) {
         view.rebase(on: stored)
         view.wasStored = !view.isProvisional
         learn(stored)
-        switch relation.storedState {
-        case .loggedOut:
-            applyToSession(.ended(reason: "remembered"))
-            // Under the user's lock it turns out whether another process is deleting the account.
-            waiting.closesIntent = stored.intent != nil || relation == .deletingOtherSession
-        case .session: begin(with: stored, duplicateOf: other)
-        case .ended, .removed, .foreign: logInAnew(after: stored)
-        }
+    }
+
+    /// The store has no user of this identity.
+    private mutating func logInFirst() {
+        context.expect(generation: view.base.generation.next)
+        applyToSession(.logIn)
     }
 
     private mutating func begin(with stored: StoredUser, duplicateOf other: String?) {

@@ -85,7 +85,11 @@ extension SessionCoordinator {
         case .cancelDeletion: return handleDeletionCancelled(user)
         case .recordRefusal(let fingerprint, let endedVersion):
             // The refusal has ended the stored session of this process.
-            let isEnd = view.base == endedVersion && relation(of: user) == .ended
+            let isEnd =
+                switch relation(of: user).storedState {
+                case .ended: view.base == endedVersion
+                case .session, .removed, .loggedOut, .foreign: false
+                }
             if view.foreign != nil || isEnd { view.rebase(on: user) }
             revokeEvicted(pendingChange)
             return view.refused = fingerprint
@@ -132,7 +136,7 @@ extension SessionCoordinator {
     /// The store was asked for the intent.
     private mutating func continueWithCall(_ verdict: StoreChange.Verdict) {
         switch verdict {
-        case .stored(let user) where operation?.purpose == .own && relation(of: user) == .sameDeletion:
+        case .stored(let user) where operation?.purpose == .own && relation(of: user).isDeletingElsewhere:
             // The mark came after the read.
             applyToSession(.ended(reason: "elsewhere"))
             close(with: .clearIntent)
@@ -156,17 +160,17 @@ extension SessionCoordinator {
 
     /// Another process has changed the user before the end of a session, or of its refresh token, was stored.
     private mutating func closeAgain(with pendingChange: SessionWrites.PendingChange, after user: StoredUser?) {
-        switch relation(of: user).resolution(at: .closing) {
+        switch relation(of: user).resolutions.atEnd {
         case .writeNewer:
             if let user { rebase(onOlder: user) }
             close(with: pendingChange)
-        case .rebase, .keepLogin:
+        case .rebase:
             view.rebase(on: user)
             close(with: pendingChange)
-        case .continue:
+        case .continueBeside:
             if let user { noteForeign(user) }
             finish()
-        case .proceed, .yield, .endToken, .forget: yield(to: user)
+        case .yield: yield(to: user)
         }
     }
 
@@ -254,29 +258,7 @@ extension SessionCoordinator {
                 let revocations = [end.revocation, ended].compactMap(\.self)
                 if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, id: nil)) }
             }
-        case .overtaken(let user):
-            let relation = relation(of: user)
-            switch relation.resolution(at: moment(ofRetrying: pendingChange, over: user)) {
-            case .forget:
-                logEvent(.overtaken, .warning, reason: "unsaved_change")
-                writes.dropAll()
-                view.rebase(on: relation == .foreign ? nil : user)
-            case .writeNewer:
-                if let user { rebase(onOlder: user) }
-                continueRetries()
-                return
-            case .rebase, .keepLogin:
-                view.rebase(on: user)
-                continueRetries()
-                return
-            case .continue:
-                writes.dropFirst()
-                writes.dropAll()
-                if let user { noteForeign(user) }
-            case .proceed, .yield, .endToken:
-                writes.dropFirst()
-                yieldUnsavedChange(pendingChange, to: user)
-            }
+        case .overtaken(let user): handleOvertakenRetry(pendingChange, by: user)
         case .inUse(let other):
             writes.dropFirst()
             yieldAccount(of: pendingChange, to: other)
@@ -290,15 +272,37 @@ extension SessionCoordinator {
         continueRetries()
     }
 
-    private func moment(
-        ofRetrying pendingChange: SessionWrites.PendingChange, over user: StoredUser?
-    ) -> StoredRelation.Moment {
+    /// Another process has changed the user before the unsaved change was stored.
+    private mutating func handleOvertakenRetry(_ pendingChange: SessionWrites.PendingChange, by user: StoredUser?) {
+        let resolutions = relation(of: user).resolutions
         switch pendingChange {
-        case .saveSession(let login): login.session.isStored(in: user) ? .retryingSession : .retryingChange
-        case .terminate(.remove, _): .retryingRemoval
-        case .terminate(.logOut, _), .storeIntent, .clearIntent, .dropRefreshToken, .end, .recordRefusal,
+        // Another process has added the user again. It is not known here any more.
+        case .terminate(.remove, _):
+            logEvent(.overtaken, .warning, reason: "unsaved_change")
+            writes.dropAll()
+            view.rebase(on: user.flatMap { $0.belongs(to: identity) ? $0 : nil })
+        case .saveSession(let login) where login.session.isStored(in: user):
+            retry(pendingChange, over: user, resolutions.ofUnsavedSession)
+        case .saveSession, .terminate(.logOut, _), .storeIntent, .clearIntent, .dropRefreshToken, .end, .recordRefusal,
             .beginDeletion, .cancelDeletion:
-            .retryingChange
+            retry(pendingChange, over: user, resolutions.ofUnsavedChange)
+        }
+    }
+
+    /// Prepares the next try of the unsaved change, or gives it up.
+    private mutating func retry(
+        _ pendingChange: SessionWrites.PendingChange, over user: StoredUser?,
+        _ resolution: StoredRelation.ChangeResolution
+    ) {
+        switch resolution {
+        case .writeNewer: if let user { rebase(onOlder: user) }
+        case .rebase: view.rebase(on: user)
+        case .continueBeside:
+            writes.dropAll()
+            if let user { noteForeign(user) }
+        case .yield:
+            writes.dropFirst()
+            yieldUnsavedChange(pendingChange, to: user)
         }
     }
 

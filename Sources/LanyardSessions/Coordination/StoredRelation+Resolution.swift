@@ -1,126 +1,130 @@
-/// What follows from what the store holds (docs/design/lives.md has the table).
+/// What follows from what the store holds, at each moment (docs/design/lives.md has the table). Each moment has the type of
+/// what can follow then.
 extension StoredRelation {
-    /// When a stored user is compared with what is known.
-    enum Moment: String, CaseIterable, Sendable {
-        /// Under the user's lock, before a refresh of the session's own.
-        case refresh = "before a refresh"
-        /// Under the user's lock, before a login of the session's own.
-        case login = "before a login"
-        /// Under the user's lock, before an operator's login, or a session that came from one.
-        case operatorLogin = "before an operator's login"
-        /// Nothing is in progress: a read of all users.
-        case idle = "at rest"
-        /// The store did not take the tokens of a refresh.
-        case savingRefresh = "after a refresh"
-        /// The store did not take the tokens of a login.
-        case savingLogin = "after a login"
-        /// The same while the end of the session before it is unsaved.
-        case savingLoginAfterUnsavedEnd = "after a login, with an unsaved end"
-        /// The store did not take the end of the session, or of its refresh token.
-        case closing = "at an end"
-        /// The store did not take an unsaved session.
-        case retryingSession = "unsaved session"
-        /// The store did not take another unsaved change.
-        case retryingChange = "other unsaved change"
-        /// The store did not take an unsaved removal.
-        case retryingRemoval = "unsaved removal"
-    }
-
-    /// What follows.
-    enum Resolution: String, CaseIterable, Sendable {
+    /// When the user was read.
+    enum ReadResolution: String {
         /// Nothing has changed.
         case proceed
         /// That user stays in the store, and this one continues.
-        case `continue` = "continue beside"
+        case continueBeside = "continue beside"
+        /// The newer state is kept, and is written over the older one.
+        case writeNewer = "write ours"
+        /// What another process has stored applies.
+        case yield
+    }
+
+    /// When the user was read for a call that sends the refresh token.
+    enum RefreshResolution {
+        case read(ReadResolution)
+        /// The refresh token is dead: no call is made with it.
+        case endToken
+    }
+
+    /// When the store did not take a change.
+    enum ChangeResolution: String {
+        /// That user stays in the store, and this one continues.
+        case continueBeside = "continue beside"
         /// The newer state is kept, and is written over the older one.
         case writeNewer = "write ours"
         /// The stored version is the base, and the change is made again.
         case rebase = "repeat"
-        /// The same with a log line: this login replaces what the store has.
-        case keepLogin = "keep the login"
         /// What another process has stored applies.
-        case yield = "yield"
-        /// The refresh token is dead: no call is made with it.
-        case endToken = "end the token"
-        /// The change is dropped. The user is not known here any more.
-        case forget = "drop"
+        case yield
+    }
+
+    /// When the store did not take a login.
+    enum LoginResolution {
+        case change(ChangeResolution)
+        /// The login replaces what the store has. The log has a line.
+        case keepLogin
     }
 
     /// One row of the table.
-    private struct Row {
-        var calls: (refresh: Resolution, login: Resolution, operatorLogin: Resolution)
-        var idle: Resolution
-        var saving: (refresh: Resolution, login: Resolution, afterUnsavedEnd: Resolution)
-        var closing: Resolution
-        var retrying: (session: Resolution, change: Resolution)
+    struct Resolutions {
+        /// Under the user's lock, before a refresh of the session's own.
+        let beforeRefresh: RefreshResolution
+        /// Under the user's lock, before a login of the session's own.
+        let beforeLogin: ReadResolution
+        /// Under the user's lock, before an operator's login, or a session that came from one.
+        let beforeOperatorLogin: ReadResolution
+        /// Nothing is in progress: a read of all users.
+        let atRest: ReadResolution
+        /// The store did not take the tokens of a refresh.
+        let afterRefresh: ChangeResolution
+        /// The store did not take the tokens of a login.
+        let afterLogin: LoginResolution
+        /// The same while the end of the session before it is unsaved.
+        let afterLoginWithUnsavedEnd: LoginResolution
+        /// The store did not take the end of the session, or of its refresh token.
+        let atEnd: ChangeResolution
+        /// The store did not take an unsaved session that it has in another version.
+        let ofUnsavedSession: ChangeResolution
+        /// The store did not take another unsaved change. A removal is none of them: it is always dropped.
+        let ofUnsavedChange: ChangeResolution
     }
 
-    /// What follows from what the store holds at each moment.
-    func resolution(at moment: Moment) -> Resolution {
-        let row = row
-        return switch moment {
-        case .refresh: row.calls.refresh
-        case .login: row.calls.login
-        case .operatorLogin: row.calls.operatorLogin
-        case .idle: row.idle
-        case .savingRefresh: row.saving.refresh
-        case .savingLogin: row.saving.login
-        case .savingLoginAfterUnsavedEnd: row.saving.afterUnsavedEnd
-        case .closing: row.closing
-        case .retryingSession: row.retrying.session
-        case .retryingChange: row.retrying.change
-        // Another process has added the user again.
-        case .retryingRemoval: .forget
-        }
-    }
-
-    private var row: Row {
+    /// What follows from what the store holds.
+    var resolutions: Resolutions {
         switch self {
         case .foreign:
-            Row(
-                calls: (.continue, .continue, .continue), idle: .continue,
-                saving: (.continue, .continue, .continue), closing: .continue, retrying: (.continue, .continue))
+            Resolutions(
+                beforeRefresh: .read(.continueBeside), beforeLogin: .continueBeside,
+                beforeOperatorLogin: .continueBeside, atRest: .continueBeside,
+                afterRefresh: .continueBeside, afterLogin: .change(.continueBeside),
+                afterLoginWithUnsavedEnd: .change(.continueBeside), atEnd: .continueBeside,
+                ofUnsavedSession: .continueBeside, ofUnsavedChange: .continueBeside)
         case .same, .sameAbsent, .sameWithoutSession:
-            Row(
-                calls: (.proceed, .proceed, .proceed), idle: .proceed,
-                saving: (.yield, .yield, .keepLogin), closing: .yield, retrying: (.yield, .yield))
+            Resolutions(
+                beforeRefresh: .read(.proceed), beforeLogin: .proceed, beforeOperatorLogin: .proceed, atRest: .proceed,
+                afterRefresh: .yield, afterLogin: .change(.yield), afterLoginWithUnsavedEnd: .keepLogin, atEnd: .yield,
+                ofUnsavedSession: .yield, ofUnsavedChange: .yield)
         // Another process has found the session dead.
         case .sameWithoutRefreshToken:
-            Row(
-                calls: (.endToken, .proceed, .proceed), idle: .proceed,
-                saving: (.yield, .yield, .keepLogin), closing: .yield, retrying: (.yield, .yield))
+            Resolutions(
+                beforeRefresh: .endToken, beforeLogin: .proceed, beforeOperatorLogin: .proceed, atRest: .proceed,
+                afterRefresh: .yield, afterLogin: .change(.yield), afterLoginWithUnsavedEnd: .keepLogin, atEnd: .yield,
+                ofUnsavedSession: .yield, ofUnsavedChange: .yield)
         case .sameDeletion, .sameLoggedOut:
-            Row(
-                calls: (.yield, .yield, .proceed), idle: .proceed,
-                saving: (.yield, .yield, .keepLogin), closing: .yield, retrying: (.yield, .yield))
+            Resolutions(
+                beforeRefresh: .read(.yield), beforeLogin: .yield, beforeOperatorLogin: .proceed, atRest: .proceed,
+                afterRefresh: .yield, afterLogin: .change(.yield), afterLoginWithUnsavedEnd: .keepLogin, atEnd: .yield,
+                ofUnsavedSession: .yield, ofUnsavedChange: .yield)
         case .older:
-            Row(
-                calls: (.writeNewer, .writeNewer, .writeNewer), idle: .writeNewer,
-                saving: (.writeNewer, .writeNewer, .writeNewer), closing: .writeNewer,
-                retrying: (.writeNewer, .writeNewer))
+            Resolutions(
+                beforeRefresh: .read(.writeNewer), beforeLogin: .writeNewer, beforeOperatorLogin: .writeNewer,
+                atRest: .writeNewer,
+                afterRefresh: .writeNewer, afterLogin: .change(.writeNewer),
+                afterLoginWithUnsavedEnd: .change(.writeNewer), atEnd: .writeNewer,
+                ofUnsavedSession: .writeNewer, ofUnsavedChange: .writeNewer)
         case .ownFailedWrite:
-            Row(
-                calls: (.yield, .yield, .yield), idle: .yield,
-                saving: (.rebase, .rebase, .rebase), closing: .rebase, retrying: (.yield, .yield))
+            Resolutions(
+                beforeRefresh: .read(.yield), beforeLogin: .yield, beforeOperatorLogin: .yield, atRest: .yield,
+                afterRefresh: .rebase, afterLogin: .change(.rebase), afterLoginWithUnsavedEnd: .change(.rebase),
+                atEnd: .rebase,
+                ofUnsavedSession: .yield, ofUnsavedChange: .yield)
         // Before a call nothing is unsaved.
         case .exchangedToken:
-            Row(
-                calls: (.yield, .yield, .yield), idle: .yield,
-                saving: (.rebase, .keepLogin, .keepLogin), closing: .rebase, retrying: (.rebase, .rebase))
+            Resolutions(
+                beforeRefresh: .read(.yield), beforeLogin: .yield, beforeOperatorLogin: .yield, atRest: .yield,
+                afterRefresh: .rebase, afterLogin: .keepLogin, afterLoginWithUnsavedEnd: .keepLogin, atEnd: .rebase,
+                ofUnsavedSession: .rebase, ofUnsavedChange: .rebase)
         case .sameTokens:
-            Row(
-                calls: (.yield, .yield, .yield), idle: .yield,
-                saving: (.rebase, .yield, .keepLogin), closing: .yield, retrying: (.rebase, .yield))
+            Resolutions(
+                beforeRefresh: .read(.yield), beforeLogin: .yield, beforeOperatorLogin: .yield, atRest: .yield,
+                afterRefresh: .rebase, afterLogin: .change(.yield), afterLoginWithUnsavedEnd: .keepLogin, atEnd: .yield,
+                ofUnsavedSession: .rebase, ofUnsavedChange: .yield)
         // The store has no session, and no operator has ended it.
         case .ended:
-            Row(
-                calls: (.endToken, .yield, .yield), idle: .yield,
-                saving: (.yield, .keepLogin, .keepLogin), closing: .yield, retrying: (.yield, .yield))
+            Resolutions(
+                beforeRefresh: .endToken, beforeLogin: .yield, beforeOperatorLogin: .yield, atRest: .yield,
+                afterRefresh: .yield, afterLogin: .keepLogin, afterLoginWithUnsavedEnd: .keepLogin, atEnd: .yield,
+                ofUnsavedSession: .yield, ofUnsavedChange: .yield)
         // The session before a login with an unsaved end was ended by an operator here.
         case .deletingElsewhere, .deletingOtherSession, .absent, .loggedOut, .newer, .otherSession:
-            Row(
-                calls: (.yield, .yield, .yield), idle: .yield,
-                saving: (.yield, .yield, .keepLogin), closing: .yield, retrying: (.yield, .yield))
+            Resolutions(
+                beforeRefresh: .read(.yield), beforeLogin: .yield, beforeOperatorLogin: .yield, atRest: .yield,
+                afterRefresh: .yield, afterLogin: .change(.yield), afterLoginWithUnsavedEnd: .keepLogin, atEnd: .yield,
+                ofUnsavedSession: .yield, ofUnsavedChange: .yield)
         }
     }
 }

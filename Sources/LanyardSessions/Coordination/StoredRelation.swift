@@ -144,4 +144,14 @@ enum StoredRelation: String, CaseIterable, Sendable {
             false
         }
     }
+
+    /// The account is being deleted, and not by this process: by another one, or a crash has cut that off.
+    var isDeletingElsewhere: Bool {
+        switch self {
+        case .sameDeletion, .deletingElsewhere, .deletingOtherSession: true
+        case .foreign, .same, .sameWithoutRefreshToken, .sameLoggedOut, .sameWithoutSession, .sameAbsent, .older,
+            .ownFailedWrite, .exchangedToken, .sameTokens, .absent, .loggedOut, .ended, .newer, .otherSession:
+            false
+        }
+    }
 }
