@@ -47,6 +47,12 @@ def alone(stages):
         stages.tests("alone", ".build", "--no-parallel", "--filter", "[./]Alone[A-Z]", environment=RELEASE)
 
 
+def cost(stages):
+    """Instructions and system calls of a request, against Benchmarks/costs.json."""
+    if stages.build_release():
+        stages.program("cost", "Benchmarks/cost", "--check")
+
+
 def long_suite(name):
     """How much memory and CPU is used are figures of what is deployed, not of the debug build."""
     def run(stages):
@@ -79,6 +85,7 @@ def all_parts():
         ("oauth", oauth),
         ("simulation", simulation),
         ("alone", alone),
+        ("cost", cost),
         ("fuzz", lambda stages: stages.fuzz()),
         ("mutation", mutation),
         ("demo", lambda stages: stages.demo()),
