@@ -196,7 +196,13 @@ extension StoreContents {
     private mutating func keep(_ end: StoreChange.SessionEnd, of name: String, now: WallTime) {
         keep(end.revocation)
         guard let user = self[name], let session = user.session else { return }
-        if session.id == end.version.session, end.isDeleted || user.generation <= end.version.generation { return }
+        if session.id == end.version.session {
+            if end.isDeleted { return }
+            // Its process has given the refresh token up, perhaps because a call's outcome was unknown to it. No intent is
+            // open any more: another process has learned since that the token is as good as before.
+            let isGivenUpAndGood = end.revocation == nil && user.intent == nil
+            guard user.generation > end.version.generation || isGivenUpAndGood else { return }
+        }
         keep(user.evictionRevocation(at: now))
     }
 

@@ -213,6 +213,30 @@ struct SessionTerminationTests {
         #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one", "one"])
     }
 
+    @Test("a logout that is stored late revokes a refresh token that another process has learned to be good since")
+    func lateLogoutOfGivenUpToken() throws {
+        for isOpen in [false, true] {
+            let one = CoordinatorDriver(rotation: .oneUse)
+            try one.logIn()
+            let two = one.another(rotation: .oneUse)
+            for driver in [one, two] { driver.lockReply = .failed("no lock") }
+            two.handle(.session(.refreshNow(.asked)))
+            try #require(two.stored?.intent?.tries == 1)
+            // It finds the other's open intent: the outcome is unknown to it, and so the refresh token is given up.
+            one.storeError = CoordinatorDriver.full
+            one.handle(.session(.refreshNow(.asked)))
+            try #require(one.call?.kind == .login && one.refresh == nil)
+            one.terminate(.logOut, ticket: nil)
+            #expect(one.revoked == [])
+            // The other's call had no effect: its refresh token may be sent again.
+            if !isOpen { try two.fail(.transient(retryAfter: nil)) }
+            try #require(two.storedRefresh == "one" && (two.stored?.intent != nil) == isOpen)
+            one.storeError = nil
+            one.toDue { one.stored?.isLoggedOut == true }
+            #expect(one.revoked == (isOpen ? [] : ["one"]) && one.contents.revocations.count == (isOpen ? 0 : 1))
+        }
+    }
+
     @Test(
         "a logout while an intent is being stored keeps the user's lock: no process finds an intent that was never sent"
     )

@@ -473,14 +473,38 @@ struct VariantTests {
         try driver.grant(.seconds(600), token: "plain 2")
         #expect(Self.others(driver) == [Self.orders: "for orders"] && driver.variant(1)?.generation == generation)
         #expect(driver.call == nil)
-        // A refusal of the credential for the variant says nothing of the session.
-        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(generation))))
-        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
-        #expect(driver.state == .valid && driver.stored?.refused == nil && driver.noted(.variantRefused))
-        // The next renewal of the session tries it again.
-        driver.toCall()
-        try driver.grant(.seconds(600), token: "plain 3")
-        #expect(driver.call?.variant == Self.orders)
+        #expect(driver.stored?.refused == nil)
+    }
+
+    @Test(
+        "a credential that is refused for a variant: the session's own login says whether it is refused",
+        arguments: [
+            IdentityError.Verdict.credentialRefused, .credentialDoubted,
+        ])
+    func refusedCredential(verdict: IdentityError.Verdict) throws {
+        for isRefused in [false, true] {
+            let driver = CoordinatorDriver(variants: [Self.orders])
+            driver.begin()
+            try driver.grant(.seconds(86400), token: "plain")
+            let fingerprint = CredentialFingerprint(bytes: [1])
+            try driver.fail(verdict, credential: fingerprint)
+            #expect(driver.noted(.variantRefused) && driver.stored?.refused == nil)
+            #expect(
+                driver.call?.kind == .login && driver.call?.variant == .plain && driver.call?.cause == .fetchRefused)
+            guard !isRefused else {
+                try driver.fail(.credentialRefused, credential: fingerprint)
+                #expect(driver.state == .refused && driver.stored?.refused == fingerprint && driver.call == nil)
+                continue
+            }
+            let since = driver.now
+            try driver.grant(.seconds(86400), token: "plain 2")
+            // The token was refused alone. It is asked for again after minutes, not with the next renewal of a day.
+            #expect(driver.state == .valid)
+            driver.toDue { driver.call != nil }
+            #expect(driver.call?.variant == Self.orders && driver.now - since <= .seconds(600))
+            try driver.grant(.seconds(3600), token: "for orders")
+            #expect(Self.others(driver) == [Self.orders: "for orders"])
+        }
     }
 
     @Test("a logout erases all tokens, and what a fetch in progress brings is revoked")

@@ -91,4 +91,41 @@ struct SessionDrainTests {
         #expect(bench.server.requests.count { $0.target == IdentityBench.sessionPath } == 1)
         service.stop()
     }
+
+    @Test("what the store could not take is tried for the last time when no user's call is left")
+    func lastWrites() async throws {
+        let mayRespond = Milestone()
+        defer { mayRespond.set() }
+        let bench = try IdentityBench { _, path in
+            path == IdentityBench.sessionPath
+                ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#) : nil
+        }
+        let held = try RawServer { _ in RawResponse([]).after(mayRespond, "the store works again") }
+        let slow = Self.identity("http://\(held.endpoint)", on: bench.loop, total: .seconds(30))
+        let store = KeptStore()
+        let service = try SessionService(
+            [
+                ManagedUser(
+                    UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
+                    refreshTokens: RefreshTokenSettings(.oneUse)),
+                ManagedUser(UserSettings(name: "bob", identity: "slow", login: .anonymous), source: .service(slow)),
+            ],
+            store: store, contents: store.contents, publisher: PublicationLog(), logger: bench.log.logger)
+        service.start()
+        try await eventually("alice's login") { service.report.users[0].state == .valid }
+        try await eventually("bob's call") { !held.requests.isEmpty }
+        store.fails(true)
+        service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
+        try await eventually("alice's refresh") { service.report.users[0].tokens.generation == 2 }
+        let drain = Task { service.drain(within: .seconds(30)) }
+        try await eventually("the end has begun") { service.loop.perform { service.isDraining } }
+        #expect(Tokens.text(store.contents["alice"]?.session?.refresh) != "c3VjY2Vzc29y")
+        store.fails(false)
+        mayRespond.set()
+        await drain.value
+        #expect(Tokens.text(store.contents["alice"]?.session?.refresh) == "c3VjY2Vzc29y")
+        service.stop()
+        slow.stop()
+        held.stop()
+    }
 }

@@ -43,9 +43,9 @@ extension SessionCoordinator.Event {
         case .refresh: .refresh
         case .terminate(_, let id): .termination(id)
         case .beginDeletion: .deletion
-        case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsavedEnd, .locked, .begun,
-            .read,
-            .storeSnapshot, .committed, .callCompleted, .claimed:
+        case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsaved, .retryUnsavedEnd,
+            .locked,
+            .begun, .read, .storeSnapshot, .committed, .callCompleted, .claimed:
             nil
         }
     }

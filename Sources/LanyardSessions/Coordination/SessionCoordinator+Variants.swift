@@ -296,8 +296,8 @@ extension SessionCoordinator {
         if let (place, call) = fetch(of: operation.call) { applyToVariant(at: place, .failed(error, call)) }
     }
 
-    /// Errors of the variant stay with it. Whether the refresh token has ended is the session's to find out: a server may have
-    /// refused what the route asks for.
+    /// Errors of the variant stay with it. Whether the refresh token or the credential has ended is the session's to find out: a
+    /// server may have refused what the route asks for.
     mutating func handleFetchFailure(_ error: IdentityError, of operation: TokenOperation) {
         let isSent = !operation.isAwaitingLock
         if operation.call.kind == .refresh, isSent {
@@ -307,13 +307,13 @@ extension SessionCoordinator {
             if error.verdict != .unknownOutcome {
                 refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
             }
-            if error.verdict == .sessionDead {
-                var refusal = error
-                refusal.verdict = .clientRefused
-                failFetch(refusal, of: operation)
-                applyToSession(.refreshNow(.fetchRefused))
-                return close(with: .clearIntent)
-            }
+        }
+        if isSent, error.refusesProof {
+            var refusal = error
+            refusal.verdict = .clientRefused
+            failFetch(refusal, of: operation)
+            applyToSession(.refreshNow(.fetchRefused))
+            return close(with: .clearIntent)
         }
         failFetch(error, of: operation)
         applyToSession(.limited(error))
@@ -349,6 +349,18 @@ extension SessionCoordinator {
             how.isUrgent = false
             applyToVariant(at: place, .restored(tokens, how))
             noteIssue(at: place, isDemanded: false)
+        }
+    }
+}
+
+extension IdentityError {
+    /// The service does not accept what proves the user: the refresh token or the credential.
+    fileprivate var refusesProof: Bool {
+        switch verdict {
+        case .sessionDead, .credentialRefused, .credentialDoubted: true
+        case .transient, .unknownOutcome, .gone, .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
+            .clientRefused, .callRefused:
+            false
         }
     }
 }

@@ -48,6 +48,8 @@ package struct SessionCoordinator: Sendable {
         /// The process is about to end. What has begun is finished and no new call begins. Unsaved changes are tried
         /// once more.
         case drain
+        /// The process ends now, after other users' calls: unsaved changes are tried for the last time.
+        case retryUnsaved
         /// Another user's session is about to be stored. If the end of this user's session is unsaved, it is tried
         /// first.
         case retryUnsavedEnd
@@ -306,6 +308,7 @@ package struct SessionCoordinator: Sendable {
         case .beginDeletion: beginDeletion()
         case .endDeletion(let isDeleted): endDeletion(isDeleted: isDeleted)
         case .drain: drain()
+        case .retryUnsaved: if isDrained { retryNext() }
         case .retryUnsavedEnd: retryUnsavedEnd()
         case .locked(let result): handleLocked(result)
         case .begun(let result, let number): handleBegun(result, number)

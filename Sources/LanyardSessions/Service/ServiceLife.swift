@@ -8,14 +8,23 @@ enum ServiceLife {
     /// Goes to `draining` or `stopped`.
     case serving
     /// The process is about to end: what has begun is finished, and nothing begins. Goes to `stopped`.
-    ///
-    /// - operatorsOnly: only operators' calls are waited for any more.
-    case draining(operatorsOnly: Bool)
+    case draining(DrainStep)
     /// Nothing is done any more.
     case stopped
 
     var isStopped: Bool { if case .stopped = self { true } else { false } }
     var isDraining: Bool { if case .draining = self { true } else { false } }
+}
+
+/// What a drain waits for.
+enum DrainStep {
+    /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to `operatorsOnly` when the time is up.
+    case everything
+    /// Each user's unsaved changes are about to be tried once more. Goes to `lastWrites` in the same turn of the queue.
+    case beginningLastWrites
+    case lastWrites
+    /// Only operators' calls are waited for any more.
+    case operatorsOnly
 }
 
 /// What the end of the process waits for: calls of the session service, which its queue counts, and signals, which other

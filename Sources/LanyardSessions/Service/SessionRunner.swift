@@ -85,7 +85,6 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// The user leaves this process, or gets another runner. What has begun is finished and stored. Then the service is
     /// told.
-    ///
     func retire(for successor: RunnerLife.Successor) {
         environment.loop.assertIsCurrent()
         managedUser.credential?.stop()
@@ -167,6 +166,12 @@ package final class SessionRunner: @unchecked Sendable {
     func drain() {
         environment.loop.assertIsCurrent()
         isWaiting ? endWaitingCalls() : handle(.drain)
+    }
+
+    /// All users' calls have ended: see `SessionCoordinator.Event.retryUnsaved`.
+    func retryUnsaved() {
+        environment.loop.assertIsCurrent()
+        if !isWaiting { handle(.retryUnsaved) }
     }
 
     /// The process is about to end, and the runner will not start. No call of an operator was carried out.

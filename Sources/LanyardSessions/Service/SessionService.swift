@@ -136,7 +136,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         let left = operators - (.now - began)
         guard left > .zero else { return }
         loop.post { [self] in
-            if isDraining { life = .draining(operatorsOnly: true) }
+            if isDraining { life = .draining(.operatorsOnly) }
             signalIfDrained()
         }
         _ = waits.waitUntilDrained(within: left)
@@ -144,7 +144,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     private func beginDrain() {
         guard !isStopped else { return }
-        if !isDraining { life = .draining(operatorsOnly: false) }
+        if !isDraining { life = .draining(.everything) }
         userService.drain()
         for runner in runners { runner.drain() }
         signalIfDrained()
@@ -155,10 +155,21 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func signalIfDrained() {
         loop.assertIsCurrent()
-        guard case .draining(let operatorsOnly) = life, userService.isDrained else { return }
+        guard case .draining(let step) = life, userService.isDrained else { return }
         let isFinished = waits.callsInFlight == 0 && records.revocations.isDrained && slots.all.allSatisfy(\.isDrained)
-        guard operatorsOnly || isFinished else { return }
-        waits.signalDrained()
+        switch step {
+        case .everything where isFinished: beginLastWrites()
+        case .lastWrites where isFinished, .operatorsOnly: waits.signalDrained()
+        case .everything, .beginningLastWrites, .lastWrites: break
+        }
+    }
+
+    /// The store may have recovered since a session's own last try: another user's call can have taken seconds.
+    private func beginLastWrites() {
+        life = .draining(.beginningLastWrites)
+        for runner in runners { runner.retryUnsaved() }
+        life = .draining(.lastWrites)
+        signalIfDrained()
     }
 
     /// Ends the service: no further call, log line or publication. Published tokens stay usable while they last. From

@@ -62,6 +62,8 @@ final class FleetProcess {
 
     /// It is about to end: what has begun is finished and stored.
     var isDraining = false
+    /// Its sessions have been told to try their unsaved changes for the last time.
+    var hasRetriedUnsaved = false
     /// Of each user: the call that had begun before that.
     var begunCalls: [UInt64?] = []
 

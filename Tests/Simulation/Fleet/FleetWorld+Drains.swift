@@ -42,9 +42,14 @@ extension FleetWorld {
         }
     }
 
-    /// Processes that have nothing left to do end.
+    /// Processes that have nothing left to do end, after a last try of what is unsaved.
     func endDrained() {
         for case let process? in processes where process.isDraining && isDone(process) {
+            if !process.hasRetriedUnsaved {
+                process.hasRetriedUnsaved = true
+                for user in members.indices { tell(process, user, .retryUnsaved) }
+                guard processes[process.number] === process, isDone(process) else { continue }
+            }
             for user in members.indices { checkDrained(process, user) }
             end(process)
             startAgain(process)

@@ -9,7 +9,8 @@ extension FleetWorld {
     func enqueue(_ process: FleetProcess, _ user: Int, _ kind: FleetProcess.Task.Kind) {
         process.tasks.append(FleetProcess.Task(user: user, kind: kind))
         let isSlow = dice.hits(0.005) && clocks.now >= holidayUntil
-        if isSlow { process.sessions[user].troubledAt = clocks.now }
+        // All users of a process wait for its one queue of writes.
+        if isSlow { for place in process.sessions.indices { process.sessions[place].troubledAt = clocks.now } }
         planTurn(process, after: isSlow ? .seconds(3) : .milliseconds(2) * dice.chance())
     }
 

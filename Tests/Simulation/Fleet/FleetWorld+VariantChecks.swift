@@ -20,6 +20,14 @@ extension FleetWorld {
             default: false
             }
         if isTrouble || ![.valid, .refreshing].contains(state) { process.sessions[user].troubledAt = clocks.now }
+        // The wait for another process's lock was given up: a fetch has failed without a call.
+        if case .begun(.busy, let operation) = event,
+            process.sessions[user].coordinator.operation?.call.number != operation
+        {
+            for place in process.sessions[user].variants.indices {
+                process.sessions[user].variants[place].hasFailed = true
+            }
+        }
     }
 
     /// Nothing has gone wrong for a user in a process since `instant`, in real time.
