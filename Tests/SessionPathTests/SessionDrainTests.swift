@@ -98,7 +98,8 @@ struct SessionDrainTests {
         defer { mayRespond.set() }
         let bench = try IdentityBench { _, path in
             path == IdentityBench.sessionPath
-                ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#) : nil
+                ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
+                : nil
         }
         let held = try RawServer { _ in RawResponse([]).after(mayRespond, "the store works again") }
         let slow = Self.identity("http://\(held.endpoint)", on: bench.loop, total: .seconds(30))
