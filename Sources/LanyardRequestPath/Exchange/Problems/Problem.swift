@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// A response of Lanyard's own: a problem type of architecture.md 6.1 with its status and its effect on the connection.
+/// A response of Lanyard's own: a problem type of http-rules.md 19.2 or 19.3 with its status and its effect on the connection.
 ///
 /// `ErrorProblems` has the problem of each error.
 package struct Problem: Equatable, Sendable {
