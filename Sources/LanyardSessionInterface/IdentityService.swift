@@ -34,12 +34,24 @@ package protocol IdentityService: AnyObject, Sendable {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// Tells the service that the session is over.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
+    /// The service can revoke an access token: a session without a refresh token is revoked by its access tokens.
+    var revokesAccessTokens: Bool { get }
+    /// Tells a service of `revokesAccessTokens` that a session without a refresh token is over.
+    func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
 }
 
 extension IdentityService {
     package var fingerprint: IdentityFingerprint? { nil }
     package var accounts: (any AccountService)? { nil }
     package var browserLogins: (any BrowserLoginService)? { nil }
+    package var revokesAccessTokens: Bool { false }
+
+    /// For a service without `revokesAccessTokens`. A file of another release of Lanyard may ask for it.
+    package func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        var error = IdentityError(.callRefused, message: "the service does not revoke access tokens")
+        error.isUnsupported = true
+        reply(.failure(error))
+    }
 
     package func login(
         _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,

@@ -79,7 +79,7 @@ package enum StoreBeginning: Sendable {
         ///
         /// - before: the user before the change; nil: unknown to the store.
         /// - ended: a session that the change has ended and that its process does not know.
-        case begun(StoredUser?, before: StoredUser?, ended: StoredRevocation?)
+        case begun(StoredUser?, before: StoredUser?, ended: [StoredRevocation])
         /// The user is not as it is known to the caller, or does not allow the call. An earlier call may be open.
         case moved(StoredUser?)
         /// The intent could not be stored, and the user is as it was read.
@@ -91,7 +91,7 @@ package enum StoreBeginning: Sendable {
         package init(_ read: Result<StoredUser?, StoreError>, _ verdict: Result<StoreChange.Verdict, StoreError>) {
             self =
                 switch (read, verdict) {
-                case (.success(let before), .success(.stored(let user))): .begun(user, before: before, ended: nil)
+                case (.success(let before), .success(.stored(let user))): .begun(user, before: before, ended: [])
                 case (.success(let before), .success(.storedEnding(let user, let ended))):
                     .begun(user, before: before, ended: ended)
                 case (_, .success(.overtaken(let user))): .moved(user)

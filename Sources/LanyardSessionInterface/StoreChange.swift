@@ -39,18 +39,21 @@ package enum StoreChange: Sendable {
     case activate(StoreContents.ActiveChoice)
     /// The service must be told of the end of a session that no user has.
     case addRevocation(StoredRevocation)
-    /// The service was told of the end of the session with this refresh token, or the revocation was given up.
+    /// The service was told of the end of the session with this token, or the revocation was given up.
     case removeRevocation(Secret)
     /// An authorization server has named its endpoints.
     case saveMetadata(StoredMetadata)
 
     /// The session that an operator's logout or removal ends, as its process knows it. Another session in the file, or a
-    /// newer version of this one, belongs to another process. It ends, too, and its refresh token is revoked.
+    /// newer version of this one, belongs to another process. It ends, too, and is revoked.
     package struct SessionEnd: Sendable {
         /// The session with its generation; `.absent`: no session is known.
         package var version: SessionVersion
-        /// Of the session's refresh token; nil: there is none.
-        package var revocation: StoredRevocation?
+        /// Of the session's refresh token, or of its access tokens if it has none.
+        package var revocations: [StoredRevocation]
+        /// The service can revoke an access token: what the store holds in the session's place is revoked by them, too, if
+        /// it has no refresh token.
+        package var includesAccessTokens = false
         /// The identity whose user the process has stored. A user of another one belongs to another process and stays: the
         /// verdict is then `overtaken`. nil: whatever user stands there ends.
         package var owner: StoredIdentity?
@@ -62,14 +65,14 @@ package enum StoreChange: Sendable {
         /// that login since `at`: the verdict is then `overtaken`.
         package var isRepeated = false
 
-        package init(_ version: SessionVersion, revocation: StoredRevocation?, at: WallTime) {
+        package init(_ version: SessionVersion, revocations: [StoredRevocation], at: WallTime) {
             self.version = version
-            self.revocation = revocation
+            self.revocations = revocations
             self.at = at
         }
 
         /// The end of whatever session the file holds.
-        package static func ofUnknown(at: WallTime) -> SessionEnd { SessionEnd(.absent, revocation: nil, at: at) }
+        package static func ofUnknown(at: WallTime) -> SessionEnd { SessionEnd(.absent, revocations: [], at: at) }
     }
 
     /// The tokens of a login or a refresh, as they are stored.
@@ -131,7 +134,7 @@ package enum StoreChange: Sendable {
         case stored(StoredUser?)
         /// The same, and the change has ended a session that its process does not know. The file keeps the revocation;
         /// the process sends it.
-        case storedEnding(StoredUser?, StoredRevocation)
+        case storedEnding(StoredUser?, [StoredRevocation])
         /// The base has moved and nothing was written. Carries the user in the file; nil: the user is not known any
         /// more.
         case overtaken(by: StoredUser?)

@@ -48,8 +48,9 @@ extension StoreContents {
         let verdict = make(change, now: now)
         guard case .stored(let user) = verdict else { return verdict }
         // New ones are at the end of the list.
-        let ended = revocations.dropFirst(known).first { $0.refresh != change.revocation?.refresh }
-        return ended.map { .storedEnding(user, $0) } ?? verdict
+        let own = change.revocations.map(\.token)
+        let ended = revocations.dropFirst(known).filter { !own.contains($0.token) }
+        return ended.isEmpty ? verdict : .storedEnding(user, ended)
     }
 
     private mutating func make(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
@@ -141,7 +142,7 @@ extension StoreContents {
             keep(revocation)
             return .stored(nil)
         case .removeRevocation(let token):
-            revocations.removeAll { $0.refresh == token }
+            revocations.removeAll { $0.token == token }
             return .stored(nil)
         case .saveMetadata(let metadata):
             save(metadata)
@@ -194,16 +195,18 @@ extension StoreContents {
 
     /// Keeps what the service must be told of the end of a user's session.
     private mutating func keep(_ end: StoreChange.SessionEnd, of name: String, now: WallTime) {
-        keep(end.revocation)
+        for revocation in end.revocations { keep(revocation) }
         guard let user = self[name], let session = user.session else { return }
         if session.id == end.version.session {
             if end.isDeleted { return }
             // Its process has given the refresh token up, perhaps because a call's outcome was unknown to it. No intent is
             // open any more: another process has learned since that the token is as good as before.
-            let isGivenUpAndGood = end.revocation == nil && user.intent == nil
+            let isGivenUpAndGood = !end.revocations.contains { $0.kind == .refreshToken } && user.intent == nil
             guard user.generation > end.version.generation || isGivenUpAndGood else { return }
         }
-        keep(user.evictionRevocation(at: now))
+        for revocation in user.endRevocations(at: now, includesAccessTokens: end.includesAccessTokens) {
+            keep(revocation)
+        }
     }
 
     /// Of two processes' the later one counts.
@@ -215,20 +218,20 @@ extension StoreContents {
     }
 
     private mutating func keep(_ revocation: StoredRevocation?) {
-        guard let revocation, !revocations.contains(where: { $0.refresh == revocation.refresh }) else { return }
+        guard let revocation, !revocations.contains(where: { $0.token == revocation.token }) else { return }
         revocations.append(revocation)
     }
 }
 
 extension StoreChange {
-    /// The revocation that the change brings; nil: none.
-    fileprivate var revocation: StoredRevocation? {
+    /// The revocations that the change brings.
+    fileprivate var revocations: [StoredRevocation] {
         switch self {
-        case .logOut(_, _, let end), .remove(_, let end): end.revocation
-        case .addRevocation(let revocation): revocation
+        case .logOut(_, _, let end), .remove(_, let end): end.revocations
+        case .addRevocation(let revocation): [revocation]
         case .storeIntent, .clearIntent, .dropRefreshToken, .saveSession, .recordRefusal, .end, .beginDeletion,
             .cancelDeletion, .activate, .removeRevocation, .saveMetadata:
-            nil
+            []
         }
     }
 }

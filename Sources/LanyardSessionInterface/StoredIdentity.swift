@@ -29,11 +29,24 @@ extension StoredUser {
     /// Whether the user belongs to `identity`. A user of another identity is ignored, whatever its name.
     package func belongs(to identity: StoredIdentity) -> Bool { storedIdentity.matches(identity) }
 
-    /// The revocation of this user's session if it is replaced, or ended by an operator; nil: no refresh token.
+    /// The revocation of this user's session if it is replaced; nil: no refresh token.
     package func evictionRevocation(at now: WallTime) -> StoredRevocation? {
-        session?.refresh.map {
-            StoredRevocation(identity: identity, refresh: $0, since: now, fingerprint: identityFingerprint)
-        }
+        session?.refresh.map { revocation(of: $0, .refreshToken, at: now) }
+    }
+
+    /// The revocations of this user's session if an operator ends it: of its refresh token, or of the access tokens that a
+    /// session without one has.
+    ///
+    /// - Parameter includesAccessTokens: the service can revoke an access token.
+    package func endRevocations(at now: WallTime, includesAccessTokens: Bool) -> [StoredRevocation] {
+        if let revocation = evictionRevocation(at: now) { return [revocation] }
+        guard includesAccessTokens, let tokens = session?.tokens else { return [] }
+        let all = [tokens.plain] + tokens.others.sorted { $0.key < $1.key }.map(\.value)
+        return all.filter { now < $0.issuedAt + $0.lifetime }.map { revocation(of: $0.token, .accessToken, at: now) }
+    }
+
+    private func revocation(of token: Secret, _ kind: StoredRevocation.Kind, at now: WallTime) -> StoredRevocation {
+        StoredRevocation(identity: identity, token: token, kind: kind, since: now, fingerprint: identityFingerprint)
     }
 }
 

@@ -280,19 +280,33 @@ extension StoredUser {
     }
 }
 
-/// A session that has ended here and of which the service is not told yet. The call is repeated for a day.
+/// A token of a session that has ended here and of which the service is not told yet. The call is repeated for a day.
 package struct StoredRevocation: Equatable, Sendable {
+    /// What a revoked token was for (RFC 7009 §2.1: `token_type_hint`).
+    package enum Kind: Sendable {
+        /// With it the service ends the session and its access tokens.
+        case refreshToken
+        /// Of a session that has no refresh token.
+        case accessToken
+    }
+
     package var identity: String
-    /// The refresh token to revoke.
-    package var refresh: Secret
+    /// The token to revoke.
+    package var token: Secret
+    /// What the token was for.
+    package var kind: Kind
     /// The time of the end.
     package var since: WallTime
     /// The fingerprint of the identity; nil: any.
     package var fingerprint: IdentityFingerprint?
 
-    package init(identity: String, refresh: Secret, since: WallTime, fingerprint: IdentityFingerprint? = nil) {
+    package init(
+        identity: String, token: Secret, kind: Kind = .refreshToken, since: WallTime,
+        fingerprint: IdentityFingerprint? = nil
+    ) {
         self.identity = identity
-        self.refresh = refresh
+        self.token = token
+        self.kind = kind
         self.since = since
         self.fingerprint = fingerprint
     }

@@ -67,7 +67,8 @@ final class CoordinatorDriver {
         graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
         isAdded: Bool = false, variants: [TokenVariant] = [],
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
-        identity: StoredIdentity = "demo", others: [StoredIdentity] = [], configured: Set<String> = ["alice", "bob"]
+        revokesAccessTokens: Bool = false, identity: StoredIdentity = "demo", others: [StoredIdentity] = [],
+        configured: Set<String> = ["alice", "bob"]
     ) {
         var refreshTokens = RefreshTokenSettings(rotation, graceWindow: graceWindow)
         (refreshTokens.lifetime, refreshTokens.idle) = (refreshLifetime, refreshIdle)
@@ -78,6 +79,7 @@ final class CoordinatorDriver {
             fingerprint: identity.fingerprint,
             others: others, configured: configured)
         setup.variants = Self.named(variants)
+        setup.revokesAccessTokens = revokesAccessTokens
         coordinator = SessionCoordinator(setup)
         self.disk = disk
     }
@@ -196,7 +198,7 @@ final class CoordinatorDriver {
 
     private func revoke(_ revocation: StoredRevocation) {
         trail.append("revoke")
-        revoked.append(Tokens.text(revocation.refresh) ?? "")
+        revoked.append(Tokens.text(revocation.token) ?? "")
         revocations.append(revocation)
     }
 

@@ -35,7 +35,7 @@ struct LogoutElsewhereTests {
         let (driver, other) = try Self.changed(byLogin: byLogin)
         driver.terminate(Self.terminations[termination], ticket: 1)
         #expect(driver.revoked.contains("two"), "\(driver.revoked)")
-        #expect(driver.contents.revocations.contains { Tokens.text($0.refresh) == "two" })
+        #expect(driver.contents.revocations.contains { Tokens.text($0.token) == "two" })
         #expect(driver.stored?.session == nil)
         // The other process only stops.
         other.handle(.storeSnapshot(other.stored))

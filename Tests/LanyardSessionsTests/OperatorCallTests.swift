@@ -77,7 +77,7 @@ struct OperatorCallTests {
         let driver = CoordinatorDriver()
         try driver.logIn()
         driver.terminate(.remove, ticket: 1)
-        #expect(driver.stored == nil && driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
+        #expect(driver.stored == nil && driver.contents.revocations.map { Tokens.text($0.token) } == ["one"])
     }
 
     @Test(

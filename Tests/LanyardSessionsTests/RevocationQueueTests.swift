@@ -8,7 +8,7 @@ import Testing
 
     private static func revocation(_ token: String, since: WallTime = start) -> StoredRevocation {
         let refresh = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
-        return StoredRevocation(identity: "demo", refresh: refresh, since: since)
+        return StoredRevocation(identity: "demo", token: refresh, since: since)
     }
 
     private static func eventContext(_ seconds: Double, chance: Double = 0.999) -> EventContext {
@@ -25,9 +25,9 @@ import Testing
         #expect(queue.add(one, at: Self.eventContext(0)) == [.call(one)])
         #expect(queue.add(one, at: Self.eventContext(0)) == [])
         #expect(queue.dueAt == .never)
-        #expect(queue.handleCallCompleted(one.refresh, .success(()), at: Self.eventContext(1)) == [.done(one, .told)])
+        #expect(queue.handleCallCompleted(one.token, .success(()), at: Self.eventContext(1)) == [.done(one, .told)])
         #expect(queue.count == 0)
-        #expect(queue.handleCallCompleted(one.refresh, .success(()), at: Self.eventContext(1)) == [])
+        #expect(queue.handleCallCompleted(one.token, .success(()), at: Self.eventContext(1)) == [])
     }
 
     @Test("a revocation is pending for its user; one of an earlier process has no known user")
@@ -38,10 +38,10 @@ import Testing
         #expect(queue.contains(user: "alice") && !queue.contains(user: "bob") && !queue.containsOrphan(of: "demo"))
         _ = queue.add(two, at: Self.eventContext(0))
         #expect(queue.containsOrphan(of: "demo") && !queue.containsOrphan(of: "corp"))
-        _ = queue.handleCallCompleted(two.refresh, .success(()), at: Self.eventContext(1))
-        _ = queue.handleCallCompleted(one.refresh, .failure(Self.down), at: Self.eventContext(1))
+        _ = queue.handleCallCompleted(two.token, .success(()), at: Self.eventContext(1))
+        _ = queue.handleCallCompleted(one.token, .failure(Self.down), at: Self.eventContext(1))
         #expect(queue.contains(user: "alice") && !queue.containsOrphan(of: "demo"))
-        _ = queue.handleCallCompleted(one.refresh, .success(()), at: Self.eventContext(2))
+        _ = queue.handleCallCompleted(one.token, .success(()), at: Self.eventContext(2))
         #expect(!queue.contains(user: "alice"))
     }
 
@@ -51,7 +51,7 @@ import Testing
         let one = Self.revocation("one")
         _ = queue.add(one, at: Self.eventContext(0))
         let dead = IdentityError(.sessionDead, status: 401, message: "unknown")
-        #expect(queue.handleCallCompleted(one.refresh, .failure(dead), at: Self.eventContext(1)) == [.done(one, .told)])
+        #expect(queue.handleCallCompleted(one.token, .failure(dead), at: Self.eventContext(1)) == [.done(one, .told)])
     }
 
     @Test("after failures the call is repeated, after 1 s doubling up to 5 minutes, for a day")
@@ -62,7 +62,7 @@ import Testing
         var now = 0.0
         var pauses: [Double] = []
         while actions == [.call(one)], pauses.count < 1000 {
-            let decided = queue.handleCallCompleted(one.refresh, .failure(Self.down), at: Self.eventContext(now))
+            let decided = queue.handleCallCompleted(one.token, .failure(Self.down), at: Self.eventContext(now))
             guard case .postponed(_, _, let until) = decided.first else {
                 #expect(decided == [.done(one, .givenUp)])
                 break
@@ -87,7 +87,7 @@ import Testing
         let one = Self.revocation("one")
         _ = queue.add(one, at: Self.eventContext(0))
         let error = IdentityError(.transient(retryAfter: .seconds(asked)), message: "busy")
-        _ = queue.handleCallCompleted(one.refresh, .failure(error), at: Self.eventContext(0))
+        _ = queue.handleCallCompleted(one.token, .failure(error), at: Self.eventContext(0))
         #expect(queue.dueAt == Self.eventContext(Double(waited)).instant)
     }
 
@@ -97,7 +97,7 @@ import Testing
         let old = Self.revocation("old", since: Self.start + .seconds(-90_000))
         #expect(queue.add(old, at: Self.eventContext(0)) == [.call(old)])
         #expect(
-            queue.handleCallCompleted(old.refresh, .failure(Self.down), at: Self.eventContext(1)) == [
+            queue.handleCallCompleted(old.token, .failure(Self.down), at: Self.eventContext(1)) == [
                 .done(old, .givenUp)
             ])
     }
@@ -112,7 +112,7 @@ import Testing
         var told = 0
         while case .call(let revocation)? = calls.first {
             calls.removeFirst()
-            let actions = queue.handleCallCompleted(revocation.refresh, .success(()), at: Self.eventContext(1))
+            let actions = queue.handleCallCompleted(revocation.token, .success(()), at: Self.eventContext(1))
             told += actions.count { $0 == .done(revocation, .told) }
             calls += actions.filter { if case .call = $0 { true } else { false } }
         }

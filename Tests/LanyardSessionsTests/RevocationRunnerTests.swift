@@ -69,7 +69,7 @@ import Testing
         _ token: String, to runner: RevocationRunner, in environment: Environment
     ) async -> WeakLog {
         let log = LogRecorder()
-        let revocation = StoredRevocation(identity: "demo", refresh: Tokens.secret(token), since: .now)
+        let revocation = StoredRevocation(identity: "demo", token: Tokens.secret(token), since: .now)
         await environment.perform { [logger = log.logger] in
             runner.enqueue(revocation, of: "alice", isStored: true, logger) { outcome in
                 environment.outcomes.withLock { $0.append(outcome) }
@@ -83,7 +83,7 @@ import Testing
         let environment = try Environment()
         let runner = RevocationRunner(environment: environment)
         let log = LogRecorder()
-        let revocation = StoredRevocation(identity: "demo", refresh: Tokens.secret("one"), since: .now)
+        let revocation = StoredRevocation(identity: "demo", token: Tokens.secret("one"), since: .now)
         await environment.perform { [logger = log.logger] in
             runner.enqueue(revocation, of: "alice", isStored: true, logger) { outcome in
                 environment.outcomes.withLock { $0.append(outcome) }

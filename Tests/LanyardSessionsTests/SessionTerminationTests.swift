@@ -16,6 +16,71 @@ struct SessionTerminationTests {
             SessionDriver.grant(refresh: "obtained", account: "a"), startedAt: driver.now, startedAtWall: driver.wall)
     }
 
+    // MARK: Sessions without a refresh token
+
+    /// A machine's session with the access tokens `plain`, and `other` of a variant.
+    private static func machine(
+        _ disk: CoordinatorDriver.Disk = CoordinatorDriver.Disk(), revokesAccessTokens: Bool = true
+    ) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(
+            login: .clientCredentials, variants: [TokenVariant(audience: "orders", resources: [], scopes: [])],
+            disk: disk, revokesAccessTokens: revokesAccessTokens)
+        driver.begin()
+        try driver.grant(token: "plain")
+        driver.toCall()
+        try driver.grant(token: "other")
+        try #require(driver.token != nil && driver.variant(1) != nil)
+        driver.forget()
+        return driver
+    }
+
+    @Test("a logout revokes the access tokens of a session without a refresh token, where the service can")
+    func accessTokens() throws {
+        for termination in [SessionCoordinator.Termination.logOut, .remove] {
+            let driver = try Self.machine()
+            driver.terminate(termination, ticket: nil)
+            #expect(driver.revoked == ["plain", "other"])
+            #expect(driver.revocations.allSatisfy { $0.kind == .accessToken })
+            #expect(driver.contents.revocations.map(\.token) == driver.revocations.map(\.token))
+            let other = try Self.machine(revokesAccessTokens: false)
+            other.terminate(termination, ticket: nil)
+            #expect(other.revoked == [] && other.contents.revocations.isEmpty)
+        }
+    }
+
+    @Test("a session with a refresh token is revoked by that alone")
+    func refreshTokenAlone() throws {
+        let driver = CoordinatorDriver(revokesAccessTokens: true)
+        try driver.logIn()
+        driver.terminate(.logOut, ticket: nil)
+        #expect(driver.revoked == ["one"] && driver.revocations.map(\.kind) == [.refreshToken])
+    }
+
+    @Test("access tokens that have ended, and those of a renewal that comes after the logout: the latter are revoked")
+    func lateAccessToken() throws {
+        let driver = try Self.machine()
+        driver.toDue { driver.call?.cause == .scheduled }
+        let call = try #require(driver.call)
+        driver.pass(3600)
+        driver.terminate(.logOut, ticket: nil)
+        #expect(driver.revoked == [])
+        var grant = SessionDriver.grant()
+        grant.accessToken = Tokens.secret("late")
+        driver.handle(.callCompleted(.success(grant), call))
+        #expect(driver.revoked == ["late"] && driver.revocations.map(\.kind) == [.accessToken])
+    }
+
+    @Test("a logout revokes what another process has renewed, too")
+    func accessTokensElsewhere() throws {
+        let driver = try Self.machine()
+        let other = CoordinatorDriver(login: .clientCredentials, disk: driver.disk, revokesAccessTokens: true)
+        other.begin()
+        other.toCall()
+        try other.grant(token: "newer")
+        driver.terminate(.logOut, ticket: nil)
+        #expect(Set(driver.revoked) == ["plain", "newer", "other"])
+    }
+
     // MARK: Sessions that were obtained elsewhere
 
     @Test("a session that is handed over while another login is under way is revoked")

@@ -65,7 +65,7 @@ struct SessionUnknownOutcomeTests {
         driver.storeError = nil
         driver.terminate(.logOut, ticket: 1)
         #expect(driver.stored?.isLoggedOut == true && driver.revoked == ["one"])
-        #expect(driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
+        #expect(driver.contents.revocations.map { Tokens.text($0.token) } == ["one"])
     }
 
     @Test(

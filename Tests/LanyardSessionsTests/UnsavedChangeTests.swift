@@ -197,7 +197,7 @@ struct UnsavedChangeTests {
         driver.storeError = nil
         for _ in 0..<20 { driver.toDue() }
         #expect(driver.stored?.isLoggedOut == true && driver.stored?.session == nil)
-        #expect(driver.contents.revocations.map { Tokens.text($0.refresh) } == ["one"])
+        #expect(driver.contents.revocations.map { Tokens.text($0.token) } == ["one"])
     }
 
     @Test("a session that has died is not stored later")

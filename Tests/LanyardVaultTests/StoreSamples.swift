@@ -45,7 +45,7 @@ enum StoreSamples {
         contents.users = [alice, bob]
         contents.active = StoreContents.ActiveChoice(user: "alice", configured: "bob.b")
         contents.revocations = [
-            StoredRevocation(identity: "demo", refresh: secret("old"), since: WallTime(nanoseconds: 3))
+            StoredRevocation(identity: "demo", token: secret("old"), since: WallTime(nanoseconds: 3))
         ]
         return contents
     }
@@ -151,7 +151,7 @@ extension StoreSamples {
         contents.active = StoreContents.ActiveChoice(user: "alice", configured: nil)
         contents.revocations = [
             StoredRevocation(
-                identity: "demo", refresh: secret("old"), since: WallTime(nanoseconds: 3),
+                identity: "demo", token: secret("old"), since: WallTime(nanoseconds: 3),
                 fingerprint: identity.fingerprint)
         ]
         return contents
@@ -185,7 +185,7 @@ extension StoreSamples {
         contents.users = [alice, bob]
         contents.revocations = [
             StoredRevocation(
-                identity: "idp", refresh: secret("old"), since: WallTime(nanoseconds: 3), fingerprint: fingerprint(0xcc)
+                identity: "idp", token: secret("old"), since: WallTime(nanoseconds: 3), fingerprint: fingerprint(0xcc)
             )
         ]
         return contents

@@ -25,7 +25,7 @@ import Testing
         contents.users[1].refused?.code = "InvalidPassword"
         contents.revocations[0].fingerprint = IdentityFingerprint(of: ["other"])
         contents.revocations.append(
-            StoredRevocation(identity: "demo", refresh: StoreSamples.secret("older"), since: WallTime(nanoseconds: 4)))
+            StoredRevocation(identity: "demo", token: StoreSamples.secret("older"), since: WallTime(nanoseconds: 4)))
         let bytes = try StoreText.write(contents).withBytes { Array($0) }
         #expect(bytes.prefix(2) == [0, 2])
         #expect(try Self.read(bytes) == contents)
@@ -66,6 +66,31 @@ import Testing
             contents.users[0].status = .active(session)
             let former = try StoreText.write(contents).withBytes { Array($0) }
             #expect(throws: StoreText.FormatError.self) { try Self.read([0, 4] + former.dropFirst(2)) }
+        }
+    }
+
+    @Test(
+        "a revocation of an access token makes version 6, whole and in every truncation; version 5 has no place for it")
+    func sixth() throws {
+        for var contents in [StoreSamples.contents, StoreSamples.version5] {
+            contents.revocations.append(
+                StoredRevocation(
+                    identity: "idp", token: StoreSamples.secret("access"), kind: .accessToken,
+                    since: WallTime(nanoseconds: 4), fingerprint: IdentityFingerprint(of: ["other"])))
+            let bytes = try StoreText.write(contents).withBytes { Array($0) }
+            #expect(bytes.prefix(2) == [0, 6])
+            #expect(try Self.read(bytes) == contents)
+            for count in bytes.indices {
+                #expect(throws: StoreText.FormatError.self, "\(count) bytes") {
+                    try Self.read(Array(bytes.prefix(count)))
+                }
+            }
+            #expect(throws: StoreText.FormatError.self) { try Self.read([0, 5] + bytes.dropFirst(2)) }
+            // Version 6 without any need of it.
+            contents.revocations[contents.revocations.count - 1].kind = .refreshToken
+            let former = try StoreText.write(contents).withBytes { Array($0) }
+            #expect(former[1] < 6)
+            #expect(throws: StoreText.FormatError.self) { try Self.read([0, 6] + former.dropFirst(2)) }
         }
     }
 
@@ -203,7 +228,7 @@ import Testing
 
     @Test("a later version is told from nonsense")
     func newer() {
-        #expect(throws: StoreText.FormatError.newerVersion(6)) { try Self.read([0, 6]) }
+        #expect(throws: StoreText.FormatError.newerVersion(7)) { try Self.read([0, 7]) }
         #expect(throws: StoreText.FormatError.malformed(at: 2)) { try Self.read([0, 0]) }
     }
 
@@ -221,7 +246,7 @@ import Testing
         default:
             contents.revocations = (0..<300).map { _ in
                 StoredRevocation(
-                    identity: "demo", refresh: StoreSamples.secret([UInt8](repeating: 1, count: 65536)), since: .now)
+                    identity: "demo", token: StoreSamples.secret([UInt8](repeating: 1, count: 65536)), since: .now)
             }
         }
         #expect(throws: StoreText.FormatError.self) { try StoreText.write(contents) }

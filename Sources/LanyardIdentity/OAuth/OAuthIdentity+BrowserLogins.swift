@@ -25,6 +25,7 @@ extension OAuthIdentity: BrowserLoginService {
     package func discard(_ login: LoginMethod<Secret>) {
         guard let ticket = login.ticket, let grant = obtainedGrants.withLock({ $0.removeValue(forKey: ticket) })
         else { return }
+        if grant.refreshToken == nil { revoke(accessToken: grant.accessToken) { _ in } }
         discard(grant.refreshToken)
     }
 

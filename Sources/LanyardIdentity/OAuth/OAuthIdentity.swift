@@ -192,8 +192,20 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    /// RFC 7009. Without a revocation endpoint the error is one of `isUnsupported`.
+    package var revokesAccessTokens: Bool { true }
+
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        revoke(refreshToken, hint: "refresh_token", reply)
+    }
+
+    package func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        revoke(accessToken, hint: "access_token", reply)
+    }
+
+    /// RFC 7009. Without a revocation endpoint the error is one of `isUnsupported`.
+    private func revoke(
+        _ token: Secret, hint: String, _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
+    ) {
         loop.post { [self] in
             let deadline = transport.newDeadline
             let progress = watch.begin(.revocation)
@@ -205,7 +217,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 discovery.find(\.revocation, progress, by: deadline) { [self] found in
                     switch found {
                     case .failure(let error): done(.failure(error))
-                    case .success(let found): revoke(refreshToken, at: found, contents, progress, deadline, done)
+                    case .success(let found): revoke(token, hint, at: found, contents, progress, deadline, done)
                     }
                 }
             }
@@ -213,7 +225,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     private func revoke(
-        _ refreshToken: Secret, at found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
+        _ token: Secret, _ hint: String, at found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
         _ progress: CallProgress, _ deadline: Instant, after former: ServiceClock? = nil,
         _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
     ) {
@@ -225,8 +237,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
         progress.wait(for: url)
         let made = request(to: url, of: found, contents, deadline) { form in
-            form.append("token", refreshToken)
-            form.append("token_type_hint", "refresh_token")
+            form.append("token", token)
+            form.append("token_type_hint", hint)
         }
         switch made {
         case .failure(let error): reply(.failure(error))
@@ -234,11 +246,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 if mayBeClientsTime(outcome), let present = correctClock(by: outcome, after: former) {
-                    return revoke(refreshToken, at: found, contents, progress, deadline, after: present, reply)
+                    return revoke(token, hint, at: found, contents, progress, deadline, after: present, reply)
                 }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
-                    if let moved { return revoke(refreshToken, at: moved, contents, progress, deadline, reply) }
-                    reply(classified(.revocation, outcome, [refreshToken], proof).map { _ in })
+                    if let moved { return revoke(token, hint, at: moved, contents, progress, deadline, reply) }
+                    reply(classified(.revocation, outcome, [token], proof).map { _ in })
                 }
             }
         }

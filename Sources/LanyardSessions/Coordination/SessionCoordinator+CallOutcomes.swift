@@ -74,7 +74,11 @@ extension SessionCoordinator {
 
     /// A logout came first. The session that the late response brought must be revoked.
     private mutating func discard(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
-        if let token = result.refreshToken { revoke(token) }
+        if case .success(let grant) = result, call.kind == .login {
+            revoke(unwanted: grant)
+        } else if let token = result.refreshToken {
+            revoke(token)
+        }
         logEvent(.late, reason: call.kind.rawValue)
         // An operator's login may have sent another credential than the configured one. A removed user stays unknown.
         if call.cause != .asked, view.user != nil { recordSpent(result.spentCredential) }

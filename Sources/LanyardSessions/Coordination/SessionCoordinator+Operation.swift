@@ -81,7 +81,7 @@ extension SessionCoordinator {
         if let lockError { logEvent(.lockFailed, .warning, reason: "failed", details: ["error": lockError]) }
         switch attempt {
         case .begun(let user, let before, let ended):
-            if let ended { emit(.revoke(ended)) }
+            for revocation in ended { emit(.revoke(revocation)) }
             learn(before)
             handleIntentStored(intent, user)
         // The operation continues with what was read, step by step.

@@ -7,25 +7,24 @@ extension SessionCoordinator {
         replyToRefreshCallsBeforeTermination()
         let version = endingVersion
         var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
+        let accessTokens = accessTokensToRevoke
         refreshToken.orphan = nil
         let spent = unsavedSpentCredential
-        if let operation {
-            if let token = operation.unsavedRefreshToken {
-                // A login has begun another session than the one that ends. A refresh has continued the same session.
-                switch (operation.call.kind, operation.stage) {
-                // The store may hold that session until it takes the termination.
-                case (.login, .saving):
-                    writes.revokedAfterTermination.append(token)
-                    // The store may hold the session that this login replaces in its place.
-                    if let replaced = operation.replacedRefreshToken {
-                        writes.revokedAfterTermination.append(replaced)
-                    }
-                case (.login, _): revoke(token)
-                case (.refresh, _): newest = token
+        if let operation, let grant = operation.unsavedGrant {
+            // A login has begun another session than the one that ends. A refresh has continued the same session.
+            switch (operation.call.kind, operation.stage) {
+            // The store may hold that session until it takes the termination.
+            case (.login, .saving):
+                writes.revokedAfterTermination += revocations(ofUnwanted: grant)
+                // The store may hold the session that this login replaces in its place.
+                if let replaced = operation.replacedRefreshToken {
+                    writes.revokedAfterTermination.append(revocation(of: replaced))
                 }
+            case (.login, _): revoke(unwanted: grant)
+            case (.refresh, _): newest = grant.refreshToken ?? newest
             }
         }
-        if let token = waiting.login?.obtained?.grant.refreshToken { revoke(token) }
+        if let grant = waiting.login?.obtained?.grant { revoke(unwanted: grant) }
         endLogin(.overtaken)
         // A mark on its way has its result with its write.
         if waiting.deletion == .locking { endPreparation(.overtaken) }
@@ -40,16 +39,27 @@ extension SessionCoordinator {
             }
         }
         let evicted = view.wasStored ? nil : view.foreign?.evictionRevocation(at: eventContext.wall)
+        let ended = newest.map { [revocation(of: $0)] } ?? accessTokens
         // This termination takes the place of one that the store has not taken, and of what that is to revoke.
-        var end = StoreChange.SessionEnd(
-            version, revocation: newest.map(revocation) ?? writes.unsavedRevocation ?? evicted, at: eventContext.wall)
+        let others = [writes.unsavedRevocations, evicted.map { [$0] } ?? []].first { !$0.isEmpty } ?? []
+        var end = StoreChange.SessionEnd(version, revocations: ended.isEmpty ? others : ended, at: eventContext.wall)
+        end.includesAccessTokens = setup.revokesAccessTokens
         // Another process may have put another identity's user in the place of this one.
         if view.wasStored { end.owner = identity }
         // The sessions of a deleted account are over.
-        if deletion?.isDone == true { (end.isDeleted, end.revocation) = (true, evicted) }
+        if deletion?.isDone == true { (end.isDeleted, end.revocations) = (true, evicted.map { [$0] } ?? []) }
         deletion = nil
         write(.terminate(termination, end), for: .termination(id))
         if case .logOut = termination { recordSpent(spent) }
+    }
+
+    /// The access tokens of a session without a refresh token: nothing else ends it at the service (RFC 7009 §2.1).
+    private var accessTokensToRevoke: [StoredRevocation] {
+        guard setup.revokesAccessTokens, let plain = session.tokens, plain.refresh == nil else { return [] }
+        let all = [plain] + variants.compactMap(\.session.tokens)
+        return all.filter { $0.expiry.map { eventContext.wall < $0 } ?? true }.map {
+            revocation(of: $0.access, .accessToken)
+        }
     }
 
     /// The configured credential, if it has served in a login that the store may not have taken.

@@ -47,19 +47,20 @@ extension SessionCoordinator {
         let write = writes.writesInFlight.removeFirst()
         switch result {
         case .success(.storedEnding(let user, let ended)): handleWriteSuccess(write, .stored(user), ending: ended)
-        case .success(let verdict): handleWriteSuccess(write, verdict, ending: nil)
+        case .success(let verdict): handleWriteSuccess(write, verdict, ending: [])
         case .failure(let error): handleWriteFailure(write, error)
         }
         writeNext()
     }
 
-    /// - Parameter ended: the session that the change has ended and that is not known here.
+    /// - Parameter ended: of the session that the change has ended and that is not known here.
     private mutating func handleWriteSuccess(
-        _ write: SessionWrites.Write, _ verdict: StoreChange.Verdict, ending ended: StoredRevocation?
+        _ write: SessionWrites.Write, _ verdict: StoreChange.Verdict, ending ended: [StoredRevocation]
     ) {
         // That of a known foreign user is revoked with it.
-        if let ended, !write.pendingChange.isTermination, ended.refresh != view.foreign?.session?.refresh {
-            emit(.revoke(ended))
+        for revocation in ended
+        where !write.pendingChange.isTermination && revocation.token != view.foreign?.session?.refresh {
+            emit(.revoke(revocation))
         }
         if case .stored(let user) = verdict { handleStored(write.pendingChange, user) }
         switch write.origin {
@@ -174,15 +175,17 @@ extension SessionCoordinator {
         }
     }
 
-    /// - Parameter ended: the session that the store held, if it is not the one that was known here.
+    /// - Parameter ended: of the session that the store held, if it is not the one that was known here.
     mutating func handleTerminated(
         _ pendingChange: SessionWrites.PendingChange, _ id: UInt64, isStored: Bool,
-        ending ended: StoredRevocation? = nil
+        ending ended: [StoredRevocation] = []
     ) {
         guard case .terminate(_, let end) = pendingChange else { return }
-        let revocations = [end.revocation, ended].compactMap(\.self)
-        emit(.completeTermination(revocations, isStored: isStored, id: id))
-        for token in writes.revokedAfterTermination where token != ended?.refresh { revoke(token) }
+        emit(.completeTermination(end.revocations + ended, isStored: isStored, id: id))
+        for revocation in writes.revokedAfterTermination where !ended.contains(where: { $0.token == revocation.token })
+        {
+            emit(.revoke(revocation))
+        }
         writes.revokedAfterTermination = []
     }
 
@@ -247,7 +250,7 @@ extension SessionCoordinator {
     }
 
     private mutating func handleRetried(
-        _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict, ending ended: StoredRevocation?
+        _ pendingChange: SessionWrites.PendingChange, _ verdict: StoreChange.Verdict, ending ended: [StoredRevocation]
     ) {
         switch verdict {
         case .stored, .storedEnding:
@@ -255,7 +258,7 @@ extension SessionCoordinator {
             if !pendingChange.isTermination { writes.dropFirst() }
             // The store now keeps the revocation until the service has confirmed it. It most likely has already.
             if case .terminate(_, let end) = pendingChange {
-                let revocations = [end.revocation, ended].compactMap(\.self)
+                let revocations = end.revocations + ended
                 if !revocations.isEmpty { emit(.completeTermination(revocations, isStored: true, id: nil)) }
             }
         case .overtaken(let user): handleOvertakenRetry(pendingChange, by: user)

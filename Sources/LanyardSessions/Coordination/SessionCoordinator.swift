@@ -133,6 +133,8 @@ package struct SessionCoordinator: Sendable {
         package var boot: String
         /// The fingerprint of the identity; nil: it has none.
         package var fingerprint: IdentityFingerprint?
+        /// The identity service can revoke an access token.
+        package var revokesAccessTokens = false
         /// All identities whose users this process may know.
         package var others: [StoredIdentity]
         /// The names of all configured users.
@@ -361,8 +363,20 @@ package struct SessionCoordinator: Sendable {
     /// Revokes a session that no operator's logout has ended.
     mutating func revoke(_ token: Secret) { emit(.revoke(revocation(of: token))) }
 
-    func revocation(of token: Secret) -> StoredRevocation {
+    /// Revokes the session that a login has brought and that the user does not get.
+    mutating func revoke(unwanted grant: Grant) {
+        for revocation in revocations(ofUnwanted: grant) { emit(.revoke(revocation)) }
+    }
+
+    /// The revocation of the session that a login has brought: by its refresh token, else by its access token.
+    func revocations(ofUnwanted grant: Grant) -> [StoredRevocation] {
+        if let token = grant.refreshToken { return [revocation(of: token)] }
+        return setup.revokesAccessTokens ? [revocation(of: grant.accessToken, .accessToken)] : []
+    }
+
+    func revocation(of token: Secret, _ kind: StoredRevocation.Kind = .refreshToken) -> StoredRevocation {
         StoredRevocation(
-            identity: setup.identity, refresh: token, since: eventContext.wall, fingerprint: setup.fingerprint)
+            identity: setup.identity, token: token, kind: kind, since: eventContext.wall,
+            fingerprint: setup.fingerprint)
     }
 }

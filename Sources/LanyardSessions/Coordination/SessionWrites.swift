@@ -46,7 +46,7 @@ struct SessionWrites: Sendable {
     private var failures = 0
     /// Sessions of logins that were being stored when a termination came. They are revoked once the store has taken it:
     /// a crash before that would restore a session that the service has ended.
-    var revokedAfterTermination: [Secret] = []
+    var revokedAfterTermination: [StoredRevocation] = []
     /// What the latest failed login or refresh would have stored. A write whose last step failed may have been made.
     private(set) var failedWrite: StoredRelation.FailedWrite?
 
@@ -54,12 +54,11 @@ struct SessionWrites: Sendable {
         writesInFlight.contains { if case .termination = $0.origin { true } else { false } }
     }
 
-    /// What a termination that the store has not taken is to revoke; nil: there is none.
-    var unsavedRevocation: StoredRevocation? {
-        for case .terminate(_, let end) in writesInFlight.map(\.pendingChange) + unsavedChanges {
-            if let revocation = end.revocation { return revocation }
-        }
-        return nil
+    /// What a termination that the store has not taken is to revoke.
+    var unsavedRevocations: [StoredRevocation] {
+        for case .terminate(_, let end) in writesInFlight.map(\.pendingChange) + unsavedChanges
+        where !end.revocations.isEmpty { return end.revocations }
+        return []
     }
 
     /// Nothing is on its way into the store, and nothing is unsaved.

@@ -137,12 +137,12 @@ package struct TokenOperation: Sendable {
         }
     }
 
-    /// The refresh token of a result that is not certainly stored. It is revoked if the operation is given up.
-    var unsavedRefreshToken: Secret? {
+    /// A result that is not certainly stored. It is revoked if the operation is given up.
+    var unsavedGrant: Grant? {
         switch stage {
-        case .claiming(let grant), .saving(let grant): grant.refreshToken
+        case .claiming(let grant), .saving(let grant): grant
         case .closing: nil
-        case .beginning, .queueing, .pausing, .calling: obtained?.grant.refreshToken
+        case .beginning, .queueing, .pausing, .calling: obtained?.grant
         }
     }
 }

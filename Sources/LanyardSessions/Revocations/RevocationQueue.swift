@@ -52,8 +52,8 @@ package struct RevocationQueue: Sendable {
     /// Every service has been asked at least once.
     package var isDrained: Bool { entries.allSatisfy { $0.failures > 0 } }
 
-    /// Whether a session with this refresh token is pending.
-    package func contains(_ token: Secret) -> Bool { entries.contains { $0.revocation.refresh == token } }
+    /// Whether a session with this token is pending.
+    package func contains(_ token: Secret) -> Bool { entries.contains { $0.revocation.token == token } }
 
     /// Whether a session of this user is pending.
     package func contains(user: String) -> Bool { entries.contains { $0.user == user } }
@@ -72,7 +72,7 @@ package struct RevocationQueue: Sendable {
     package mutating func add(
         _ revocation: StoredRevocation, of user: String? = nil, at eventContext: EventContext
     ) -> [Action] {
-        guard !contains(revocation.refresh) else { return [] }
+        guard !contains(revocation.token) else { return [] }
         entries.append(Entry(revocation: revocation, user: user, nextAt: eventContext.instant))
         return due(at: eventContext)
     }
@@ -91,7 +91,7 @@ package struct RevocationQueue: Sendable {
     package mutating func handleCallCompleted(
         _ token: Secret, _ result: Result<Void, IdentityError>, at eventContext: EventContext
     ) -> [Action] {
-        guard let place = entries.firstIndex(where: { $0.revocation.refresh == token }) else { return [] }
+        guard let place = entries.firstIndex(where: { $0.revocation.token == token }) else { return [] }
         let revocation = entries[place].revocation
         switch result {
         case .success: return finish(place, .told, at: eventContext)

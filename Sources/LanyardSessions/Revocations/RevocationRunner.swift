@@ -34,15 +34,15 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         _ reply: @escaping @Sendable (Bool) -> Void
     ) {
         environment.loop.assertIsCurrent()
-        let isPending = queue.contains(revocation.refresh)
+        let isPending = queue.contains(revocation.token)
         if !isStored, !isPending { save(revocation) }
         guard environment.service(of: revocation) != nil else {
             giveUp(revocation, user, logger)
             return reply(false)
         }
         // The queue keeps the first object of a token. An entry for another object would never be removed.
-        if !isPending { loggers[ObjectIdentifier(revocation.refresh)] = logger }
-        waiters.append(Waiter(token: revocation.refresh, until: .now + Self.waitMax, reply: reply))
+        if !isPending { loggers[ObjectIdentifier(revocation.token)] = logger }
+        waiters.append(Waiter(token: revocation.token, until: .now + Self.waitMax, reply: reply))
         perform(queue.add(revocation, of: user, at: .now))
     }
 
@@ -58,7 +58,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         environment.commit(.addRevocation(revocation)) { [weak self] result in
             guard case .failure = result else { return }
             self?.environment.loop.post { [weak self] in
-                guard let self, queue.contains(revocation.refresh) else { return }
+                guard let self, queue.contains(revocation.token) else { return }
                 unsaved.append(revocation)
             }
         }
@@ -68,7 +68,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     private func saveAgain() {
         let again = unsaved
         unsaved = []
-        for revocation in again where queue.contains(revocation.refresh) { save(revocation) }
+        for revocation in again where queue.contains(revocation.token) { save(revocation) }
     }
 
     func stop() {
@@ -84,8 +84,8 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ user: String?, _ logger: Logger) {
         if .now - revocation.since >= RevocationQueue.retryTimeout {
-            environment.commit(.removeRevocation(revocation.refresh)) { _ in }
-        } else if !givenUp.contains(where: { $0.revocation.refresh == revocation.refresh }) {
+            environment.commit(.removeRevocation(revocation.token)) { _ in }
+        } else if !givenUp.contains(where: { $0.revocation.token == revocation.token }) {
             givenUp.append((revocation, user, logger))
         }
         logger.warning(
@@ -100,7 +100,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     func retryGivenUp() {
         environment.loop.assertIsCurrent()
         let known = givenUp.filter { environment.service(of: $0.revocation) != nil }
-        givenUp.removeAll { entry in known.contains { $0.revocation.refresh == entry.revocation.refresh } }
+        givenUp.removeAll { entry in known.contains { $0.revocation.token == entry.revocation.token } }
         for (revocation, user, logger) in known {
             enqueue(revocation, of: user, isStored: false, logger) { _ in }
         }
@@ -119,17 +119,17 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             case .call(let revocation): call(revocation)
             case .done(let revocation, let outcome):
                 log(revocation, outcome)
-                forget(revocation.refresh, outcome)
+                forget(revocation.token, outcome)
             case .postponed(let revocation, let error, let until):
                 log(revocation, error, until)
-                notifyWaiters(false) { $0.token == revocation.refresh }
+                notifyWaiters(false) { $0.token == revocation.token }
             }
         }
         timer.set(at: min(queue.dueAt, waiters.map(\.until).min() ?? .never))
     }
 
     private func call(_ revocation: StoredRevocation) {
-        let token = revocation.refresh
+        let token = revocation.token
         // The service may respond at any time, even after the end of the session service.
         let complete: @Sendable (Result<Void, IdentityError>) -> Void = { [weak self, weak environment] result in
             environment?.loop.post { [weak self, weak environment] in
@@ -142,7 +142,10 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             let error = IdentityError(.transient(retryAfter: nil), message: "the identity is not configured any more")
             return complete(.failure(error))
         }
-        service.revoke(token, reply: complete)
+        switch revocation.kind {
+        case .refreshToken: service.revoke(token, reply: complete)
+        case .accessToken: service.revoke(accessToken: token, reply: complete)
+        }
     }
 
     /// The waiters get their reply once the store no longer holds the token.
@@ -162,7 +165,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     // MARK: Log
 
     private func log(_ revocation: StoredRevocation, _ outcome: RevocationQueue.Outcome) {
-        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.refresh)) ?? environment.logger
+        let logger = loggers.removeValue(forKey: ObjectIdentifier(revocation.token)) ?? environment.logger
         switch outcome {
         case .told:
             logger.info(
@@ -181,7 +184,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
 
     private func log(_ revocation: StoredRevocation, _ error: IdentityError, _ until: Instant) {
         let next = SessionLog.wall(of: until, .now).map(Timestamp.text) ?? ""
-        let logger = loggers[ObjectIdentifier(revocation.refresh)] ?? environment.logger
+        let logger = loggers[ObjectIdentifier(revocation.token)] ?? environment.logger
         logger.warning(
             "the session is not revoked at the identity service yet; it is tried again",
             metadata: [

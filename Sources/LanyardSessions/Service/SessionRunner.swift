@@ -420,15 +420,19 @@ package final class SessionRunner: @unchecked Sendable {
             guard !environment.isStopped else { return }
             count(result, call)
             guard isStopped else { return handle(.callCompleted(result, call)) }
-            if let token = result.refreshToken { revoke(token) }
+            if let token = result.refreshToken {
+                revoke(token)
+            } else if case .success(let grant) = result, call.kind == .login, coordinator.setup.revokesAccessTokens {
+                revoke(grant.accessToken, .accessToken)
+            }
         }
     }
 
     /// Revokes a session that no coordinator has.
-    private func revoke(_ token: Secret) {
+    private func revoke(_ token: Secret, _ kind: StoredRevocation.Kind = .refreshToken) {
         environment.revocations.enqueue(
             StoredRevocation(
-                identity: managedUser.settings.identity, refresh: token, since: .now,
+                identity: managedUser.settings.identity, token: token, kind: kind, since: .now,
                 fingerprint: managedUser.storedIdentity.fingerprint),
             of: name, logger)
     }

@@ -40,8 +40,11 @@ extension UserService {
         guard case .success(let found) = result else { return endRemoval(callID, .failure(.storeFailing)) }
         guard let user = found else { return handleRemovedStored(callID, name, .failure(.noSuchUser)) }
         // What the store holds of the session at that instant is revoked, unless no configured service can be told.
-        let hasNoService = user.evictionRevocation(at: .now).map { environment.service(of: $0) == nil } ?? false
-        let end = hasNoService ? StoreChange.SessionEnd(user.version, revocation: nil, at: .now) : .ofUnknown(at: .now)
+        let revocation = user.endRevocations(at: .now, includesAccessTokens: true).first
+        let service = revocation.flatMap { environment.service(of: $0) }
+        let hasNoService = revocation != nil && service == nil
+        var end = hasNoService ? StoreChange.SessionEnd(user.version, revocations: [], at: .now) : .ofUnknown(at: .now)
+        end.includesAccessTokens = service?.revokesAccessTokens == true
         environment.commit(.remove(user: name, end)) { [weak self] result in
             self?.later { [weak self] in self?.handleRemovedStored(callID, name, result) }
         }
@@ -51,11 +54,18 @@ extension UserService {
         _ callID: UserRegistry.UserCallID, _ name: String, _ result: Result<StoreChange.Verdict, StoreError>
     ) {
         guard case .success(let verdict) = result else { return endRemoval(callID, .failure(.storeFailing)) }
-        guard case .storedEnding(_, let revocation) = verdict else {
+        guard case .storedEnding(_, let revocations) = verdict else {
             return handleRemovedStored(callID, name, .success(.removed(isStored: true)))
         }
-        environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
-            self?.handleRemovedStored(callID, name, .success(.removed(isStored: true)))
+        let left = Guarded(revocations.count)
+        for revocation in revocations {
+            environment.revocations.enqueue(revocation, of: name, isStored: true, environment.logger) { [weak self] _ in
+                let isLast = left.withLock { left in
+                    left -= 1
+                    return left == 0
+                }
+                if isLast { self?.handleRemovedStored(callID, name, .success(.removed(isStored: true))) }
+            }
         }
     }
 

@@ -293,7 +293,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         if let (obtained, identity) = pendingCall.obtained, let token = obtained.grant.refreshToken {
             environment.revocations.enqueue(
                 StoredRevocation(
-                    identity: identity.name, refresh: token, since: .now, fingerprint: identity.fingerprint),
+                    identity: identity.name, token: token, since: .now, fingerprint: identity.fingerprint),
                 environment.logger)
         }
         pendingCall.reply(result)

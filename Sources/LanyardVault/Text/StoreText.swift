@@ -10,7 +10,7 @@ package enum StoreText {
     /// Bytes of the text: about ten thousand users.
     package static let bytesMax = 16 << 20
     /// The newest version that is read. Version 1 is written, or a later one if a value needs a field that those before lack.
-    static let version = 5
+    static let version = 6
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
     static let fingerprintKeyByteCount = 32
@@ -86,6 +86,10 @@ package enum StoreText {
     struct RevocationFlags: OptionSet {
         let rawValue: UInt8
         static let identityFingerprint = RevocationFlags(rawValue: 1)
+        static let second = RevocationFlags(rawValue: 1)
+        /// From version 6 on.
+        static let accessToken = RevocationFlags(rawValue: 2)
+        static let all = RevocationFlags(rawValue: 3)
     }
 
     /// The parts of a record of metadata, as bits.
@@ -113,6 +117,7 @@ package enum StoreText {
 
     /// The first version that can hold the contents.
     static func version(for contents: StoreContents) -> Int {
+        if contents.revocations.contains(where: { $0.kind == .accessToken }) { return 6 }
         if !contents.metadata.isEmpty { return 5 }
         if contents.users.contains(where: { $0.session?.hasRotated == true }) { return 4 }
         if contents.users.contains(where: { $0.session?.tokens.others.isEmpty == false }) { return 3 }

@@ -21,17 +21,22 @@ struct StoreTextWriter: ~Copyable {
         try write(contents.active)
         try count(contents.revocations.count, "revocations")
         for revocation in contents.revocations {
-            if version >= 2 {
-                bytes.append(revocation.fingerprint == nil ? 0 : StoreText.RevocationFlags.identityFingerprint.rawValue)
-            }
-            try text(revocation.identity)
-            try secret(revocation.refresh)
-            time(revocation.since)
-            try write(revocation.fingerprint)
+            try write(revocation, version)
         }
         guard version >= 5 else { return }
         try count(contents.metadata.count, "servers' metadata")
         for metadata in contents.metadata { try write(metadata) }
+    }
+
+    private mutating func write(_ revocation: StoredRevocation, _ version: Int) throws(StoreText.FormatError) {
+        var flags: StoreText.RevocationFlags = []
+        if revocation.fingerprint != nil { flags.insert(.identityFingerprint) }
+        if revocation.kind == .accessToken { flags.insert(.accessToken) }
+        if version >= 2 { bytes.append(flags.rawValue) }
+        try text(revocation.identity)
+        try secret(revocation.token)
+        time(revocation.since)
+        try write(revocation.fingerprint)
     }
 
     private mutating func write(_ metadata: StoredMetadata) throws(StoreText.FormatError) {

@@ -87,6 +87,10 @@ final class OAuthBench: Sendable {
         await settling { identity.revoke(Tokens.secret(token), reply: $0) }
     }
 
+    func revoke(accessToken token: String) async -> Result<Void, IdentityError> {
+        await settling { identity.revoke(accessToken: Tokens.secret(token), reply: $0) }
+    }
+
     /// Time passes for each file that the call may read: a content counts when a second read has found the same.
     private func settling<Value: Sendable>(
         _ call: (@escaping @Sendable (Result<Value, IdentityError>) -> Void) -> Void

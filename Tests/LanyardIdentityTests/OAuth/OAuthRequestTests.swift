@@ -139,6 +139,9 @@ import Testing
         #expect(
             request.target == "/revoke"
                 && request.bodyText == "token=r%2F1&token_type_hint=refresh_token&client_id=lan+yard")
+        try await bench.revoke(accessToken: "a/1").get()
+        #expect(
+            bench.server.requests.last?.bodyText == "token=a%2F1&token_type_hint=access_token&client_id=lan+yard")
         let without = try OAuthBench(settings: { client, _ in
             client.endpoints.token = (client.issuer ?? "") + "/token"
         })

@@ -10,7 +10,7 @@ enum FleetStory {
         case .begin(let user, _): "begin(\(user.map(stored) ?? "unknown"))"
         case .committed(.success(.stored(let user))): "committed(stored \(user.map(stored) ?? "-"))"
         case .committed(.success(.storedEnding(let user, let ended))):
-            "committed(stored \(user.map(stored) ?? "-"), ended \(token(ended.refresh)))"
+            "committed(stored \(user.map(stored) ?? "-"), ended \(ended.map { token($0.token) }.joined(separator: " ")))"
         case .committed(.success(.overtaken(let user))): "committed(overtaken \(user.map(stored) ?? "-"))"
         case .committed(.success(.inUse(let other))): "committed(in use by \(other))"
         case .committed(.failure(let fault)): "committed(failure \(fault.kind))"
@@ -38,9 +38,9 @@ enum FleetStory {
         case .countUses(let index): "count uses of \(index.number)"
         case .begin(let change, let number): "begin \(number) \(CrashPoint.Work(change))"
         case .logEvent(let logEvent): "note \(logEvent.event) \(logEvent.reason)"
-        case .revoke(let revocation): "revoke \(token(revocation.refresh))"
+        case .revoke(let revocation): "revoke \(token(revocation.token))"
         case .completeTermination(let revocations, _, _):
-            "revoke \(revocations.map { token($0.refresh) }.joined(separator: " "))"
+            "revoke \(revocations.map { token($0.token) }.joined(separator: " "))"
         case .claim: "claim"
         default: "\(action)"
         }

@@ -70,9 +70,9 @@ extension FleetWorld {
     func revoke(_ process: FleetProcess, _ user: Int, _ revocation: StoredRevocation) {
         let fate = weather(of: process.number).fate(isLogin: false, &dice)
         guard let reachesIn = fate.reachesIn else { return process.revocations.append(revocation) }
-        enqueue(process, user, .background(.removeRevocation(revocation.refresh)))
+        enqueue(process, user, .background(.removeRevocation(revocation.token)))
         var sent = FleetCall(process: process.number, life: process.life, user: user, call: nil, fate: fate)
-        sent.token = SimulatedToken(revocation.refresh)
+        sent.token = SimulatedToken(revocation.token)
         heap.plan(.reach(call: keep(sent)), at: clocks.now + reachesIn)
     }
 

@@ -148,7 +148,7 @@ extension FleetWorld {
         report.checks += 1
         // A logout may not be stored yet.
         guard !members[user].wantsOut, isStoreTrusted, !members[user].isExcused,
-            isHeld(SimulatedToken(revocation.refresh), user)
+            isHeld(SimulatedToken(revocation.token), user)
         else { return }
         accuse(.revokedLive, "\(name(process, user)) revokes the session that the store holds")
     }

@@ -94,7 +94,7 @@ extension FleetWorld {
         guard plan.bug == .revokesOwn, case .saveSession(_, let login, _) = change, login.provider == nil,
             let token = login.session.refresh
         else { return }
-        let revocation = StoredRevocation(identity: Self.identity, refresh: token, since: clocks.wall)
+        let revocation = StoredRevocation(identity: Self.identity, token: token, since: clocks.wall)
         checkRevoked(process, user, revocation)
         revoke(process, user, revocation)
     }

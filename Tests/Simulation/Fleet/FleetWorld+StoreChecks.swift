@@ -85,7 +85,7 @@ extension FleetWorld {
         if members[user].unknownOutcomes > 0, known(of: SimulatedToken(refresh)) != .none { return }
         let session = SimulatedToken(refresh).session
         let revocations = storedContents()?.revocations ?? []
-        guard !revocations.contains(where: { SimulatedToken($0.refresh).session == session }) else { return }
+        guard !revocations.contains(where: { SimulatedToken($0.token).session == session }) else { return }
         accuse(.endedRevoked, "user \(user) has logged out, and the session that the store held lives on")
     }
 
