@@ -55,6 +55,9 @@ package struct IdentityError: Error, Equatable, Sendable {
     package var responsible: ResponsibleParty?
     /// The service has no such call, and will have none later.
     package var isUnsupported = false
+    /// The service refuses the kind of call to this client (RFC 6749 §5.2: `unauthorized_client`, `unsupported_grant_type`).
+    /// Another kind may be allowed.
+    package var isGrantRefused = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.

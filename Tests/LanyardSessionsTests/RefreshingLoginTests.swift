@@ -48,6 +48,74 @@ struct RefreshingLoginTests {
         #expect(driver.state == .valid && Tokens.text(driver.token?.token) == "second")
     }
 
+    private static let refusedGrant: IdentityError = {
+        var error = IdentityError(.clientRefused, status: 400, code: "unauthorized_client", message: "planned")
+        error.isGrantRefused = true
+        return error
+    }()
+
+    private static func refuseGrant(_ driver: CoordinatorDriver) throws {
+        driver.handle(.callCompleted(.failure(refusedGrant), try #require(driver.call)))
+    }
+
+    /// A password's session, whose refresh is in progress.
+    private static func refreshing(_ login: UserSettings.Login) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(login: login)
+        try driver.logIn()
+        driver.toCall()
+        try #require(driver.call?.kind == .refresh)
+        return driver
+    }
+
+    private static let password = UserSettings.Login.password(username: "a", "/x")
+
+    @Test("a refresh that the server does not offer to the client is followed by the login of another grant")
+    func refusedRefresh() throws {
+        let driver = try Self.refreshing(Self.password)
+        try Self.refuseGrant(driver)
+        #expect(driver.call?.kind == .login && driver.call?.cause == .sessionDead && driver.token != nil)
+        #expect(driver.revoked == [])
+        try driver.grant(refresh: "two", account: "a")
+        #expect(driver.state == .valid && driver.storedRefresh == "two" && driver.revoked == ["one"])
+    }
+
+    @Test("without a login of another grant the session stays, and the refresh is tried again")
+    func refusedRefreshWithoutLogin() throws {
+        for driver in [
+            try Self.refreshing(.refreshToken("/x")),
+            try {
+                let driver = CoordinatorDriver(hasCredential: false)
+                driver.begin()
+                driver.login(.given(.anonymous), ticket: 1)
+                try driver.grant(refresh: "one", account: "a")
+                driver.toCall()
+                return driver
+            }(),
+        ] {
+            try Self.refuseGrant(driver)
+            #expect(driver.state == .stale && driver.storedRefresh == "one" && driver.call == nil)
+            #expect((280...320).contains((driver.coordinator.due - driver.now).inSeconds))
+        }
+    }
+
+    @Test(
+        "if the login is refused in the same way, the token serves to its end; another refusal is one of the credential"
+    )
+    func refusedRefreshAndLogin() throws {
+        var driver = try Self.refreshing(Self.password)
+        try Self.refuseGrant(driver)
+        var refused = Self.refusedGrant
+        refused.verdict = .credentialRefused
+        driver.handle(.callCompleted(.failure(refused), try #require(driver.call)))
+        #expect(driver.state == .stale && driver.token != nil && driver.stored?.refused == nil)
+        driver.toCall()
+        #expect(driver.call?.kind == .login)
+        driver = try Self.refreshing(Self.password)
+        try Self.refuseGrant(driver)
+        try driver.fail(.credentialRefused)
+        #expect(driver.state == .refused && driver.token == nil)
+    }
+
     @Test("a first login that is refused, and an operator's, are refused as ever")
     func first() throws {
         let driver = CoordinatorDriver(login: .clientCredentials)

@@ -43,6 +43,7 @@ enum OAuthVerdict {
         error.isServiceError = decoded.hasError
         // RFC 7009 §2.2.1.
         error.isUnsupported = subject.call == .revocation && code == "unsupported_token_type"
+        error.isGrantRefused = ["unauthorized_client", "unsupported_grant_type"].contains(decoded.error(at: "/error"))
         error.responsible = row == .user ? .user : isMisdirected(subject.call, response.status) ? .operator : nil
         return error
     }

@@ -20,7 +20,7 @@ extension SessionCoordinator {
                 refreshToken.orphan = nil
                 return save(grant)
             }
-            handleFailure(reclassified(error))
+            handleFailure(refusedGrant(reclassified(error), of: operation))
         case (.failure(let error), .login):
             // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
@@ -55,11 +55,24 @@ extension SessionCoordinator {
         return error
     }
 
-    /// A login that only renews the access token is refused: the token serves to its end, as after a refused refresh. Until then the
-    /// login is tried again, and at once when a file of the client or of the login changes (docs/reference/oauth.md 3).
+    /// The service takes no refresh tokens of this client. The login that follows may be allowed, and begins another session
+    /// (docs/reference/oauth.md 3). The refresh token lives on at the service until then.
+    private mutating func refusedGrant(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
+        guard error.isGrantRefused, error.verdict == .clientRefused, operation.purpose == .own, !operation.isFetch,
+            case .configured(let login)? = setup.credential, login.kind != .refreshToken, !login.kind.isInteractive
+        else { return error }
+        if let token = operation.refresh { refreshToken.orphan = (token, sessionID) }
+        var error = error
+        error.verdict = .sessionDead
+        return error
+    }
+
+    /// A login that only renews the access token is refused, or one that takes the place of refreshes: the token serves to its end, as
+    /// after a refused refresh. Until then the login is tried again, and at once when a file of the client or of the login changes
+    /// (docs/reference/oauth.md 3).
     private func refusedRenewal(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
         guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = operation.credential,
-            login.kind.isRefresh, let tokens = session.tokens, tokens.refresh == nil,
+            login.kind.isRefresh || error.isGrantRefused, let tokens = session.tokens, tokens.refresh == nil,
             tokens.isUsable(at: eventContext.instant)
         else { return error }
         var error = error

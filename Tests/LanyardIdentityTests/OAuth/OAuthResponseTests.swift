@@ -93,6 +93,20 @@ import Testing
         }
     }
 
+    @Test("a grant that the client may not use is told from a client that is refused altogether")
+    func refusedGrant() async throws {
+        for (code, isGrantRefused) in [
+            ("unauthorized_client", true), ("unsupported_grant_type", true), ("invalid_client", false),
+            ("invalid_scope", false),
+        ] {
+            let bench = try OAuthBench(script: { request in
+                request.target == "/token" ? OAuthBench.json(400, #"{"error":"\#(code)"}"#) : nil
+            })
+            guard case .failure(let error) = await bench.refresh() else { return #expect(Bool(false), "a success") }
+            #expect(error.verdict == .clientRefused && error.isGrantRefused == isGrantRefused, "\(code)")
+        }
+    }
+
     @Test("who must act follows the class: the user for consent, the operator for the client; a route's token is apart")
     func action() async throws {
         func error(_ body: String, _ call: (OAuthBench) async -> Result<Grant, IdentityError>) async throws
