@@ -259,7 +259,8 @@ final class Program: Sendable {
         capabilityFiles.stop()
         if !stop.isForced.load(ordering: .relaxed) {
             // The supervisor of the process often allows no more time than `drain_max`.
-            sessions.drain(within: .seconds(5), operators: min(stop.drainDeadline - .now, .seconds(10)))
+            let left = stop.drainDeadline - .now
+            sessions.drain(within: .seconds(5), operators: min(left, .seconds(10)), rotations: left)
         }
         sessions.stop()
         sessions.waitForEnd(within: .seconds(1))

@@ -54,26 +54,74 @@ struct SessionDrainTests {
         await bench.end()
     }
 
+    /// A user with a refresh in progress whose response waits for `mayRespond`.
+    private struct Refreshing {
+        let bench: IdentityBench
+        let store = MemoryStore(fingerprintKey: KeyedHash.newKey())
+        let service: SessionService
+
+        init(_ rotation: RefreshTokenRotation, _ mayRespond: Milestone) async throws {
+            let bench = try IdentityBench { _, path in
+                path == IdentityBench.sessionPath
+                    ? IdentityBench.json(
+                        201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#
+                    ).after(mayRespond, "the end has begun") : nil
+            }
+            self.bench = bench
+            let managedUser = ManagedUser(
+                UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
+                refreshTokens: RefreshTokenSettings(rotation))
+            let service = try SessionService(
+                [managedUser], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
+                publisher: PublicationLog(), logger: bench.log.logger)
+            self.service = service
+            service.start()
+            try await eventually("the login") { service.report.users[0].state == .valid }
+            service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
+            try await eventually("the call") {
+                bench.server.requests.contains { $0.target == IdentityBench.sessionPath }
+            }
+        }
+
+        func stored() async throws -> StoredUser {
+            let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
+            return try #require(try stored.get())
+        }
+    }
+
+    @Test("a refresh that may bring another refresh token has the rest of the drain, any other one the short limit")
+    func rotating() async throws {
+        for rotation in [RefreshTokenRotation.none, .auto, .oneUse] {
+            let mayRespond = Milestone()
+            defer { mayRespond.set() }
+            let refreshing = try await Refreshing(rotation, mayRespond)
+            let service = refreshing.service
+            let drain = Task { service.drain(within: .milliseconds(20), rotations: .seconds(60)) }
+            try await eventually("the short limit has passed") {
+                service.loop.perform { if case .draining(.rotations) = service.life { true } else { false } }
+            }
+            let isAwaited = service.loop.perform { service.runner(named: "alice")?.isRotating }
+            #expect(isAwaited == (rotation != .none))
+            if rotation == .none {
+                // It does not wait for the response.
+                await drain.value
+                #expect(try await refreshing.stored().intent?.kind == .refresh)
+            } else {
+                mayRespond.set()
+                await drain.value
+                let user = try await refreshing.stored()
+                #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil)
+            }
+            service.stop()
+        }
+    }
+
     @Test("the end waits for a call under way and stores its result, and begins nothing")
     func settles() async throws {
         let mayRespond = Milestone()
         defer { mayRespond.set() }
-        let bench = try IdentityBench { _, path in
-            path == IdentityBench.sessionPath
-                ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
-                    .after(mayRespond, "the end has begun") : nil
-        }
-        let store = MemoryStore(fingerprintKey: KeyedHash.newKey())
-        let managedUser = ManagedUser(
-            UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
-            refreshTokens: RefreshTokenSettings(.oneUse))
-        let service = try SessionService(
-            [managedUser], store: store, contents: StoreContents(fingerprintKey: KeyedHash.newKey()),
-            publisher: PublicationLog(), logger: bench.log.logger)
-        service.start()
-        try await eventually("the login") { service.report.users[0].state == .valid }
-        service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
-        try await eventually("the call") { bench.server.requests.contains { $0.target == IdentityBench.sessionPath } }
+        let refreshing = try await Refreshing(.oneUse, mayRespond)
+        let (bench, service) = (refreshing.bench, refreshing.service)
         let hasEnded = Milestone()
         let drain = Task {
             service.drain()
@@ -83,8 +131,7 @@ struct SessionDrainTests {
         #expect(!hasEnded.isSet)
         mayRespond.set()
         await drain.value
-        let stored = await withCheckedContinuation { done in store.read("alice") { done.resume(returning: $0) } }
-        let user = try #require(try stored.get())
+        let user = try await refreshing.stored()
         #expect(Tokens.text(user.session?.refresh) == "c3VjY2Vzc29y" && user.intent == nil && user.generation == 2)
         service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
         service.drain(within: .milliseconds(300))

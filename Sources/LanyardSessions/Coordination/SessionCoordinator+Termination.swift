@@ -1,4 +1,5 @@
 import LanyardSessionInterface
+import LanyardSettings
 
 /// How a session ends: by an operator or with the process, and how an intent is closed that a crash left open.
 extension SessionCoordinator {
@@ -104,6 +105,16 @@ extension SessionCoordinator {
     /// Nothing is left to do before the process ends; `isUnsaved` tells whether something could not be stored.
     package var isDrained: Bool {
         hasStoppedCalling && waiting.login == nil && writes.writesInFlight.isEmpty && !writes.isWriting
+    }
+
+    /// A call with a refresh token that may be exchanged for another one has no response yet, or the response is being
+    /// stored.
+    package var isRotating: Bool {
+        guard setup.refreshTokens.rotation != .none, let operation, operation.refresh != nil else { return false }
+        return switch operation.stage {
+        case .calling, .claiming, .saving: true
+        case .beginning, .queueing, .pausing, .closing: false
+        }
     }
 
     /// A crash, or the end of the process, would lose something that the store has not taken.

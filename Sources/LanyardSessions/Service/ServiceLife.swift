@@ -18,13 +18,15 @@ enum ServiceLife {
 
 /// What a drain waits for.
 enum DrainStep {
-    /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to `operatorsOnly` when the time is up.
+    /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to one of the last two when the time is up.
     case everything
     /// Each user's unsaved changes are about to be tried once more. Goes to `lastWrites` in the same turn of the queue.
     case beginningLastWrites
     case lastWrites
-    /// Only operators' calls are waited for any more.
-    case operatorsOnly
+    /// Operators' calls are waited for, and refreshes as below. Goes to `rotations`.
+    case operatorsCalls
+    /// Refreshes are waited for whose responses may have the only copy of the next refresh token.
+    case rotations
 }
 
 /// What the end of the process waits for: calls of the session service, which its queue counts, and signals, which other

@@ -468,6 +468,9 @@ package final class SessionRunner: @unchecked Sendable {
     /// See `SessionCoordinator.isDrained`.
     var isDrained: Bool { if case .feed = managedUser.source { true } else { isWaiting || coordinator.isDrained } }
 
+    /// The response to a call may have the only copy of the next refresh token, or that is being stored.
+    var isRotating: Bool { coordinator.isRotating }
+
     var isRefreshing: Bool {
         if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else { false }
     }

@@ -17,7 +17,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private let countedStore: CountedStore
     private(set) var configuration: RunningConfiguration
     var slots = UserSlots()
-    private var life = ServiceLife.starting(waiting: [])
+    private(set) var life = ServiceLife.starting(waiting: [])
     private let waits = ServiceEnd()
     /// The registry as it was at the start. From then on `userService` has it.
     private let registry: UserRegistry
@@ -129,17 +129,21 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// - Parameters:
     ///   - limit: the longest wait for work that no operator waits for.
     ///   - operators: the longest wait for operators' calls, if that is longer.
-    package func drain(within limit: Duration, operators: Duration = .zero) {
+    ///   - rotations: the longest wait for refreshes that may bring another refresh token, if that is longer. A refresh has
+    ///     a limit of its own.
+    package func drain(within limit: Duration, operators: Duration = .zero, rotations: Duration = .zero) {
         let began = Instant.now
         loop.post { [self] in beginDrain() }
         guard !waits.waitUntilDrained(within: limit) else { return }
-        let left = operators - (.now - began)
-        guard left > .zero else { return }
-        loop.post { [self] in
-            if isDraining { life = .draining(.operatorsOnly) }
-            signalIfDrained()
+        for (step, limit) in [(DrainStep.operatorsCalls, operators), (.rotations, rotations)] {
+            let left = limit - (.now - began)
+            guard left > .zero else { continue }
+            loop.post { [self] in
+                if isDraining { life = .draining(step) }
+                signalIfDrained()
+            }
+            guard !waits.waitUntilDrained(within: left) else { return }
         }
-        _ = waits.waitUntilDrained(within: left)
     }
 
     private func beginDrain() {
@@ -155,14 +159,24 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     func signalIfDrained() {
         loop.assertIsCurrent()
-        guard case .draining(let step) = life, userService.isDrained else { return }
-        let isFinished = waits.callsInFlight == 0 && records.revocations.isDrained && slots.all.allSatisfy(\.isDrained)
+        guard case .draining(let step) = life else { return }
         switch step {
-        case .everything where isFinished: beginLastWrites()
-        case .lastWrites where isFinished, .operatorsOnly: waits.signalDrained()
-        case .everything, .beginningLastWrites, .lastWrites: break
+        case .everything: if isFinished { beginLastWrites() }
+        case .beginningLastWrites: break
+        case .lastWrites: if isFinished { waits.signalDrained() }
+        case .operatorsCalls: if userService.isDrained, !isRotating { waits.signalDrained() }
+        case .rotations: if !isRotating { waits.signalDrained() }
         }
     }
+
+    /// Nothing is in progress.
+    private var isFinished: Bool {
+        userService.isDrained && waits.callsInFlight == 0 && records.revocations.isDrained
+            && slots.all.allSatisfy(\.isDrained)
+    }
+
+    /// The response to a refresh may have the only copy of the next refresh token.
+    private var isRotating: Bool { slots.all.contains(where: \.isRotating) }
 
     /// The store may have recovered since a session's own last try: another user's call can have taken seconds.
     private func beginLastWrites() {
