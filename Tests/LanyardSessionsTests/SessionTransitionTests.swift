@@ -303,6 +303,18 @@ struct SessionTransitionTests {
         #expect(Set(rows.map(\.0)) == Set(SessionReason.allCases))
     }
 
+    @Test("a refusal says who must act: the operator, or the user if the service wants a login or a consent")
+    func refusedActions() throws {
+        for party in [ResponsibleParty.operator, .user] {
+            let driver = CoordinatorDriver()
+            driver.begin()
+            var error = IdentityError(.credentialRefused, message: "planned")
+            if party == .user { error.responsible = .user }
+            driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
+            #expect(driver.refusal == .credentialRefused(because: "planned", action: party))
+        }
+    }
+
     @Test("without a token the problem says who must act: nobody in an outage, the operator for a refused client")
     func unreachableActions() throws {
         for (verdict, party) in [

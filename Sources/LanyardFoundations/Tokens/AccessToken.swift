@@ -71,7 +71,9 @@ package final class AccessToken: Sendable {
         case loginRequired
         /// Lanyard cannot log the user in with the configured credential. The text names the file, or what the identity
         /// service said of which app; never a secret. It is made once for each publication.
-        case credentialRefused(because: String)
+        ///
+        /// - action: who must act.
+        case credentialRefused(because: String, action: ResponsibleParty = .operator)
         /// No user of the name exists: it is not configured, or the admin API removed the configured one. The admin API
         /// may add one.
         case userUnknown(wasRemoved: Bool)

@@ -113,10 +113,11 @@ struct VariantSession: Sendable {
 
     /// What the shards are told. Without a usable token, a refused variant waits for an operator.
     func published(_ availability: AccessToken.Availability) -> AccessToken.Availability {
-        guard refusal != nil, case .none(.identityUnreachable) = availability, let error = context.lastError else {
+        guard let refusal, case .none(.identityUnreachable) = availability, let error = context.lastError else {
             return availability
         }
-        return .none(.credentialRefused(because: error.message))
+        let action = refusal.action(latest: error, canLogIn: true)
+        return .none(.credentialRefused(because: error.message, action: action))
     }
 
     /// Why the service does not give the token, by an error of its fetch; nil: it may give it later.

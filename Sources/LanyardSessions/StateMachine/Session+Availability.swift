@@ -106,7 +106,10 @@ extension Session {
         switch self {
         case .loggedOut: .none(.loginRequired)
         case .loginRequired: .none(.loginRequired)
-        case .refused(let error): .none(.credentialRefused(because: error.message))
+        case .refused(let error):
+            .none(
+                .credentialRefused(
+                    because: error.message, action: reason.action(latest: error, canLogIn: context.hasCredential)))
         case .loggingIn(let retryState):
             retryState.failures == 0 ? .pending : Self.unreachable(retryState, at: now, context)
         case .unreachable(_, let retryState): Self.unreachable(retryState, at: now, context)

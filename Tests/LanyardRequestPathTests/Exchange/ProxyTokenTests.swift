@@ -52,6 +52,16 @@ import Testing
         }
     }
 
+    @Test("the problem of a refused credential says who must act", arguments: ResponsibleParty.allCases)
+    func responsible(_ party: ResponsibleParty) async throws {
+        let bench = try ProxyBench(plan: { $0.publishes = false })
+        bench.path.publish(.none(.credentialRefused(because: "why", action: party)), for: ProxyBench.user)
+        bench.settle()
+        let response = try await bench.ask(Self.get)
+        #expect(response.status == 503)
+        #expect(try response.json["action"].string == party.rawValue)
+    }
+
     @Test(
         "what a refusal says of a file or an app stands in its detail letter by letter, whatever bytes it has",
         arguments: [

@@ -93,7 +93,9 @@ import Testing
         cache.receive(.none(.loginRequired), for: user)
         #expect(word(cache.decide(user, at: at(1))) == "refuse loginRequired")
         cache.receive(.none(.credentialRefused(because: "why")), for: user)
-        #expect(word(cache.decide(user, at: at(1))) == "refuse credentialRefused(because: \"why\")")
+        #expect(
+            word(cache.decide(user, at: at(1)))
+                == "refuse credentialRefused(because: \"why\", action: LanyardFoundations.ResponsibleParty.operator)")
         cache.receive(.none(.userUnknown(wasRemoved: false)), for: user)
         #expect(word(cache.decide(user, at: at(1))) == "refuse userUnknown(wasRemoved: false)")
         #expect(source.asked == [])

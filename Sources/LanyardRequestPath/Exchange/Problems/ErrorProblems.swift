@@ -33,7 +33,8 @@ extension Problem {
     ) -> Problem {
         switch refusal {
         case .loginRequired: return .loginRequired(user: user, status: status)
-        case .credentialRefused(let message): return .credentialRefused(user: user, because: message)
+        case .credentialRefused(let message, let action):
+            return .credentialRefused(user: user, because: message, action: action)
         case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
         case .userUnknown(wasRemoved: true): return .userRemoved(user: user, status: status)
         case .identityUnreachable(let nextAttemptAt, let message, let action):

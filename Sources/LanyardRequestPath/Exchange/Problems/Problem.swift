@@ -168,11 +168,14 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
-    /// - Parameter message: what is wrong with the credential or its identity, and what to do; no secret.
-    package static func credentialRefused(user: String, because message: String) -> Problem {
+    /// - Parameters:
+    ///   - message: what is wrong with the credential or its identity, and what to do; no secret.
+    ///   - action: who must act.
+    package static func credentialRefused(
+        user: String, because message: String, action: ResponsibleParty = .operator
+    ) -> Problem {
         var problem = unavailable(
-            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).",
-            action: .operator)
+            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).", action: action)
         problem.user = user
         return problem
     }
