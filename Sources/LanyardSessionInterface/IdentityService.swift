@@ -7,6 +7,8 @@ import LanyardSettings
 package protocol IdentityService: AnyObject, Sendable {
     /// The service and application, whatever the identity's name; nil: unknown.
     var fingerprint: IdentityFingerprint? { get }
+    /// What the configuration asks for in each token call, such as scopes, as a hash; nil: nothing.
+    var tokenRequest: IdentityFingerprint? { get }
     /// The service's calls about accounts; nil: it has none.
     var accounts: (any AccountService)? { get }
     /// The service's logins in a browser; nil: it has none.
@@ -42,6 +44,7 @@ package protocol IdentityService: AnyObject, Sendable {
 
 extension IdentityService {
     package var fingerprint: IdentityFingerprint? { nil }
+    package var tokenRequest: IdentityFingerprint? { nil }
     package var accounts: (any AccountService)? { nil }
     package var browserLogins: (any BrowserLoginService)? { nil }
     package var revokesAccessTokens: Bool { false }

@@ -27,6 +27,8 @@ package struct SessionCall: Equatable, Sendable {
         case fetchRefused = "fetch_refused"
         /// The credential's file changed.
         case credentialChanged = "credential_changed"
+        /// A reload has changed what is asked for, such as scopes.
+        case requestChanged = "request_changed"
     }
 
     /// Grows with each call of a session. A response to any call but the current one comes too late.

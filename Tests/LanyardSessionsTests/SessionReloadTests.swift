@@ -43,6 +43,49 @@ import Testing
         #expect(driver.noted(.credentialDiffers))
     }
 
+    private func request(_ driver: CoordinatorDriver) {
+        driver.handle(.reconfigured(driver.coordinator.setup, isCredentialNew: true, isRequestNew: true))
+    }
+
+    @Test("another request has all tokens fetched anew; the former ones serve until then")
+    func newRequest() throws {
+        let orders = TokenVariant(audience: "orders", resources: [], scopes: [])
+        for login in [UserSettings.Login.clientCredentials, .password(username: "a", "/x")] {
+            let driver = CoordinatorDriver(login: login, variants: [orders])
+            driver.begin()
+            let refresh = login == .clientCredentials ? nil : "one"
+            try driver.grant(refresh: refresh, token: "plain")
+            driver.toCall()
+            try driver.grant(token: "for orders")
+            request(driver)
+            #expect(driver.call?.cause == .requestChanged && driver.call?.variant == .plain)
+            #expect(driver.call?.kind == (refresh == nil ? .login : .refresh))
+            #expect(Tokens.text(driver.token?.token) == "plain")
+            try driver.grant(token: "new")
+            #expect(Tokens.text(driver.token?.token) == "new")
+            #expect(driver.call?.variant == orders && Tokens.text(driver.variant(1)?.token) == "for orders")
+            try driver.grant(token: "new for orders")
+            #expect(driver.call == nil && Tokens.text(driver.variant(1)?.token) == "new for orders")
+            // Once.
+            let calls = driver.calls.count
+            driver.handle(.due)
+            #expect(driver.calls.count == calls)
+        }
+    }
+
+    @Test("a call in progress has the former request: another one follows; where the service wants no call none does")
+    func newRequestBesideCall() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        request(driver)
+        try driver.grant(refresh: "one", token: "first")
+        #expect(Tokens.text(driver.token?.token) == "first" && driver.call?.cause == .requestChanged)
+        try driver.fail(.transient(retryAfter: .seconds(60)))
+        #expect(driver.state == .stale && Tokens.text(driver.token?.token) == "first")
+        request(driver)
+        #expect(driver.call == nil)
+    }
+
     @Test("a refused user logs in with another credential at once; without one an operator must log in")
     func refusedUser() throws {
         let driver = try refused()

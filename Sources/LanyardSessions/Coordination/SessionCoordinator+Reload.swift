@@ -26,6 +26,24 @@ extension SessionCoordinator {
         }
     }
 
+    /// Renews the tokens of a request that a reload has changed, once the call in progress has its result. They serve until then. A
+    /// session that fails, and one that the service wants no call for yet, is renewed by its next call.
+    mutating func renewFormerRequest() {
+        guard waiting.renewsFormerRequest, !isOperating, session.call == nil, !isDraining else { return }
+        waiting.renewsFormerRequest = false
+        guard context.notBefore <= eventContext.instant else { return }
+        switch session {
+        case .valid: applyToSession(.refreshNow(.requestChanged))
+        case .loggedOut, .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused: break
+        }
+        for place in variants.indices {
+            switch variants[place].session {
+            case .valid: applyToVariant(at: place, .refreshNow(.requestChanged))
+            case .loggedOut, .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused: break
+            }
+        }
+    }
+
     /// An operator has ended the session: no automatic login follows.
     private var wasLoggedOut: Bool {
         view.user?.isLoggedOut == true || writes.isTerminating || writes.hasUnsavedTermination

@@ -28,7 +28,8 @@ package struct SessionCoordinator: Sendable {
         /// A reload has changed the settings. What is in progress ends as it began.
         ///
         /// - isCredentialNew: the configured login is another one, or gone, or goes to another service object.
-        case reconfigured(Setup, isCredentialNew: Bool)
+        /// - isRequestNew: token calls ask for something else, such as other scopes.
+        case reconfigured(Setup, isCredentialNew: Bool, isRequestNew: Bool = false)
         /// An event from shards, clocks, token feeds or file watches.
         case session(Session.Event)
         /// An event of one variant.
@@ -193,6 +194,8 @@ package struct SessionCoordinator: Sendable {
     var lock = Lock.free
     /// What follows the present operation.
     var waiting = WaitingCalls()
+    /// The tokens at hand, or those that a call in progress brings, come from a request that a reload has changed since.
+    var hasFormerRequest = false
     /// The account is being deleted.
     var deletion: Deletion?
     /// The process is about to end.
@@ -220,6 +223,7 @@ package struct SessionCoordinator: Sendable {
         self.eventContext = eventContext
         actions = []
         handle(event)
+        renewFormerRequest()
         beginFetches()
         startNext()
         retryBeforeExit()
@@ -298,7 +302,9 @@ package struct SessionCoordinator: Sendable {
             if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
             retryWrites()
             if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
-        case .reconfigured(let setup, let isCredentialNew): reconfigure(setup, isCredentialNew: isCredentialNew)
+        case .reconfigured(let setup, let isCredentialNew, let isRequestNew):
+            if isRequestNew { hasFormerRequest = true }
+            reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event):
             applyToSession(event)
             if event.concernsAllTokens { applyToVariants(event) }

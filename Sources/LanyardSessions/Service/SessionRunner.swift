@@ -68,6 +68,7 @@ package final class SessionRunner: @unchecked Sendable {
         // With another service the same login may be another request, by other files of the client.
         let isCredentialNew =
             former.settings.login != new.settings.login || former.origin.source != new.origin.source
+        let isRequestNew = former.tokenRequest != new.tokenRequest
         managedUser = new
         if !isCredentialNew { managedUser.credential = former.credential }
         if isWaiting {
@@ -80,7 +81,7 @@ package final class SessionRunner: @unchecked Sendable {
             former.credential?.stop()
             watchCredential()
         }
-        handle(.reconfigured(setup, isCredentialNew: isCredentialNew))
+        handle(.reconfigured(setup, isCredentialNew: isCredentialNew, isRequestNew: isRequestNew))
     }
 
     /// The user leaves this process, or gets another runner. What has begun is finished and stored. Then the service is
@@ -507,5 +508,12 @@ package final class SessionRunner: @unchecked Sendable {
         SessionLog.write(
             logEvent, state: coordinator.session.state, generation: coordinator.context.generation,
             canLogIn: coordinator.context.hasCredential, at: eventContext, to: logger)
+    }
+}
+
+extension ManagedUser {
+    /// What token calls ask for; nil: nothing in particular.
+    fileprivate var tokenRequest: IdentityFingerprint? {
+        if case .service(let service) = source { service.tokenRequest } else { nil }
     }
 }
