@@ -92,6 +92,9 @@ package struct Grant: Sendable {
     package var refreshToken: Secret?
     /// The service's id of the account; nil after a refresh.
     package var userID: String?
+    /// What an ID token calls the account. It is shown, and nothing is decided by it: two users may have one account, and a service
+    /// may call one account differently for each client. nil: unknown.
+    package var subject: String?
     /// How long the access token lives from the moment before the request was sent (refresh.md 1): at least 2 s.
     package var lifetime: Duration
     /// The refresh token's own expiry, if it states one.

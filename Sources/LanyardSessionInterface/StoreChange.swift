@@ -83,6 +83,8 @@ package enum StoreChange: Sendable {
         package var session: StoredSession
         /// The service's id of the account.
         package var accountID: String?
+        /// Of a login: `Grant.subject`.
+        package var subject: String?
         /// nil after a refresh.
         package var provider: String?
         /// The admin API added the user.

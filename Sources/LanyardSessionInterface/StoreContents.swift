@@ -277,6 +277,7 @@ extension StoredUser {
         }
         if let provider = login.provider {
             self.provider = provider
+            subject = login.subject
             isAdded = login.isAdded
         }
         guard !login.isLink else { return }

@@ -42,6 +42,8 @@ package struct StoredUser: Equatable, Sendable {
     private var credentialBesideStatus: CredentialFingerprint?
     /// The service's id of the account, from the latest login.
     package var accountID: String?
+    /// What the ID token of the latest login calls the account, to be shown (`Grant.subject`).
+    package var subject: String?
     /// The kind of the latest login, as `LoginKind.provider` spells it. A logout removes an anonymous user.
     package var provider: String?
     /// The user has had this account since then: an anonymous account ends 90 days after it was made (refresh.md 16).

@@ -154,6 +154,26 @@ struct SessionCoordinatorTests {
         #expect(driver.coordinator.isDrained && driver.sent.isEmpty && driver.stored?.intent == nil)
     }
 
+    @Test(
+        "what an ID token calls the account is stored with the login, stays over refreshes, and goes with the next login"
+    )
+    func subject() throws {
+        let driver = CoordinatorDriver()
+        driver.begin()
+        var grant = SessionDriver.grant(refresh: "one")
+        grant.subject = "248289761001"
+        driver.handle(.callCompleted(.success(grant), try #require(driver.call)))
+        driver.toCall()
+        try driver.grant(refresh: "two")
+        #expect(driver.stored?.subject == "248289761001" && driver.stored?.accountID == nil)
+        let next = driver.restart()
+        next.begin()
+        #expect(next.coordinator.subject == "248289761001")
+        next.login(.given(.anonymous), ticket: 1)
+        try next.grant(refresh: "three")
+        #expect(next.stored?.subject == nil && next.coordinator.subject == nil)
+    }
+
     @Test("Rule 8: a refreshed token is stored before it is used")
     func persistBeforePublish() throws {
         let driver = CoordinatorDriver(rotation: .grace)

@@ -86,6 +86,14 @@ import Testing
                 }
             }
             #expect(throws: StoreText.FormatError.self) { try Self.read([0, 5] + bytes.dropFirst(2)) }
+            // It keeps what an ID token calls an account, too.
+            contents.revocations[contents.revocations.count - 1].kind = .refreshToken
+            if !contents.users.isEmpty {
+                contents.users[0].subject = "248289761001"
+                let bytes = try StoreText.write(contents).withBytes { Array($0) }
+                #expect(try bytes[1] == 6 && Self.read(bytes) == contents)
+                contents.users[0].subject = nil
+            }
             // Version 6 without any need of it.
             contents.revocations[contents.revocations.count - 1].kind = .refreshToken
             let former = try StoreText.write(contents).withBytes { Array($0) }

@@ -244,21 +244,14 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     /// The grant if the ID token belongs to this login. Else its refresh token is revoked.
     private func checked(_ grant: Grant, _ outcome: Result<CurlResponse, CurlError>) -> Result<Grant, IdentityError> {
         guard isOpenID, case .success(let response) = outcome else { return .success(grant) }
-        let token = response.body.withBytes { OAuthResponse($0) }.idToken
-        let defect: String? =
-            if let token {
-                IDToken(token).map {
-                    $0.defect(
-                        clientID: identity.settings.clientID,
-                        issuer: identity.settings.issuer.map {
-                            ExpectedIssuer($0, hasTenants: metadata?.hasTenants ?? false)
-                        },
-                        nonce: nonce.withBytes { String(decoding: $0, as: UTF8.self) }, now: identity.clock.time())
-                } ?? "it is not a JWT"
-            } else {
-                "there is none, although scopes has openid"
-            }
-        guard let defect else { return .success(grant) }
+        let (token, defect) = identity.idToken(
+            in: response, hasTenants: metadata?.hasTenants ?? false,
+            nonce: nonce.withBytes { String(decoding: $0, as: UTF8.self) })
+        guard let defect else {
+            var grant = grant
+            grant.subject = token?.subject
+            return .success(grant)
+        }
         identity.discard(grant.refreshToken)
         return .failure(
             IdentityError(

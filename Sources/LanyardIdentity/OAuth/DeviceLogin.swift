@@ -139,7 +139,13 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             if case .success(let response) = outcome, let poll = Self.pending(response) { return (poll, nil) }
             let secrets = [deviceCode, key.verifier] + (proof.secret.map { [$0] } ?? [])
             switch identity.grant(from: outcome, secrets, proof) {
-            case .success(let grant): return (.granted, grant)
+            case .success(var grant):
+                // It is shown and nothing else, so a token that is not valid is as good as none.
+                if case .success(let response) = outcome {
+                    let (token, defect) = identity.idToken(in: response, hasTenants: false, nonce: nil)
+                    grant.subject = defect == nil ? token?.subject : nil
+                }
+                return (.granted, grant)
             case .failure(let error): return (poll(error, outcome), nil)
             }
         }

@@ -1,13 +1,18 @@
 import LanyardFoundations
 
-/// The claims of an ID token that a login checks (OpenID Connect Core 3.1.3.7).
+/// The claims of an ID token that a login checks (OpenID Connect Core 3.1.3.7), and the account that it names.
 ///
 /// The signature is not verified: the token comes from the token endpoint over TLS, which is enough by point 6 of that section.
 struct IDToken {
     /// How far the clocks may differ.
     private static let skewMax: Int64 = 120
 
+    /// OpenID Connect Core 2: at most 255 ASCII characters.
+    private static let subjectBytesMax = 255
+
     private(set) var issuer: String?
+    /// The service's id of the account; nil: none, or one that cannot be shown.
+    private(set) var subject: String?
     /// Entra's `tid`.
     private(set) var tenant: String?
     private(set) var audiences: [String] = []
@@ -29,14 +34,17 @@ struct IDToken {
     ///
     /// - Parameters:
     ///   - issuer: that the token must name; nil: endpoints are configured in its place, and it is not checked.
+    ///   - nonce: of the login; nil: it had none (RFC 8628).
     ///   - now: by the service's clock.
-    func defect(clientID: String, issuer: ExpectedIssuer?, nonce: String, now: WallTime) -> String? {
+    func defect(clientID: String, issuer: ExpectedIssuer?, nonce: String?, now: WallTime) -> String? {
         if let issuer, let defect = issuer.defect(of: self) { return defect }
         guard audiences.contains(clientID) else { return "its aud does not name the client" }
         if audiences.count > 1, authorizedParty == nil { return "it has several aud and no azp" }
         if let authorizedParty, authorizedParty != clientID { return "its azp is another client" }
-        guard self.nonce != nil else { return "it has no nonce" }
-        guard self.nonce == nonce else { return "its nonce is not the one of this login" }
+        if let nonce {
+            guard self.nonce != nil else { return "it has no nonce" }
+            guard self.nonce == nonce else { return "its nonce is not the one of this login" }
+        }
         guard let expiry, expiry > now.seconds - Self.skewMax else { return "it has expired; compare the clocks" }
         guard let issuedAt, issuedAt < now.seconds + Self.skewMax else {
             return "its iat is missing or in the future; compare the clocks"
@@ -48,7 +56,7 @@ struct IDToken {
         var reader = JSONReader(bytes, depthMax: 64)
         guard try reader.next() == .objectStart else { return false }
         while case .name(let name) = try reader.next() {
-            let names: [StaticString] = ["iss", "tid", "aud", "azp", "nonce", "exp", "iat"]
+            let names: [StaticString] = ["iss", "sub", "tid", "aud", "azp", "nonce", "exp", "iat"]
             guard let known = names.first(where: { JSONText.matches(name, of: bytes, $0) }) else {
                 try reader.skipValue()
                 continue
@@ -59,9 +67,11 @@ struct IDToken {
             case (_, .null): break
             case ("iss", .string(let text)): issuer = Self.text(text, bytes)
             case ("tid", .string(let text)): tenant = Self.text(text, bytes)
-            // Of other servers it may be anything.
-            case ("tid", .objectStart), ("tid", .arrayStart): try OAuthResponse.skipRest(of: &reader)
-            case ("tid", _): break
+            case ("sub", .string(let text)): subject = Self.shown(Self.text(text, bytes))
+            // It is shown, and may be anything. So is what other servers have in place of Entra's.
+            case ("sub", .objectStart), ("sub", .arrayStart), ("tid", .objectStart), ("tid", .arrayStart):
+                try OAuthResponse.skipRest(of: &reader)
+            case ("sub", _), ("tid", _): break
             case ("azp", .string(let text)): authorizedParty = Self.text(text, bytes)
             case ("nonce", .string(let text)): nonce = Self.text(text, bytes)
             case ("aud", .string(let text)): audiences = [Self.text(text, bytes)]
@@ -78,6 +88,11 @@ struct IDToken {
             }
         }
         return try reader.next() == .end
+    }
+
+    private static func shown(_ subject: String) -> String? {
+        let isPlain = 1...subjectBytesMax ~= subject.utf8.count && subject.utf8.allSatisfy { 0x21..<0x7f ~= $0 }
+        return isPlain ? subject : nil
     }
 
     private static func text(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> String {

@@ -66,6 +66,20 @@ extension OAuthIdentity: BrowserLoginService {
         }
     }
 
+    /// The ID token in a response, and what is wrong with it; nil: nothing.
+    ///
+    /// - Parameters:
+    ///   - hasTenants: the metadata has `{tenantid}` in the issuer.
+    ///   - nonce: of the login; nil: it had none.
+    func idToken(in response: CurlResponse, hasTenants: Bool, nonce: String?) -> (token: IDToken?, defect: String?) {
+        guard let token = response.body.withBytes({ OAuthResponse($0) }).idToken else {
+            return (nil, "there is none, although scopes has openid")
+        }
+        guard let read = IDToken(token) else { return (nil, "it is not a JWT") }
+        let issuer = settings.issuer.map { ExpectedIssuer($0, hasTenants: hasTenants) }
+        return (read, read.defect(clientID: settings.clientID, issuer: issuer, nonce: nonce, now: clock.time()))
+    }
+
     /// The login of the session that the tokens are for.
     func obtained(_ method: LoginMethod<Secret>) -> Result<Grant, IdentityError> {
         let grant = method.ticket.flatMap { ticket in obtainedGrants.withLock { $0.removeValue(forKey: ticket) } }

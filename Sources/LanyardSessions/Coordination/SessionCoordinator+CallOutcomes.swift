@@ -268,13 +268,15 @@ extension SessionCoordinator {
             issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime,
             others: continuesVariants(with: grant, operation) ? otherTokens(of: isRefresh ? known : nil) : [:],
             hasRotated: isRefresh ? refreshToken.hasRotated : grant.hasRotated)
-        return StoreChange.StoredLogin(
+        var login = StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
             generationMin: view.next,
             fingerprint: setup.fingerprint, configured: setup.configured, isLink: operation.isLink,
             keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
+        login.subject = operation.provider == nil ? unsaved?.subject : grant.subject
+        return login
     }
 
     /// The access tokens of the session that a renewal of the plain one leaves as they are.

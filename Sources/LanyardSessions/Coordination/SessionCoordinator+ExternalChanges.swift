@@ -224,13 +224,12 @@ extension SessionCoordinator {
         rebase(onOlder: user)
         guard let known = view.user, let session = known.session else { return }
         let spent = known.refused?.isSpent == true ? known.refused : nil
-        writes.keep(
-            .saveSession(
-                StoreChange.StoredLogin(
-                    identity: setup.identity, session: session, accountID: known.accountID,
-                    provider: known.provider,
-                    isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.fingerprint,
-                    configured: setup.configured, spent: spent)))
+        var login = StoreChange.StoredLogin(
+            identity: setup.identity, session: session, accountID: known.accountID, provider: known.provider,
+            isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.fingerprint,
+            configured: setup.configured, spent: spent)
+        login.subject = known.subject
+        writes.keep(.saveSession(login))
         retryNext()
     }
 

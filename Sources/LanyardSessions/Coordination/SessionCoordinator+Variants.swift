@@ -264,11 +264,13 @@ extension SessionCoordinator {
                 issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime
             )
         }
-        return StoreChange.StoredLogin(
+        var login = StoreChange.StoredLogin(
             identity: setup.identity, session: stored, accountID: session.tokens?.accountID,
             provider: writes.unsaved?.provider, isAdded: setup.isAdded, generationMin: view.next,
             fingerprint: setup.fingerprint, configured: setup.configured, keepsLogout: true,
             spent: view.refused?.isSpent == true ? view.refused : nil)
+        login.subject = writes.unsaved?.subject
+        return login
     }
 
     /// The store has the result of a fetch, or has failed to take it.

@@ -268,6 +268,9 @@ package struct SessionCoordinator: Sendable {
     /// The kind of the latest login; nil: unknown.
     package var provider: String? { view.provider }
 
+    /// What the ID token of the latest login calls the account; nil: unknown.
+    package var subject: String? { writes.unsaved?.subject ?? view.user?.subject }
+
     /// When to send `.due` next, or `.never`.
     package var due: Instant {
         min(

@@ -487,7 +487,8 @@ package final class SessionRunner: @unchecked Sendable {
             action = refused.refusal?.action(latest: refused.context.lastError, canLogIn: true) ?? .operator
         }
         return SessionStatus(
-            user: name, index: index, identity: managedUser.settings.identity, accountID: context.accountID,
+            user: name, index: index, identity: managedUser.settings.identity,
+            accountID: context.accountID ?? coordinator.subject,
             // Until its start it is not known whether the user is logged in: what the store holds decides.
             state: session.reason == .loggingIn ? .loggingIn : session.state, reason: session.reason,
             tokens: SessionStatus.Tokens(

@@ -64,8 +64,11 @@ package enum StoreText {
         /// From version 2 on.
         static let identityFingerprint = UserFlags(rawValue: 256)
         static let refusedCode = UserFlags(rawValue: 512)
+        /// From version 6 on.
+        static let subject = UserFlags(rawValue: 1024)
         static let first = UserFlags(rawValue: 255)
-        static let all = UserFlags(rawValue: 1023)
+        static let second = UserFlags(rawValue: 1023)
+        static let all = UserFlags(rawValue: 2047)
     }
 
     /// The parts of a session record.
@@ -117,7 +120,9 @@ package enum StoreText {
 
     /// The first version that can hold the contents.
     static func version(for contents: StoreContents) -> Int {
-        if contents.revocations.contains(where: { $0.kind == .accessToken }) { return 6 }
+        let needsSixth =
+            contents.users.contains { $0.subject != nil } || contents.revocations.contains { $0.kind == .accessToken }
+        if needsSixth { return 6 }
         if !contents.metadata.isEmpty { return 5 }
         if contents.users.contains(where: { $0.session?.hasRotated == true }) { return 4 }
         if contents.users.contains(where: { $0.session?.tokens.others.isEmpty == false }) { return 3 }

@@ -77,7 +77,7 @@ struct StoreTextReader: ~Copyable {
 
     private mutating func user() throws(StoreText.FormatError) -> StoredUser {
         let flags = StoreText.UserFlags(rawValue: try integer(UInt16.self))
-        guard flags.isSubset(of: version == 1 ? .first : .all) else { throw malformed }
+        guard flags.isSubset(of: version == 1 ? .first : version < 6 ? .second : .all) else { throw malformed }
         guard flags.contains(.refused) || !flags.contains(.refusedCode) else { throw malformed }
         var user = StoredUser(name: try name(), identity: try name())
         user.isAdded = flags.contains(.isAdded)
@@ -93,6 +93,7 @@ struct StoreTextReader: ~Copyable {
         }
         if flags.contains(.identityFingerprint) { user.identityFingerprint = try identityFingerprint() }
         if flags.contains(.refusedCode) { user.refused?.code = try text() }
+        if flags.contains(.subject) { user.subject = try text() }
         return user
     }
 

@@ -69,6 +69,7 @@ struct StoreTextWriter: ~Copyable {
         if user.refused != nil { flags.insert(.refused) }
         if user.identityFingerprint != nil { flags.insert(.identityFingerprint) }
         if user.refused?.code != nil { flags.insert(.refusedCode) }
+        if user.subject != nil { flags.insert(.subject) }
         integer(flags.rawValue)
         try text(user.name)
         try text(user.identity)
@@ -90,6 +91,7 @@ struct StoreTextWriter: ~Copyable {
         }
         try write(user.identityFingerprint)
         if let code = user.refused?.code { try text(code) }
+        if let subject = user.subject { try text(subject) }
     }
 
     private mutating func write(_ fingerprint: IdentityFingerprint?) throws(StoreText.FormatError) {

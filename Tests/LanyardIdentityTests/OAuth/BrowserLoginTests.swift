@@ -349,6 +349,14 @@ import Testing
         for name in ["iss", "aud", "exp", "iat"] {
             #expect(try defect("\"\(name)\":null")?.contains(name == "exp" ? "expired" : name) == true)
         }
+        // What the account is called is shown, and may be anything.
+        for (claim, subject) in [
+            (#""sub":"248289761001""#, "248289761001"), (#""sub":7"#, nil), (#""sub":{"a":[1]}"#, nil),
+            (#""sub":"""#, nil), (#""sub":"a b""#, nil), ("\"sub\":\"\(String(repeating: "s", count: 256))\"", nil),
+        ] {
+            #expect(try defect(claim) == nil)
+            #expect(IDToken(Tokens.secret(Tokens.jwt("{\(claim)}")))?.subject == subject)
+        }
         #expect(IDToken(Tokens.secret("a.b.c")) == nil && IDToken(Tokens.secret(Tokens.jwt(#"{"aud":7}"#))) == nil)
     }
 
@@ -374,6 +382,57 @@ import Testing
         try await eventually("the tokens are revoked") {
             bench.server.requests.contains { $0.target == "/revoke" && $0.bodyText.hasPrefix("token=r9") }
         }
+    }
+
+    /// The grant of a login at a server whose ID tokens have these claims; NONCE stands for the login's.
+    private func grant(_ request: BrowserLoginRequest, idTokenOf claims: String) async throws -> Grant {
+        let own = Guarded((issuer: "", nonce: ""))
+        let bench = try OAuthBench(
+            script: { request in
+                let (issuer, nonce) = own.withLock { $0 }
+                switch request.target {
+                case "/.well-known/openid-configuration":
+                    return OAuthBench.metadata(
+                        issuer,
+                        more: #","device_authorization_endpoint":"\#(issuer)/device","#
+                            + #""authorization_endpoint":"\#(issuer)/a""#)
+                case "/device": return OAuthBench.json(200, Self.codes)
+                case "/token":
+                    let token = Tokens.jwt(
+                        #"{"iss":"\#(issuer)","exp":9999999999,"iat":1,"sub":"248289761001",\#(claims)}"#
+                            .replacing("NONCE", with: nonce))
+                    return OAuthBench.json(
+                        200, #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"id_token":"\#(token)"}"#)
+                default: return nil
+                }
+            },
+            settings: { client, _ in
+                own.withLock { $0.issuer = client.issuer ?? "" }
+                client.clientID = "lanyard"
+                client.scopes = ["openid"]
+            })
+        let (reports, login) = Self.begin(bench, request)
+        if request.kind == .device {
+            try await settle(bench, reports, login, requests: 1)
+        } else {
+            try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+            let fields = Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")
+            own.withLock { $0.nonce = fields["nonce"] ?? "" }
+            #expect(await Self.receive(login, "code=c&state=" + (fields["state"] ?? "")) == nil)
+        }
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        return try bench.identity.obtained(try #require(try reports.result.withLock { $0 }?.get())).get()
+    }
+
+    @Test("a login has the account that its ID token names, if that token is valid")
+    func subject() async throws {
+        let code = try await grant(Self.redirect, idTokenOf: #""aud":"lanyard","nonce":"NONCE""#)
+        #expect(code.subject == "248289761001" && code.userID == nil)
+        // A device login has no nonce, and needs no ID token.
+        let device = try await grant(.device, idTokenOf: #""aud":"lanyard""#)
+        #expect(device.subject == "248289761001" && device.userID == nil)
+        let other = try await grant(.device, idTokenOf: #""aud":"other""#)
+        #expect(other.subject == nil)
     }
 
     @Test("a server that requires it gets the request itself, and the browser a reference")

@@ -161,6 +161,8 @@ struct BrowserLoginServerTests {
         #expect(page.hasPrefix("200 The login continues in the terminal."), "\(page)")
         #expect(try await command.waitForExit() == .code(0), "\(command.log)")
         #expect(try await bench.status("/browser") == 200)
+        let account = try await bench.admin.call("GET", "/v1/users/browser")["user_id"].string
+        #expect(account?.isEmpty == false, "the sub of the ID token")
         try await bench.admin.call("POST", "/v1/users/browser/refresh")
         try await bench.stop()
     }

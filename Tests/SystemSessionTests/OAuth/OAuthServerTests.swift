@@ -96,6 +96,21 @@ struct OAuthServerTests {
         try await server.stop()
     }
 
+    @Test("a client's logout revokes its access token at the server, and a user's its refresh token")
+    func logout() async throws {
+        let server = try await GlewlwydServer.start(lifetime: 3600)
+        let folder = try Self.folder()
+        let (lanyard, admin) = try await Self.start(server, folder)
+        try await lanyard.untilReady()
+        for user in ["robot", "alice"] {
+            let logout = try await admin.call("POST", "/v1/users/\(user)/logout")
+            #expect(logout["revoked"].bool == true, "\(user): \(logout)")
+            _ = try await lanyard.process.event("session.revoke.succeeded") { $0["user"].string == user }
+        }
+        try await lanyard.process.terminate()
+        try await server.stop()
+    }
+
     @Test("a wrong client secret is named, and retried when its file changes")
     func secretChanges() async throws {
         let server = try await GlewlwydServer.start(lifetime: 3600)
