@@ -79,7 +79,7 @@ final class CoordinatorDriver {
             fingerprint: identity.fingerprint,
             others: others, configured: configured)
         setup.variants = Self.named(variants)
-        setup.revokesAccessTokens = revokesAccessTokens
+        setup.service.revokesAccessTokens = revokesAccessTokens
         coordinator = SessionCoordinator(setup)
         self.disk = disk
     }

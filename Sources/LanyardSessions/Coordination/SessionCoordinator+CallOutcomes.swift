@@ -273,7 +273,7 @@ extension SessionCoordinator {
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
             provider: operation.provider ?? unsaved?.provider, isAdded: setup.isAdded,
             generationMin: view.next,
-            fingerprint: setup.fingerprint, configured: setup.configured, isLink: operation.isLink,
+            fingerprint: setup.service.fingerprint, configured: setup.configured, isLink: operation.isLink,
             keepsLogout: operation.purpose == .own || operation.isLink, spent: spentCredential(after: grant))
         login.subject = operation.provider == nil ? unsaved?.subject : grant.subject
         return login

@@ -5,7 +5,7 @@ import LanyardSettings
 /// identity.
 extension SessionCoordinator {
     /// The identity as the store names it.
-    var identity: StoredIdentity { StoredIdentity(setup.identity, setup.fingerprint) }
+    var identity: StoredIdentity { StoredIdentity(setup.identity, setup.service.fingerprint) }
 
     /// Compares the user with what another process may have stored since.
     mutating func reconcile(with user: StoredUser?) {
@@ -226,7 +226,7 @@ extension SessionCoordinator {
         let spent = known.refused?.isSpent == true ? known.refused : nil
         var login = StoreChange.StoredLogin(
             identity: setup.identity, session: session, accountID: known.accountID, provider: known.provider,
-            isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.fingerprint,
+            isAdded: known.isAdded, generationMin: view.lowest, fingerprint: setup.service.fingerprint,
             configured: setup.configured, spent: spent)
         login.subject = known.subject
         writes.keep(.saveSession(login))

@@ -44,7 +44,7 @@ extension SessionCoordinator {
         // This termination takes the place of one that the store has not taken, and of what that is to revoke.
         let others = [writes.unsavedRevocations, evicted.map { [$0] } ?? []].first { !$0.isEmpty } ?? []
         var end = StoreChange.SessionEnd(version, revocations: ended.isEmpty ? others : ended, at: eventContext.wall)
-        end.includesAccessTokens = setup.revokesAccessTokens
+        end.includesAccessTokens = setup.service.revokesAccessTokens
         // Another process may have put another identity's user in the place of this one.
         if view.wasStored { end.owner = identity }
         // The sessions of a deleted account are over.
@@ -56,7 +56,7 @@ extension SessionCoordinator {
 
     /// The access tokens of a session without a refresh token: nothing else ends it at the service (RFC 7009 §2.1).
     private var accessTokensToRevoke: [StoredRevocation] {
-        guard setup.revokesAccessTokens, let plain = session.tokens, plain.refresh == nil else { return [] }
+        guard setup.service.revokesAccessTokens, let plain = session.tokens, plain.refresh == nil else { return [] }
         let all = [plain] + variants.compactMap(\.session.tokens)
         return all.filter { $0.expiry.map { eventContext.wall < $0 } ?? true }.map {
             revocation(of: $0.access, .accessToken)

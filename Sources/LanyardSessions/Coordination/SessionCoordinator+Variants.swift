@@ -267,7 +267,7 @@ extension SessionCoordinator {
         var login = StoreChange.StoredLogin(
             identity: setup.identity, session: stored, accountID: session.tokens?.accountID,
             provider: writes.unsaved?.provider, isAdded: setup.isAdded, generationMin: view.next,
-            fingerprint: setup.fingerprint, configured: setup.configured, keepsLogout: true,
+            fingerprint: setup.service.fingerprint, configured: setup.configured, keepsLogout: true,
             spent: view.refused?.isSpent == true ? view.refused : nil)
         login.subject = writes.unsaved?.subject
         return login

@@ -132,10 +132,8 @@ package struct SessionCoordinator: Sendable {
         package var offline: LoginSettings.Offline
         /// `BootInstant.boot` of this boot of the machine.
         package var boot: String
-        /// The fingerprint of the identity; nil: it has none.
-        package var fingerprint: IdentityFingerprint?
-        /// The identity service can revoke an access token.
-        package var revokesAccessTokens = false
+        /// The identity service.
+        package var service = Service()
         /// All identities whose users this process may know.
         package var others: [StoredIdentity]
         /// The names of all configured users.
@@ -144,6 +142,14 @@ package struct SessionCoordinator: Sendable {
         package var generation = Generation.zero
         /// The variants of the user's access token that routes name, each with its index.
         package var variants: [(named: NamedVariant, index: UserIndex)] = []
+
+        /// What is known of the identity service.
+        package struct Service: Sendable {
+            /// The fingerprint of the identity; nil: it has none.
+            package var fingerprint: IdentityFingerprint?
+            /// See `IdentityService.revokesAccessTokens`.
+            package var revokesAccessTokens = false
+        }
 
         package init(
             user: String, identity: String, index: UserIndex, credential: Credential?,
@@ -162,7 +168,7 @@ package struct SessionCoordinator: Sendable {
             self.refresh = refresh
             self.offline = offline
             self.boot = boot
-            self.fingerprint = fingerprint
+            service.fingerprint = fingerprint
             self.others = others
             self.configured = configured
         }
@@ -194,8 +200,6 @@ package struct SessionCoordinator: Sendable {
     var lock = Lock.free
     /// What follows the present operation.
     var waiting = WaitingCalls()
-    /// The tokens at hand, or those that a call in progress brings, come from a request that a reload has changed since.
-    var hasFormerRequest = false
     /// The account is being deleted.
     var deletion: Deletion?
     /// The process is about to end.
@@ -306,7 +310,7 @@ package struct SessionCoordinator: Sendable {
             retryWrites()
             if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
         case .reconfigured(let setup, let isCredentialNew, let isRequestNew):
-            if isRequestNew { hasFormerRequest = true }
+            if isRequestNew { waiting.renewsFormerRequest = true }
             reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event):
             applyToSession(event)
@@ -380,12 +384,12 @@ package struct SessionCoordinator: Sendable {
     /// The revocation of the session that a login has brought: by its refresh token, else by its access token.
     func revocations(ofUnwanted grant: Grant) -> [StoredRevocation] {
         if let token = grant.refreshToken { return [revocation(of: token)] }
-        return setup.revokesAccessTokens ? [revocation(of: grant.accessToken, .accessToken)] : []
+        return setup.service.revokesAccessTokens ? [revocation(of: grant.accessToken, .accessToken)] : []
     }
 
     func revocation(of token: Secret, _ kind: StoredRevocation.Kind = .refreshToken) -> StoredRevocation {
         StoredRevocation(
             identity: setup.identity, token: token, kind: kind, since: eventContext.wall,
-            fingerprint: setup.fingerprint)
+            fingerprint: setup.service.fingerprint)
     }
 }

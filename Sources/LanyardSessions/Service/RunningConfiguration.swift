@@ -42,7 +42,9 @@ struct RunningConfiguration {
             offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
             others: identities.values.compactMap(\.storedIdentity), configured: Set(users.keys))
         setup.variants = variants(of: managedUser, names)
-        if case .service(let service) = managedUser.source { setup.revokesAccessTokens = service.revokesAccessTokens }
+        if case .service(let service) = managedUser.source {
+            setup.service.revokesAccessTokens = service.revokesAccessTokens
+        }
         return setup
     }
 

@@ -423,7 +423,9 @@ package final class SessionRunner: @unchecked Sendable {
             guard isStopped else { return handle(.callCompleted(result, call)) }
             if let token = result.refreshToken {
                 revoke(token)
-            } else if case .success(let grant) = result, call.kind == .login, coordinator.setup.revokesAccessTokens {
+            } else if case .success(let grant) = result, call.kind == .login,
+                coordinator.setup.service.revokesAccessTokens
+            {
                 revoke(grant.accessToken, .accessToken)
             }
         }
