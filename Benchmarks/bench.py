@@ -202,14 +202,14 @@ log: {{access: {json.dumps(access_log)}}}
     return Target("Lanyard", [program, "run", "--config", configuration], port, version_of(program, "version"))
 
 
-def targets(folder, upstream, program, access_log=False):
-    """Lanyard, and the peers that are installed."""
-    found = [c_proxy(folder, upstream), nginx(folder, upstream), haproxy(folder, upstream),
-             lanyard(folder, upstream, program, access_log)]
-    for name, target in zip(["C proxy", "nginx", "HAProxy", "Lanyard"], found):
+def peers(folder, upstream):
+    """Those that are installed."""
+    makers = {"C proxy": c_proxy, "nginx": nginx, "HAProxy": haproxy}
+    found = {name: make(folder, upstream) for name, make in makers.items()}
+    for name, target in found.items():
         if target is None:
             print(f"{name} is not installed: it is left out", file=sys.stderr)
-    return [target for target in found if target]
+    return [target for target in found.values() if target]
 
 
 def start_upstream(folder, cpu=None):

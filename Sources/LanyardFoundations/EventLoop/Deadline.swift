@@ -19,12 +19,12 @@ public final class Deadline {
     package unowned var owner: Watcher?
     /// The raw value of a `DeadlinePurpose`; 0: its watcher has no other deadline.
     let purpose: UInt8
-    /// When it is due; `.never` when unset.
-    package internal(set) var instant = Instant.never
+    /// When it is due; `.never` when unset. Only `EventLoop` sets it.
+    @usableFromInline package var instant = Instant.never
     /// The heap's key: at or before `instant`, since moves to a later time do not change the heap at once.
-    var key = Instant.never
+    @usableFromInline var key = Instant.never
     /// Its place in the heap, or -1.
-    var place = -1
+    @usableFromInline var place = -1
 
     /// - Parameter purpose: the raw value of a `DeadlinePurpose`.
     package init(of owner: Watcher, for purpose: UInt8 = 0) {
@@ -37,6 +37,16 @@ public final class Deadline {
     ///
     /// - Parameter purpose: the raw value of a `DeadlinePurpose`.
     package init(for purpose: UInt8 = 0) { self.purpose = purpose }
+
+    /// Moves it to a later time, without the heap, which checks it again when its key comes.
+    ///
+    /// - Returns: false: the heap has to move it.
+    @inlinable @inline(__always)
+    public func postpone(to instant: Instant) -> Bool {
+        guard place >= 0, !(instant < key) else { return false }
+        self.instant = instant
+        return true
+    }
 }
 
 /// The deadlines of one loop: a binary heap that defers moves to later times.
@@ -44,7 +54,15 @@ public final class Deadline {
 /// A connection moves its deadline with every request, nearly always to a later time. Such a move is one store into the deadline. The heap
 /// checks the deadline again when the old time comes. So the steady state costs no heap operation.
 struct DeadlineHeap: ~Copyable {
-    private var heap: [Deadline] = []
+    /// A deadline in the heap, with its key beside it. Retained by hand, once for all of its moves.
+    private struct Entry {
+        var key: Instant
+        let deadline: Unmanaged<Deadline>
+    }
+
+    private var heap: [Entry] = []
+
+    deinit { for entry in heap { entry.deadline.release() } }
 
     /// No deadline is due before this.
     var earliest: Instant { heap.first?.key ?? .never }
@@ -52,39 +70,38 @@ struct DeadlineHeap: ~Copyable {
     var count: Int { heap.count }
 
     mutating func set(_ deadline: Deadline, at instant: Instant) {
+        if deadline.postpone(to: instant) { return }
         deadline.instant = instant
-        if deadline.place < 0 {
-            guard instant != .never else { return }
+        if deadline.place >= 0 {
             deadline.key = instant
-            deadline.place = heap.count
-            heap.append(deadline)
-            rise(deadline.place)
-        } else if instant < deadline.key {
+            heap[deadline.place].key = instant
+            rise(from: deadline.place)
+        } else if instant != .never {
             deadline.key = instant
-            rise(deadline.place)
+            heap.append(Entry(key: instant, deadline: .passRetained(deadline)))
+            rise(from: heap.count - 1)
         }
     }
 
     /// Removes the deadline from the heap and unsets it.
     mutating func remove(_ deadline: Deadline) {
         deadline.instant = .never
-        guard deadline.place >= 0 else { return }
         let place = deadline.place
-        let last = heap.count - 1
-        if place != last {
-            exchange(place, last)
-            heap.removeLast()
-            sink(place)
-            rise(place)
-        } else {
-            heap.removeLast()
-        }
+        guard place >= 0 else { return }
         deadline.place = -1
+        let last = heap.removeLast()
+        if place < heap.count {
+            heap[place] = last
+            sink(from: place)
+            rise(from: last.deadline._withUnsafeGuaranteedRef { $0.place })
+        }
+        Unmanaged.passUnretained(deadline).release()
     }
 
     /// The next deadline that is due, already unset, or nil.
     mutating func next(at now: Instant) -> Deadline? {
-        while let first = heap.first, first.key <= now {
+        while let entry = heap.first, entry.key <= now {
+            let first = entry.deadline.takeUnretainedValue()
             if first.instant <= now {
                 remove(first)
                 return first
@@ -93,39 +110,45 @@ struct DeadlineHeap: ~Copyable {
                 remove(first)
             } else {
                 first.key = first.instant
-                sink(0)
+                heap[0].key = first.instant
+                sink(from: 0)
             }
         }
         return nil
     }
 
-    private mutating func rise(_ start: Int) {
-        var place = start
-        while place > 0 {
-            let parent = (place - 1) / 2
-            guard heap[place].key < heap[parent].key else { return }
-            exchange(place, parent)
-            place = parent
-        }
-    }
-
-    private mutating func sink(_ start: Int) {
-        var place = start
-        while true {
-            var least = place
-            for child in (2 * place + 1)...(2 * place + 2) where child < heap.count && heap[child].key < heap[least].key
-            {
-                least = child
+    /// Moves the entry towards the front until none before it has a later key.
+    private mutating func rise(from start: Int) {
+        heap.withUnsafeMutableBufferPointer { heap in
+            let entry = heap[start]
+            var place = start
+            while place > 0, entry.key < heap[(place - 1) / 2].key {
+                Self.put(heap[(place - 1) / 2], at: place, in: heap)
+                place = (place - 1) / 2
             }
-            guard least != place else { return }
-            exchange(place, least)
-            place = least
+            Self.put(entry, at: place, in: heap)
         }
     }
 
-    private mutating func exchange(_ a: Int, _ b: Int) {
-        heap.swapAt(a, b)
-        heap[a].place = a
-        heap[b].place = b
+    /// Moves the entry towards the end until none behind it has an earlier key.
+    private mutating func sink(from start: Int) {
+        heap.withUnsafeMutableBufferPointer { heap in
+            let entry = heap[start]
+            var place = start
+            while 2 * place + 1 < heap.count {
+                var child = 2 * place + 1
+                if child + 1 < heap.count, heap[child + 1].key < heap[child].key { child += 1 }
+                guard heap[child].key < entry.key else { break }
+                Self.put(heap[child], at: place, in: heap)
+                place = child
+            }
+            Self.put(entry, at: place, in: heap)
+        }
+    }
+
+    @inline(__always)
+    private static func put(_ entry: Entry, at place: Int, in heap: UnsafeMutableBufferPointer<Entry>) {
+        heap[place] = entry
+        entry.deadline._withUnsafeGuaranteedRef { $0.place = place }
     }
 }

@@ -260,8 +260,16 @@ public final class EventLoop: Sendable {
 
     // MARK: Deadlines
 
-    /// Sets or moves a deadline; `.never` unsets it.
-    package func set(_ deadline: Deadline, at instant: Instant) {
+    /// Sets or moves a deadline; `.never` unsets it. Each request moves several, nearly always to a later time.
+    @inlinable @inline(__always)
+    public func set(_ deadline: Deadline, at instant: Instant) {
+        assertIsCurrent()
+        if !deadline.postpone(to: instant) { advance(deadline, to: instant) }
+    }
+
+    /// Sets a deadline that `set` cannot postpone.
+    @usableFromInline
+    func advance(_ deadline: Deadline, to instant: Instant) {
         assertIsCurrent()
         deadlines.set(deadline, at: instant)
     }

@@ -8,13 +8,43 @@ package final class Counter: Sendable {
 
     package init() {}
 
+    /// Counts one on the counter's queue.
+    package func add() { add(1) }
+
     /// Counts on the counter's queue. Negative amounts make it a gauge.
-    package func add(_ amount: Int = 1) {
-        number.store(number.load(ordering: .relaxed) &+ amount, ordering: .relaxed)
-    }
+    package func add(_ amount: Int) { number.store(number.load(ordering: .relaxed) &+ amount, ordering: .relaxed) }
 
     /// The value, from anywhere.
     package var value: Int { number.load(ordering: .relaxed) }
+}
+
+/// Several counters in one block.
+package final class CounterRow: Sendable {
+    package let count: Int
+    private nonisolated(unsafe) let numbers: UnsafeMutablePointer<Atomic<Int>>
+
+    package init(count: Int) {
+        self.count = count
+        numbers = .allocate(capacity: count)
+        for index in 0..<count { (numbers + index).initialize(to: Atomic(0)) }
+    }
+
+    deinit {
+        numbers.deinitialize(count: count)
+        numbers.deallocate()
+    }
+
+    /// Counts one on the counters' queue, as `Counter.add`.
+    package func add(at index: Int) {
+        precondition(index >= 0 && index < count)
+        numbers[index].store(numbers[index].load(ordering: .relaxed) &+ 1, ordering: .relaxed)
+    }
+
+    /// The value, from anywhere.
+    package subscript(index: Int) -> Int {
+        precondition(index >= 0 && index < count)
+        return numbers[index].load(ordering: .relaxed)
+    }
 }
 
 /// Counts one in a gauge for as long as it lives. Belongs to the counter's queue, which its holder checks.

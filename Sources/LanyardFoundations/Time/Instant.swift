@@ -6,18 +6,20 @@ import Glibc
 /// Every deadline of the program is an `Instant`. This clock continues during suspend, where `DispatchTime` stops, and never jumps as the
 /// wall clock does. Instants of two boots cannot be compared, so they are never stored.
 ///
-/// Its operations are `@inlinable`: Swift 6.3 does not inline other `package` declarations in another module, and the request path
-/// uses these for every request.
-package struct Instant: Comparable, Hashable, Sendable {
-    package var nanoseconds: Int64
+/// `public` and inlined, as Swift 6.3 does not inline `package` declarations in another module, and the request path uses these for every
+/// request.
+public struct Instant: Comparable, Hashable, Sendable {
+    /// Since boot.
+    public var nanoseconds: Int64
 
-    @inlinable package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+    /// - Parameter nanoseconds: since boot.
+    @inlinable @inline(__always) public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
     /// A deadline that never comes.
-    @inlinable package static var never: Instant { Instant(nanoseconds: .max) }
+    @inlinable @inline(__always) public static var never: Instant { Instant(nanoseconds: .max) }
 
     /// An instant before all others.
-    @inlinable package static var past: Instant { Instant(nanoseconds: 0) }
+    @inlinable @inline(__always) public static var past: Instant { Instant(nanoseconds: 0) }
 
     /// The present instant; the call takes about 25 ns.
     package static var now: Instant {
@@ -27,25 +29,30 @@ package struct Instant: Comparable, Hashable, Sendable {
         return Instant(nanoseconds: lanyard_clock(CLOCK_BOOTTIME))
     }
 
-    @inlinable package static func == (left: Instant, right: Instant) -> Bool {
+    /// They are the same.
+    @inlinable @inline(__always)
+    public static func == (left: Instant, right: Instant) -> Bool {
         left.nanoseconds == right.nanoseconds
     }
 
-    @inlinable package static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
+    /// The left one is earlier.
+    @inlinable @inline(__always)
+    public static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// The instant `duration` later; `.never` stays `.never`, and a sum beyond the range becomes `.never`.
-    @inlinable package static func + (instant: Instant, duration: Duration) -> Instant {
+    @inlinable @inline(__always)
+    public static func + (instant: Instant, duration: Duration) -> Instant {
         let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.nanoseconds)
         return overflow ? .never : Instant(nanoseconds: sum)
     }
 
     /// The instant `duration` earlier; `.never` stays `.never`.
-    @inlinable package static func - (instant: Instant, duration: Duration) -> Instant {
+    @inlinable public static func - (instant: Instant, duration: Duration) -> Instant {
         instant == .never ? .never : Instant(nanoseconds: instant.nanoseconds - duration.nanoseconds)
     }
 
     /// The time from `earlier` to `later`; negative if `later` is the earlier one.
-    @inlinable package static func - (later: Instant, earlier: Instant) -> Duration {
+    @inlinable public static func - (later: Instant, earlier: Instant) -> Duration {
         .nanoseconds(later.nanoseconds - earlier.nanoseconds)
     }
 }
@@ -55,7 +62,7 @@ extension Duration {
     ///
     /// The request path asks for them several times in a request. Usual durations need a division of 64 bits or of 128
     /// by 64, and not the two of 128 bits that `components` costs.
-    @inlinable package var nanoseconds: Int64 {
+    @inlinable public var nanoseconds: Int64 {
         let high = Int64(truncatingIfNeeded: attoseconds >> 64)
         let low = UInt64(truncatingIfNeeded: attoseconds)
         if high == 0 { return Int64(low / 1_000_000_000) }

@@ -26,6 +26,7 @@ final class AccessLog {
     /// What `names` states.
     private var namedRoute: Route?
     private var namedUser: UserIndex?
+    private var namedMethod: [UInt8] = []
     private var outcome = HeadWriter(capacity: AccessLog.runCapacity)
     /// What `outcome` states.
     private var outcomeStatus: Int?
@@ -49,25 +50,31 @@ final class AccessLog {
         writeEnding(retries: 0, replays: 0, nil, into: &ending)
     }
 
-    /// - Parameter head: of the request.
-    func write(_ entry: borrowing AccessEntry, _ head: LoggedHead, in context: ExchangeContext) {
+    /// - Parameters:
+    ///   - head: of the request.
+    ///   - route: nil: the request has none.
+    ///   - unusualEnd: nil: the upstream's response was relayed whole.
+    func write(
+        _ entry: AccessEntry, _ head: LoggedHead, of route: Route?, _ unusualEnd: borrowing AccessEntry.UnusualEnd?,
+        in context: ExchangeContext
+    ) {
         line.clear()
         opening.setTime(at: entry.endedAt)
         line.write(opening.bytes)
         line.write(hex: entry.id.number)
         line.write(layout.quote)
-        if let id = head.clientID { writeMember(layout.clientID, id, bytesMax: .max) }
-        keepNames(entry.route, entry.user, in: context)
+        if let id = head.clientID { Self.writeMember(layout.clientID, id, bytesMax: .max, layout.quote, into: &line) }
+        keepNames(route, entry.user, head.method, in: context)
         line.write(names.bytes)
         if !head.method.isEmpty {
-            writeMember(layout.method, head.method, bytesMax: Self.methodBytesMax)
-            writeMember(layout.path, head.path, bytesMax: Self.pathBytesMax)
+            Self.escape(head.path, bytesMax: Self.pathBytesMax, into: &line)
+            line.write(layout.quote)
         }
-        if entry.unusualEnd == nil, entry.upgradeObstacle == nil {
+        if unusualEnd == nil, entry.upgradeObstacle == nil {
             keepOutcome(entry.status, entry.origin)
             line.write(outcome.bytes)
         } else {
-            writeOutcome(entry.status, entry.origin, entry.unusualEnd, entry.upgradeObstacle, into: &line)
+            writeOutcome(entry.status, entry.origin, copy unusualEnd, entry.upgradeObstacle, into: &line)
         }
         line.write(decimal: entry.bytes)
         writeDuration(from: entry.beganAt, to: entry.endedAt)
@@ -82,12 +89,17 @@ final class AccessLog {
 
     // MARK: Runs
 
-    private func keepNames(_ route: Route?, _ user: UserIndex?, in context: ExchangeContext) {
-        guard route !== namedRoute || user != namedUser else { return }
+    /// Up to the path.
+    private func keepNames(_ route: Route?, _ user: UserIndex?, _ method: Bytes, in context: ExchangeContext) {
+        guard route !== namedRoute || user != namedUser || !method.isEqual(to: namedMethod) else { return }
         (namedRoute, namedUser) = (route, user)
+        namedMethod = Array(method)
         names.clear()
         if let route { Self.write(layout.route, route.settings.name, layout.quote, into: &names) }
         if let user { Self.write(layout.user, userName(user, context), layout.quote, into: &names) }
+        guard !method.isEmpty else { return }
+        Self.writeMember(layout.method, method, bytesMax: Self.methodBytesMax, layout.quote, into: &names)
+        names.write(layout.path)
     }
 
     private func userName(_ user: UserIndex, _ context: ExchangeContext) -> String {
@@ -155,10 +167,12 @@ final class AccessLog {
     // MARK: Members
 
     /// Bytes of a request, which are escaped.
-    private func writeMember(_ key: StaticString, _ value: Bytes, bytesMax: Int) {
-        line.write(key)
-        escape(value, bytesMax: bytesMax)
-        line.write(layout.quote)
+    private static func writeMember(
+        _ key: StaticString, _ value: Bytes, bytesMax: Int, _ quote: StaticString, into out: inout HeadWriter
+    ) {
+        out.write(key)
+        escape(value, bytesMax: bytesMax, into: &out)
+        out.write(quote)
     }
 
     /// Milliseconds with three decimals.
@@ -175,17 +189,17 @@ final class AccessLog {
     }
 
     /// Bytes of a request: what is not printable ASCII is escaped, as in other lines.
-    private func escape(_ bytes: Bytes, bytesMax: Int) {
+    private static func escape(_ bytes: Bytes, bytesMax: Int, into out: inout HeadWriter) {
         let count = min(bytes.count, bytesMax)
         guard count > 0 else { return }
         var copied = 0
-        for index in 0..<count where !Self.isPlain(bytes[index]) {
-            line.write(bytes[run: copied..<index])
+        for index in 0..<count where !isPlain(bytes[index]) {
+            out.write(bytes[run: copied..<index])
             copied = index + 1
-            escape(bytes[index])
+            escape(bytes[index], into: &out)
         }
-        line.write(bytes[run: copied..<count])
-        if count < bytes.count { line.write("…" as StaticString) }
+        out.write(bytes[run: copied..<count])
+        if count < bytes.count { out.write("…" as StaticString) }
     }
 
     @inline(__always)
@@ -193,16 +207,16 @@ final class AccessLog {
         byte >= 0x20 && byte < 0x7f && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
     }
 
-    private func escape(_ byte: UInt8) {
+    private static func escape(_ byte: UInt8, into out: inout HeadWriter) {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "\\"):
-            line.write(UInt8(ascii: "\\"))
-            return line.write(byte)
-        case 0x80...: line.write("\\\\x" as StaticString)
-        default: line.write("\\u00" as StaticString)
+            out.write(UInt8(ascii: "\\"))
+            return out.write(byte)
+        case 0x80...: out.write("\\\\x" as StaticString)
+        default: out.write("\\u00" as StaticString)
         }
-        line.write(Hex.digit(byte >> 4))
-        line.write(Hex.digit(byte & 0xf))
+        out.write(Hex.digit(byte >> 4))
+        out.write(Hex.digit(byte & 0xf))
     }
 }
 
@@ -298,7 +312,7 @@ package struct AccessLines: Sendable {
     }
 }
 
-/// What the access log says of one request.
+/// What the access log says of one request, in numbers.
 struct AccessEntry {
     /// The side that an unusual end comes from.
     enum Side: String { case client, upstream, lanyard }
@@ -337,13 +351,10 @@ struct AccessEntry {
     }
 
     let id: RequestID
-    var route: Route?
     var user: UserIndex?
     /// nil: no response was sent.
     var status: Int?
     var origin: ShardCounters.Origin
-    /// nil: the upstream's response was relayed whole.
-    var unusualEnd: UnusualEnd?
     /// nil: no `Upgrade` was dropped.
     var upgradeObstacle: UpgradeObstacle?
     /// Bytes of the response's body; of a tunnel those for the client.

@@ -318,7 +318,7 @@ package final class Shard: @unchecked Sendable {
             ?? RequestBuffer(fieldsMax: limits.headerFieldsMax, budget: context.buffers)
     }
 
-    func release(_ buffer: RequestBuffer) {
+    func release(_ buffer: consuming RequestBuffer) {
         loop.assertIsCurrent()
         guard spareBuffers.count < Self.spareBuffersMax, buffer.capacity == RequestBuffer.firstCapacity,
             buffer.table.capacity == limits.headerFieldsMax, !context.buffers.isUnder(.optionalFreed)

@@ -15,9 +15,9 @@ package final class RouteCounters: Sendable {
     /// Of the route; `none` for requests without one.
     let name: String
     /// Class × origin.
-    private let requests: [Counter]
-    /// By origin.
-    private let durations: [Histogram]
+    private let requests = CounterRow(count: RouteCounters.classes.count * 2)
+    private let durationsOfUpstream = Histogram()
+    private let durationsOfLanyard = Histogram()
     private let unauthorized = Counter()
     /// From the last byte of each request to the head of its final response.
     let upstreamDuration = Histogram()
@@ -28,27 +28,29 @@ package final class RouteCounters: Sendable {
     /// The latest failures, for the status.
     let failures = RouteFailures()
 
-    init(_ name: String) {
-        self.name = name
-        durations = Origin.allCases.map { _ in Histogram() }
-        requests = (0..<(Self.classes.count * 2)).map { _ in Counter() }
-    }
+    init(_ name: String) { self.name = name }
 
     /// - Parameters:
     ///   - status: nil if the client disconnected before a response had begun.
     ///   - start: of the request's first byte.
     func countRequest(status: Int?, origin: Origin, from start: Instant, to end: Instant) {
-        let column = origin == .upstream ? 0 : 1
         if origin == .upstream { respondedAt.store(end.nanoseconds, ordering: .relaxed) }
-        durations[column].observe(from: start, to: end)
+        durations(origin).observe(from: start, to: end)
         let none = Self.classes.count - 1
         let place = status.map { min(max($0 / 100 - 1, 0), none - 1) } ?? none
-        requests[place * 2 + column].add()
+        requests.add(at: place * 2 + (origin == .upstream ? 0 : 1))
+    }
+
+    private func durations(_ origin: Origin) -> Histogram {
+        switch origin {
+        case .upstream: durationsOfUpstream
+        case .lanyard: durationsOfLanyard
+        }
     }
 
     /// Requests that the upstream has responded to.
     var responseCount: UInt64 {
-        stride(from: 0, to: requests.count, by: 2).reduce(0) { $0 + UInt64(requests[$1].value) }
+        stride(from: 0, to: requests.count, by: 2).reduce(0) { $0 + UInt64(requests[$1]) }
     }
 
     /// When the latest response of the upstream has ended; `.past`: there was none.
@@ -56,10 +58,10 @@ package final class RouteCounters: Sendable {
 
     /// The numbers so far for the status.
     var counts: RouteCounts {
-        func sum(_ columns: some Sequence<Int>) -> Int { columns.reduce(0) { $0 + requests[$1].value } }
+        func sum(_ columns: some Sequence<Int>) -> Int { columns.reduce(0) { $0 + requests[$1] } }
         let own = stride(from: 1, to: requests.count, by: 2)
         return RouteCounts(
-            requests: sum(requests.indices), serverErrors: sum([Self.serverErrors * 2, Self.serverErrors * 2 + 1]),
+            requests: sum(0..<requests.count), serverErrors: sum([Self.serverErrors * 2, Self.serverErrors * 2 + 1]),
             refusals: sum(own.filter { $0 / 2 != Self.serverErrors && $0 / 2 != Self.classes.count - 1 }),
             unauthorized: unauthorized.value)
     }
@@ -84,7 +86,8 @@ package final class RouteCounters: Sendable {
 
     /// Of origins that have had a request.
     var durationSamples: [MetricSample] {
-        zip(Origin.allCases, durations).flatMap { origin, histogram -> [MetricSample] in
+        Origin.allCases.flatMap { origin -> [MetricSample] in
+            let histogram = durations(origin)
             guard histogram.isUsed else { return [] }
             let labels: [MetricSample.Label] = [.init("route", name), .init("origin", origin.rawValue)]
             return histogram.samples("lanyard_request_duration_seconds", labels: labels)
@@ -92,11 +95,11 @@ package final class RouteCounters: Sendable {
     }
 
     var requestSamples: [MetricSample] {
-        requests.enumerated().compactMap { column, counter in
+        (0..<requests.count).compactMap { column in
             // An alert compares server errors with successes, so these are always reported. Other classes appear with
             // their first request.
             let isExpected = column / 2 == Self.serverErrors || column == Self.upstreamSuccesses
-            let value = counter.value
+            let value = requests[column]
             if value == 0, !isExpected { return nil }
             let origin: Origin = column % 2 == 0 ? .upstream : .lanyard
             let labels: [MetricSample.Label] = [
@@ -117,7 +120,10 @@ package final class ShardCounters: Sendable {
     let withoutRoute = RouteCounters("none")
     private let rejections = RejectionReason.allCases.map { _ in Counter() }
     private let handshakes = HandshakeResult.allCases.map { _ in Counter() }
-    private let droppedFields = DroppedField.allCases.map { _ in Counter() }
+    // Not in a table: nearly each request has a field that is dropped.
+    private let droppedInjected = Counter()
+    private let droppedLookalikes = Counter()
+    private let droppedForwarded = Counter()
     private let replayed = Counter()
     private let obstacles = RefusedResponse.ReplayObstacle.allCases.map { _ in Counter() }
     package let internalErrors = Counter()
@@ -136,7 +142,16 @@ package final class ShardCounters: Sendable {
         handshakes[HandshakeResult.allCases.firstIndex(of: result)!].add()
     }
 
-    func countDroppedField(_ kind: DroppedField) { droppedFields[DroppedField.allCases.firstIndex(of: kind)!].add() }
+    func countDroppedField(_ kind: DroppedField) { counter(of: kind).add() }
+
+    @inline(__always)
+    private func counter(of kind: DroppedField) -> Counter {
+        switch kind {
+        case .injected: droppedInjected
+        case .lookalike: droppedLookalikes
+        case .forwarded: droppedForwarded
+        }
+    }
 
     func countReplay() { replayed.add() }
 
@@ -174,11 +189,11 @@ package final class ShardCounters: Sendable {
                     value: Double(counter.value)))
         }
         samples += handshakeSamples
-        for (kind, counter) in zip(DroppedField.allCases, droppedFields) {
+        for kind in DroppedField.allCases {
             samples.append(
                 MetricSample(
                     "lanyard_dropped_fields", suffix: "_total", labels: [.init("kind", kind.rawValue)],
-                    value: Double(counter.value)))
+                    value: Double(counter(of: kind).value)))
         }
         samples += routes.map(\.unauthorizedSample) + replaySamples
         samples += routes.flatMap(\.upstreamSamples)

@@ -162,7 +162,6 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
-        connection.owner = nil
         guard !connection.stream.hasEnded, !connection.stream.hasLargeSession, isTrusted(connection),
             hasCurrentAddress(connection), !isRetired
         else {

@@ -15,6 +15,16 @@ extension UnsafeBufferPointer where Element == UInt8 {
         return count == 0 || Word.areEqual(baseAddress.unsafelyUnwrapped, text.utf8Start, count)
     }
 
+    /// Equality byte for byte.
+    @inline(__always)
+    func isEqual(to bytes: [UInt8]) -> Bool {
+        bytes.withUnsafeBufferPointer { other in
+            guard count == other.count else { return false }
+            guard count > 0 else { return true }
+            return Word.areEqual(baseAddress.unsafelyUnwrapped, other.baseAddress.unsafelyUnwrapped, count)
+        }
+    }
+
     /// Equality without regard to ASCII case. `lowered` is already lower case.
     @inline(__always)
     package func equals(lowered: StaticString) -> Bool {

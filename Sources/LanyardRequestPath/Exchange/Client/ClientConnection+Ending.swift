@@ -26,10 +26,14 @@ extension ClientConnection {
     ///
     /// - Parameter bytes: of the response's body.
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
-        let route = state.shardRoute
-        let counters = route?.counters ?? shard.counters.withoutRoute
-        counters.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
-        logAccess(status, origin, end, bytes: bytes, of: route?.route)
+        if let served = state.shardRoute {
+            served.counters.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
+            logAccess(status, origin, end, bytes: bytes, of: served.route)
+        } else {
+            let counters = shard.counters.withoutRoute
+            counters.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
+            logAccess(status, origin, end, bytes: bytes, of: nil)
+        }
     }
 
     /// Writes the line of a request.
@@ -38,14 +42,17 @@ extension ClientConnection {
     func logAccess(
         _ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int, of route: Route?
     ) {
-        guard let log = shard.accessLog else { return }
+        // The shard's, which a reload replaces in a turn of its own: not counted.
+        guard let log = shard.accessLog.map({ Unmanaged.passUnretained($0) }) else { return }
         let isHeadRead = state.isHeadRead
         let entry = AccessEntry(
-            id: input.requestID(from: shard), route: route, user: state.user, status: status, origin: origin,
-            unusualEnd: end, upgradeObstacle: input.upgradeObstacle, bytes: bytes, beganAt: input.beganAt,
-            endedAt: shard.loop.now, retries: isHeadRead ? exchange.retries : 0,
-            replays: isHeadRead ? exchange.replays : 0, generation: upstream.generation)
-        input.withLoggedHead(isHeadRead: isHeadRead, on: route) { log.write(entry, $0, in: shard.context) }
+            id: input.requestID(from: shard), user: state.user, status: status, origin: origin,
+            upgradeObstacle: input.upgradeObstacle, bytes: bytes, beganAt: input.beganAt, endedAt: shard.loop.now,
+            retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
+            generation: upstream.generation)
+        input.withLoggedHead(isHeadRead: isHeadRead, on: route) { head in
+            log._withUnsafeGuaranteedRef { $0.write(entry, head, of: route, end, in: shard.context) }
+        }
     }
 
     // MARK: Lanyard's own responses

@@ -63,9 +63,13 @@ extension ClientConnection {
         if shard.isDraining || stream.hasLargeSession { exchange.closeClient() }
         if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
         guard let buffer = input.buffer else { return refuse(.internalError) }
+        let served = served
         let admission = RequestAdmission(
             input.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
-        switch admission.decide(view.rules, capabilities: shard.capabilities, isNamedClient: membership.isNamedClient) {
+        let rules = view.rules
+        // Most listeners ask for none.
+        let capabilities = rules.callers.checksRequests ? shard.capabilities : []
+        switch admission.decide(rules, capabilities: capabilities, isNamedClient: membership.isNamedClient) {
         case .forward(let route, let target): forward(to: target, on: served.routes[route.index])
         case .respondToOptions: respondToOptions()
         case .refuse(let problem, let route):
@@ -95,6 +99,7 @@ extension ClientConnection {
     }
 
     private func admit(_ target: RequestTarget, on route: Route) {
+        guard input.head.traits.contains(.upgrade) else { return input.admit(target, .none) }
         let upgrade = upgradeRequest(on: route)
         input.admit(target, upgrade)
         if case .dropped(let obstacle) = upgrade {

@@ -91,7 +91,7 @@ extension ClientConnection {
 
     func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
         if !exchange.needsFreshConnection, let connection = active.pool.takeIdle(for: active.user, token.account) {
-            return attach(connection, to: active)
+            return attach(connection, to: active, token)
         }
         connectUpstream(for: active, token)
     }
@@ -102,7 +102,7 @@ extension ClientConnection {
             [unowned self] result in
             _ = upstream.endAcquisition()
             switch result {
-            case .success(let connection): attach(connection, to: active)
+            case .success(let connection): attach(connection, to: active, upstream.token)
             case .failure(let error): refuse(.upstream(error))
             }
         }
@@ -110,8 +110,9 @@ extension ClientConnection {
         if let acquisition { upstream.beginAcquisition(acquisition) }
     }
 
-    func attach(_ connection: UpstreamConnection, to active: ActiveExchange) {
-        guard let token = upstream.token, shard.loop.now < token.usableUntil else {
+    /// - Parameter token: the request's.
+    func attach(_ connection: UpstreamConnection, to active: ActiveExchange, _ token: AccessToken?) {
+        guard let token, shard.loop.now < token.usableUntil else {
             // The token expired while the connection was established. An expired token is never sent.
             active.pool.giveBack(connection)
             return acquireToken(for: active)

@@ -73,10 +73,12 @@ struct ClientWaits: ~Copyable {
         case examined(Deadline)
     }
 
+    // Counted by hand: stored references would be counted each time that a deadline is set, since that might replace them.
+
     /// For `inbound`.
-    private let inboundDeadline = Deadline(for: Purpose.inbound.rawValue)
+    private let inboundDeadline = Unmanaged.passRetained(Deadline(for: Purpose.inbound.rawValue))
     /// For `outbound`.
-    private let outboundDeadline = Deadline(for: Purpose.outbound.rawValue)
+    private let outboundDeadline = Unmanaged.passRetained(Deadline(for: Purpose.outbound.rawValue))
     private(set) var inbound = InboundWait.none
     private(set) var outbound = OutboundWait.none
     /// When the client must have acknowledged some of the response's bytes; `.never`: no byte was sent since the last
@@ -88,10 +90,15 @@ struct ClientWaits: ~Copyable {
     /// Limits of what is left to do behind a response.
     var closing = ClosingLimits()
 
+    deinit {
+        inboundDeadline.release()
+        outboundDeadline.release()
+    }
+
     /// Before the first wait.
     func setOwner(_ owner: Watcher) {
-        inboundDeadline.owner = owner
-        outboundDeadline.owner = owner
+        inboundDeadline.takeUnretainedValue().owner = owner
+        outboundDeadline.takeUnretainedValue().owner = owner
     }
 
     /// The wait of a deadline that is due. It has ended, unless it is the examination.
@@ -112,7 +119,7 @@ struct ClientWaits: ~Copyable {
 
     mutating func begin(_ wait: InboundWait, until instant: Instant, on loop: EventLoop) {
         inbound = wait
-        loop.set(inboundDeadline, at: instant)
+        inboundDeadline._withUnsafeGuaranteedRef { loop.set($0, at: instant) }
     }
 
     /// The next wait has the deadline of the one before.
@@ -120,7 +127,7 @@ struct ClientWaits: ~Copyable {
 
     mutating func begin(_ wait: OutboundWait, until instant: Instant, on loop: EventLoop) {
         outbound = wait
-        loop.set(outboundDeadline, at: instant)
+        outboundDeadline._withUnsafeGuaranteedRef { loop.set($0, at: instant) }
     }
 
     mutating func endInbound(on loop: EventLoop) { begin(InboundWait.none, until: .never, on: loop) }
@@ -187,8 +194,8 @@ struct ClientWaits: ~Copyable {
     /// Before the connection is released.
     mutating func drop(on loop: EventLoop) {
         endToken(on: loop)
-        loop.drop(inboundDeadline)
-        loop.drop(outboundDeadline)
+        loop.drop(inboundDeadline.takeUnretainedValue())
+        loop.drop(outboundDeadline.takeUnretainedValue())
         if case .examined(let deadline) = end { loop.drop(deadline) }
     }
 }

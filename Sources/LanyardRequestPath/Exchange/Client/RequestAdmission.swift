@@ -37,7 +37,9 @@ package struct RequestAdmission: ~Copyable {
     ///   - rules: of the listener.
     ///   - capabilities: one for each listener.
     ///   - isNamedClient: the client's certificate has one of the listener's `client_names`, or it asks for none.
-    package func decide(_ rules: ListenerRules, capabilities: [Secret?], isNamedClient: Bool = true) -> Decision {
+    package func decide(
+        _ rules: ListenerRules, capabilities: [Secret?], isNamedClient: Bool = true
+    ) -> Decision {
         if head.traits.contains(.confusable), hasForbiddenConfusableName() {
             return .refuse(.malformed("a field name that resembles a field of framing or routing"), nil)
         }

@@ -6,14 +6,16 @@ import LanyardSettings
 ///
 /// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. The connection checks the queue.
 struct RequestInput: ~Copyable {
-    /// What the upstream is asked for.
+    /// What is forwarded of a request.
     private struct Admission {
-        let target: RequestTarget
-        let upgrade: UpgradeRequest
+        /// nil: the request is not forwarded.
+        var target: RequestTarget?
+        var upgrade: [UInt8]?
+        var upgradeObstacle: UpgradeObstacle?
     }
 
-    /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
-    private(set) var buffer: RequestBuffer?
+    /// `buffer`, counted by hand: a stored reference would be counted at each use, since the use might replace it.
+    private var ownedBuffer: Unmanaged<RequestBuffer>?
     private var reader = RequestReader()
     /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
     private(set) var isParsing = false
@@ -23,8 +25,7 @@ struct RequestInput: ~Copyable {
     private(set) var requests = 0
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
-    /// nil: the request is not forwarded.
-    private var admission: Admission?
+    private var admission = Admission()
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
@@ -33,25 +34,32 @@ struct RequestInput: ~Copyable {
     /// The `Host` of a request whose head was released, for routes that map references to it.
     private var keptHost: CopiedBytes?
 
+    deinit { ownedBuffer?.release() }
+
+    /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
+    var buffer: RequestBuffer? { ownedBuffer?.takeUnretainedValue() }
+
     // MARK: Heads
 
     /// Free space for a read of head bytes.
     mutating func room(in shard: Shard) -> UnsafeMutableRawBufferPointer {
-        ownBuffer(of: shard).room(upTo: shard.headLimits.headBytesMax + RequestBuffer.firstCapacity)
+        ownBuffer(of: shard)._withUnsafeGuaranteedRef {
+            $0.room(upTo: shard.headLimits.headBytesMax + RequestBuffer.firstCapacity)
+        }
     }
 
-    private mutating func ownBuffer(of shard: Shard) -> RequestBuffer {
-        if let buffer { return buffer }
-        let buffer = shard.acquireBuffer()
-        self.buffer = buffer
+    private mutating func ownBuffer(of shard: Shard) -> Unmanaged<RequestBuffer> {
+        if let ownedBuffer { return ownedBuffer }
+        let buffer = Unmanaged.passRetained(shard.acquireBuffer())
+        ownedBuffer = buffer
         return buffer
     }
 
     /// A read has put bytes into `room`.
-    func recordArrival(_ count: Int) { buffer?.recordArrival(count) }
+    func recordArrival(_ count: Int) { ownedBuffer?._withUnsafeGuaranteedRef { $0.recordArrival(count) } }
 
     /// Bytes are buffered, used ones included.
-    var hasBytes: Bool { buffer.map { $0.count > 0 } ?? false }
+    var hasBytes: Bool { ownedBuffer.map { $0._withUnsafeGuaranteedRef { $0.count > 0 } } ?? false }
 
     /// Begins a parse loop. False if one is running in a caller.
     mutating func beginParsing() -> Bool {
@@ -99,18 +107,21 @@ struct RequestInput: ~Copyable {
 
     /// The request is forwarded.
     mutating func admit(_ target: RequestTarget, _ upgrade: UpgradeRequest) {
-        admission = Admission(target: target, upgrade: upgrade)
+        admission.target = target
+        switch upgrade {
+        case .none: break
+        case .forwarded(let name): admission.upgrade = name
+        case .dropped(let obstacle): admission.upgradeObstacle = obstacle
+        }
     }
 
-    var target: RequestTarget { admission?.target ?? .root }
+    var target: RequestTarget { admission.target ?? .root }
 
     /// The protocol that the upstream is asked for, as the route spells it.
-    var upgrade: [UInt8]? { if case .forwarded(let name)? = admission?.upgrade { name } else { nil } }
+    var upgrade: [UInt8]? { admission.upgrade }
 
     /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
-    var upgradeObstacle: UpgradeObstacle? {
-        if case .dropped(let obstacle)? = admission?.upgrade { obstacle } else { nil }
-    }
+    var upgradeObstacle: UpgradeObstacle? { admission.upgradeObstacle }
 
     /// The request's id, created on first use.
     mutating func requestID(from shard: Shard) -> RequestID {
@@ -160,7 +171,7 @@ struct RequestInput: ~Copyable {
     ///   - route: nil: none was found.
     @inline(__always)
     func withLoggedHead(isHeadRead: Bool, on route: Route?, _ work: (LoggedHead) -> Void) {
-        if let keptHead { keptHead.withBytes(work) } else { work(loggedHead(isHeadRead: isHeadRead, on: route)) }
+        if keptHead != nil { keptHead?.withBytes(work) } else { work(loggedHead(isHeadRead: isHeadRead, on: route)) }
     }
 
     /// What the buffer has of it.
@@ -173,8 +184,8 @@ struct RequestInput: ~Copyable {
         if let route, route.requestIDName != nil {
             logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes)
         }
-        if let admission {
-            logged.path = raw[run: admission.target.path]
+        if let target = admission.target {
+            logged.path = raw[run: target.path]
         } else if let target = try? RequestTarget.parse(raw, method: head.kind) {
             logged.path = raw[run: target.path]
         }
@@ -201,7 +212,7 @@ struct RequestInput: ~Copyable {
     // MARK: Body
 
     /// Bytes have arrived behind what the current request has used.
-    var hasUnusedBytes: Bool { buffer.map { $0.used < $0.count } ?? false }
+    var hasUnusedBytes: Bool { ownedBuffer.map { $0._withUnsafeGuaranteedRef { $0.used < $0.count } } ?? false }
 
     /// Finds the body's bytes at the front of `input`, as `RequestBody.consume`.
     mutating func consumeBody(
@@ -215,7 +226,7 @@ struct RequestInput: ~Copyable {
         if isBuffered {
             buffer?.used += used
         } else if used < input.count {
-            ownBuffer(of: shard).append(UnsafeRawBufferPointer(rebasing: input[used...]))
+            ownBuffer(of: shard).takeUnretainedValue().append(UnsafeRawBufferPointer(rebasing: input[used...]))
         }
     }
 
@@ -225,11 +236,13 @@ struct RequestInput: ~Copyable {
     mutating func endRequest(in shard: Shard) {
         reader = RequestReader()
         requestID = nil
-        admission = nil
-        keptHead = nil
-        keptHost = nil
-        guard let buffer else { return }
-        if buffer.used < buffer.count { buffer.compact() } else { releaseBuffer(to: shard) }
+        admission.target = nil
+        admission.upgradeObstacle = nil
+        // What most requests do not have is not released either.
+        if admission.upgrade != nil { admission.upgrade = nil }
+        if keptHead != nil { keptHead = nil }
+        if keptHost != nil { keptHost = nil }
+        if hasUnusedBytes { buffer?.compact() } else { releaseBuffer(to: shard) }
     }
 
     /// The bytes of the current request are not needed any more. Bytes of the next one stay.
@@ -247,9 +260,9 @@ struct RequestInput: ~Copyable {
 
     /// All buffered bytes are dropped.
     mutating func releaseBuffer(to shard: Shard) {
-        guard let buffer else { return }
-        shard.release(buffer)
-        self.buffer = nil
+        guard let buffer = ownedBuffer else { return }
+        ownedBuffer = nil
+        shard.release(buffer.takeRetainedValue())
     }
 }
 

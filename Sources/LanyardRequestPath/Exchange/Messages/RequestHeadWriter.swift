@@ -21,7 +21,7 @@ package struct RequestHeadWriter: ~Copyable {
     /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
     ///   instead.
     func write(
-        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: @autoclosure () -> RequestID
+        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: RequestID
     ) -> Bool {
         writeStart(&out, authority)
         let clientSentOwn = writeFields(&out)
@@ -36,7 +36,7 @@ package struct RequestHeadWriter: ~Copyable {
             if let id = RequestIDField.safe(on: route, head, table, in: bytes) {
                 out.write(id)
             } else {
-                out.write(hex: requestID().number)
+                out.write(hex: requestID.number)
             }
             out.write("\r\n" as StaticString)
         }

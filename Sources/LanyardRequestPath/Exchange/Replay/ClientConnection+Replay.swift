@@ -226,7 +226,7 @@ extension ClientConnection {
         if isInStep, used == behind.count, !connection.stream.hasEnded, pool.isTrusted(connection) {
             if rejected.isEnded, connection.isUsable() {
                 connection.reuse()
-                return attach(connection, to: active)
+                return attach(connection, to: active, token)
             }
             if !rejected.isEnded {
                 _ = RejectedBodyReader(rejected, of: connection, in: pool, shard: shard)
