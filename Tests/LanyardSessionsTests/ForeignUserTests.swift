@@ -104,6 +104,27 @@ struct ForeignUserTests {
         }
     }
 
+    @Test(
+        "a session that was taken over from another process is not written over another identity's user that came since"
+    )
+    func displacedAfterAdoption() throws {
+        let one = CoordinatorDriver(hasCredential: false, identity: Self.demo)
+        one.begin()
+        let former = Self.other(Self.demo, after: one)
+        former.begin()
+        try former.grant(refresh: "one", account: "a")
+        one.pass(2)
+        one.handle(.storeSnapshot(one.stored))
+        #expect(one.state == .valid && one.refresh == "one")
+        let two = Self.other(Self.corp, after: former)
+        two.begin()
+        try two.grant(refresh: "corp-1", account: "c")
+        one.toCall()
+        try one.grant(refresh: "demo-2")
+        #expect(one.sent == ["one"] && one.refresh == "demo-2" && one.revoked.isEmpty)
+        #expect(two.storedRefresh == "corp-1" && two.stored?.identity == "corp")
+    }
+
     @Test("a lost response of a displaced process stays known to it: a one-use token is not sent twice")
     func displacedDoubt() throws {
         let one = CoordinatorDriver(hasCredential: false, rotation: .oneUse, identity: Self.demo)

@@ -54,9 +54,24 @@ import Testing
         let isSecond = view.note(foreign: Self.user(5, session: 9))
         #expect(!isSecond && view.base.generation == 5)
         view.forgetForeign()
+        #expect(view.foreign == nil && view.base.generation == 5 && view.user == nil)
         view.rebase(on: Self.user(6))
-        view.wasStored = true
+        #expect(view.wasStored)
         let isNews = view.note(foreign: Self.user(7, session: 9))
         #expect(isNews && view.isDisplaced && view.base.generation == 6 && view.user?.generation == 6)
+        view.forgetUser()
+        #expect(view.isDisplaced && view.base.generation == 6 && view.user == nil)
+        view.forgetForeign()
+        #expect(!view.isDisplaced && view.base.generation == 6)
+    }
+
+    @Test("a user that is only to be added was not stored here, whatever the store holds of a former one")
+    func provisional() {
+        var view = StoredView()
+        view.isProvisional = true
+        view.rebase(on: Self.user(6))
+        #expect(!view.wasStored && view.base.generation == 6)
+        let isFirst = view.note(foreign: Self.user(7, session: 9))
+        #expect(isFirst && !view.isDisplaced && view.base.generation == 7)
     }
 }

@@ -31,18 +31,14 @@ extension SessionCoordinator {
             if let user { noteForeign(user) }
             prepareCall()
         case .read(.writeNewer):
-            view.forgetForeign()
             if let user { restoreNewer(over: user) }
             prepareCall()
         case .endToken:
-            view.forgetForeign()
             view.rebase(on: user)
             refreshToken.triesWithoutResponse = 0
             learn(user)
             endDeadSession("another process found the session dead")
-        case .read(.yield):
-            view.forgetForeign()
-            applyExternalChange(user, relation)
+        case .read(.yield): applyExternalChange(user, relation)
         }
     }
 
@@ -61,11 +57,8 @@ extension SessionCoordinator {
         switch relation(of: user).resolutions.atRest {
         case .proceed: view.forgetForeign()
         case .continueBeside: if let user { noteForeign(user) }
-        case .writeNewer:
-            view.forgetForeign()
-            if let user { restoreNewer(over: user) }
+        case .writeNewer: if let user { restoreNewer(over: user) }
         case .yield:
-            view.forgetForeign()
             refreshToken.triesWithoutResponse = 0
             yield(to: user)
         }
@@ -187,7 +180,6 @@ extension SessionCoordinator {
         endLogin(.nameInUse(isKnown: user.isAdded))
         guard user.isAdded else { return finish() }
         view.isProvisional = false
-        view.wasStored = true
         view.rebase(on: user)
         switch relation.storedState {
         case .session: return adopt(user, finishing: true)
@@ -270,13 +262,12 @@ extension SessionCoordinator {
         releaseLock()
     }
 
-    /// A change has replaced the foreign user. Its session is over, and its own service is told.
-    mutating func revokeEvicted(_ pendingChange: SessionWrites.PendingChange) {
+    /// This user is stored now. If the change has replaced a foreign one, the session of that one is over, and its own
+    /// service is told.
+    mutating func revoke(_ evicted: StoredUser?, by pendingChange: SessionWrites.PendingChange) {
         view.wasStored = true
-        guard let other = view.foreign else { return }
-        view.forgetForeign()
         // An operator's logout carries that revocation itself.
         if pendingChange.isTermination { return }
-        if let revocation = other.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }
+        if let revocation = evicted?.evictionRevocation(at: eventContext.wall) { emit(.revoke(revocation)) }
     }
 }

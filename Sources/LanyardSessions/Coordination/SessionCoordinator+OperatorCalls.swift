@@ -28,7 +28,6 @@ extension SessionCoordinator {
 
     private mutating func learnAtStart(_ stored: StoredUser) {
         view.rebase(on: stored)
-        view.wasStored = !view.isProvisional
         learn(stored)
     }
 

@@ -80,6 +80,7 @@ extension SessionCoordinator {
 
     /// What the store holds now is the base of the next change.
     private mutating func handleStored(_ pendingChange: SessionWrites.PendingChange, _ user: StoredUser?) {
+        let evicted = view.foreign
         switch pendingChange {
         // These changes apply to any version. The base stays, so that an external change is not overlooked.
         case .clearIntent, .beginDeletion: return
@@ -91,14 +92,14 @@ extension SessionCoordinator {
                 case .ended: view.base == endedVersion
                 case .session, .removed, .loggedOut, .foreign: false
                 }
-            if view.foreign != nil || isEnd { view.rebase(on: user) }
-            revokeEvicted(pendingChange)
+            if evicted != nil || isEnd { view.rebase(on: user) }
+            revoke(evicted, by: pendingChange)
             return view.refused = fingerprint
         // The store does not know the user.
         case .dropRefreshToken where user == nil, .end where user == nil: return view.rebase(on: nil)
         case .storeIntent, .dropRefreshToken, .end, .saveSession, .terminate: view.rebase(on: user)
         }
-        revokeEvicted(pendingChange)
+        revoke(evicted, by: pendingChange)
         switch pendingChange {
         case .storeIntent: refreshToken.isIntentUnsaved = false
         case .saveSession:

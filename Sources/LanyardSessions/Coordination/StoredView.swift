@@ -4,12 +4,52 @@ import LanyardSessionInterface
 /// What this process knows of the user in the store: the record as it was read or written last, and the generations that
 /// follow from it.
 struct StoredView: Sendable {
-    /// The version that the store is known to hold: the base of each change.
-    private(set) var base = SessionVersion.absent
-    /// The user as the store holds it; nil: the store does not hold it, or holds it for another identity.
-    private(set) var user: StoredUser?
-    /// A stored user of this name that belongs to another identity.
-    private(set) var foreign: StoredUser?
+    /// What the store holds under the user's name.
+    private enum Record: Sendable {
+        /// This user, or none.
+        case own(OwnRecord)
+        /// Another identity's user that was there first. The first login replaces it, so its version is the base.
+        case foreign(StoredUser)
+        /// Another identity's user that came while this one was active. That user stays in the store. This one continues
+        /// in memory, from what the store has held of it.
+        case displaced(by: StoredUser, OwnRecord)
+    }
+
+    /// What the store holds of this user.
+    private enum OwnRecord: Sendable {
+        case absent
+        /// This record: its version is the base.
+        case known(StoredUser)
+        /// An older version of the session that is known (a restored backup).
+        case fallenBack(to: SessionVersion, from: StoredUser)
+        /// Of the record only the version is known, or counts: an operator has ended the session.
+        case versionOnly(SessionVersion)
+
+        var base: SessionVersion {
+            switch self {
+            case .absent: .absent
+            case .known(let user): user.version
+            case .fallenBack(let base, _), .versionOnly(let base): base
+            }
+        }
+
+        var user: StoredUser? {
+            switch self {
+            case .known(let user), .fallenBack(_, let user): user
+            case .absent, .versionOnly: nil
+            }
+        }
+
+        mutating func forgetUser() {
+            switch self {
+            case .absent, .versionOnly: break
+            case .known, .fallenBack: self = .versionOnly(base)
+            }
+        }
+    }
+
+    private var record = Record.own(.absent)
+
     /// The store has held this user for this identity.
     var wasStored = false
     /// The user did not exist before. Its first login gives it its name.
@@ -30,34 +70,86 @@ struct StoredView: Sendable {
     /// The generation of the next token of the session in hand.
     var next: Generation { max(lowest, max(current, base.generation)).next }
 
-    /// The store holds another identity's user of this name, which came while this one was active. That user stays in the
-    /// store. This one continues in memory.
-    var isDisplaced: Bool { foreign != nil && wasStored }
+    /// The version that the store is known to hold, or has held of this user: the base of each change.
+    var base: SessionVersion {
+        switch record {
+        case .own(let own), .displaced(_, let own): own.base
+        case .foreign(let other): other.version
+        }
+    }
 
-    /// What the store holds is the base of the next changes.
+    /// This user as the store holds it, or has held it; nil: it is not known.
+    var user: StoredUser? {
+        switch record {
+        case .own(let own), .displaced(_, let own): own.user
+        case .foreign: nil
+        }
+    }
+
+    /// The stored user of this name, if it belongs to another identity.
+    var foreign: StoredUser? {
+        switch record {
+        case .own: nil
+        case .foreign(let other), .displaced(let other, _): other
+        }
+    }
+
+    /// The store holds another identity's user of this name, which came while this one was active.
+    var isDisplaced: Bool {
+        switch record {
+        case .own, .foreign: false
+        case .displaced: true
+        }
+    }
+
+    /// What the store holds of this user is the base of the next changes.
     mutating func rebase(on stored: StoredUser?) {
-        base = stored?.version ?? .absent
-        user = stored
+        record = .own(stored.map { .known($0) } ?? .absent)
+        if stored != nil, !isProvisional { wasStored = true }
     }
 
     /// The store has fallen back to an older state of the session. What was known of the user stays.
     mutating func rebase(onOlder stored: StoredUser) {
         lowest = max(lowest, base.generation)
-        base = stored.version
+        record = .own(user.map { .fallenBack(to: stored.version, from: $0) } ?? .versionOnly(stored.version))
     }
 
-    /// The record is not known any more, and the base stays: an operator has ended the session.
-    mutating func forgetUser() { user = nil }
+    /// The record does not count any more, and the base stays: an operator has ended the session.
+    mutating func forgetUser() {
+        switch record {
+        case .own(var own):
+            own.forgetUser()
+            record = .own(own)
+        case .displaced(let other, var own):
+            own.forgetUser()
+            record = .displaced(by: other, own)
+        case .foreign: break
+        }
+    }
 
     /// Notes a user of another identity. Returns whether none was known before.
     mutating func note(foreign other: StoredUser) -> Bool {
-        defer { foreign = other }
-        if !wasStored { base = other.version }
-        return foreign == nil
+        switch record {
+        case .own(let own):
+            record = wasStored ? .displaced(by: other, own) : .foreign(other)
+            return true
+        case .foreign:
+            record = .foreign(other)
+            return false
+        case .displaced(_, let own):
+            record = .displaced(by: other, own)
+            return false
+        }
     }
 
-    /// The store holds no foreign user any more.
-    mutating func forgetForeign() { foreign = nil }
+    /// The store holds no foreign user any more. The base stays.
+    mutating func forgetForeign() {
+        switch record {
+        case .own: break
+        case .foreign: record = .own(.versionOnly(base))
+        case .displaced(_, let own): record = .own(own)
+        }
+    }
 }
 
 /// What is known of the session's refresh token beside the token itself (refresh.md 9).
