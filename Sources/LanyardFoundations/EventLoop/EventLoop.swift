@@ -157,6 +157,11 @@ public final class EventLoop: Sendable {
         if lingering.load(ordering: .sequentiallyConsistent) { eventfd_write(wakeup.raw, 1) }
     }
 
+    #if DEBUG
+    /// How often `post` was called: each time is a turn of the queue. From anywhere.
+    package var postCount: Int { posted.load(ordering: .relaxed) }
+    #endif
+
     /// Traps in a debug build when another queue or thread than the loop's runs the caller. A release build does nothing.
     ///
     /// It stands first in each function that others call of a type whose state belongs to a loop. `public`, because a `package` function

@@ -212,15 +212,23 @@ package final class AppServicesIdentity: TransportedIdentity {
         fail: @escaping @Sendable (IdentityError) -> Void,
         proceed: @escaping @Sendable (ServiceOrigin, Instant, _ isRemembered: Bool) -> Void
     ) {
-        loop.post { [self] in
-            let deadline = deadline ?? transport.newDeadline
-            if need == .known, let origin = place.served(at: loop.now) { return proceed(origin, deadline, true) }
-            progress?.wait(for: locationURL)
-            waiting.append(
-                PendingCall(need: need, progress: progress, proceed: { proceed($0, deadline, $1) }, fail: fail))
-            // A call that the former origin can serve does not wait for a silent service as long as for its response.
-            if waiting.count == 1 { locate(place.origin == nil ? deadline : min(deadline, transport.shortDeadline)) }
-        }
+        loop.post { [self] in findOrigin(progress, need, by: deadline, fail: fail, proceed: proceed) }
+    }
+
+    /// The same on the loop's queue, at once if the origin is known.
+    private func findOrigin(
+        _ progress: CallProgress?, _ need: Need, by deadline: Instant? = nil,
+        fail: @escaping @Sendable (IdentityError) -> Void,
+        proceed: @escaping @Sendable (ServiceOrigin, Instant, _ isRemembered: Bool) -> Void
+    ) {
+        loop.assertIsCurrent()
+        let deadline = deadline ?? transport.newDeadline
+        if need == .known, let origin = place.served(at: loop.now) { return proceed(origin, deadline, true) }
+        progress?.wait(for: locationURL)
+        waiting.append(
+            PendingCall(need: need, progress: progress, proceed: { proceed($0, deadline, $1) }, fail: fail))
+        // A call that the former origin can serve does not wait for a silent service as long as for its response.
+        if waiting.count == 1 { locate(place.origin == nil ? deadline : min(deadline, transport.shortDeadline)) }
     }
 
     /// A call of a session: sent to the service's origin, and perhaps once more to another one.
@@ -241,7 +249,7 @@ package final class AppServicesIdentity: TransportedIdentity {
     private func perform(_ call: OriginCall) {
         loop.post { [self] in
             let refusal = call.credential.flatMap { place.unconfirmed[$0] }
-            begin(
+            findOrigin(
                 call.progress, refusal == nil ? .known : .confirmed,
                 fail: { error in call.fail(refusal.map { error.leavingUnconfirmed($0) } ?? error) },
                 proceed: { [self] in send(call, to: $0, $1, isRemembered: $2) })
