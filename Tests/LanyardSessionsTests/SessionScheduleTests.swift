@@ -72,7 +72,7 @@ struct SessionScheduleTests {
         "Rule 13: the skew allowance is at least 5 s, at most 120 s and a tenth of the lifetime",
         arguments: [(2, 0, 0.2), (20, 0, 2), (1800, 0, 5), (1800, -40, 40), (1800, 300, 120), (600, 300, 60)])
     func allowance(_ lifetime: Int, _ skew: Int, _ expected: Double) {
-        let allowance = ClockPolicy.allowance(lifetime: .seconds(lifetime), skew: .seconds(skew))
+        let allowance = ClockPolicy(RefreshSettings()).allowance(lifetime: .seconds(lifetime), skew: .seconds(skew))
         #expect(abs(allowance.inSeconds - expected) < 1e-9)
     }
 

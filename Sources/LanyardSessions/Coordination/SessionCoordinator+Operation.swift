@@ -198,7 +198,7 @@ extension SessionCoordinator {
         let elapsed = eventContext.wall - refreshToken.unconfirmedSince
         // The wall clock was set back: it is unknown how much time has passed.
         guard elapsed >= .zero else { return false }
-        let allowance = ClockPolicy.allowance(lifetime: nil, skew: context.skew ?? .zero)
+        let allowance = context.policy.allowance(lifetime: nil, skew: context.skew ?? .zero)
         return max(elapsed, context.policy.unknownOutcomePause) < window - allowance
     }
 

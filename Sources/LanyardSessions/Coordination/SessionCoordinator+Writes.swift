@@ -214,7 +214,7 @@ extension SessionCoordinator {
     }
 
     mutating func recordStoreFailure(_ error: StoreError) {
-        guard writes.recordFailure(error, at: eventContext) else { return }
+        guard writes.recordFailure(error, by: context.policy, at: eventContext) else { return }
         logEvent(
             .storeFailing, .error, reason: "store_failing", nextAt: writes.retryAt == .never ? nil : writes.retryAt,
             details: ["error": error.message])
@@ -225,7 +225,7 @@ extension SessionCoordinator {
         guard writes.retryAt <= eventContext.instant else { return }
         // During a call, the retry would erase the call's intent, and the result of the call is newer.
         let isFree = writes.writesInFlight.isEmpty && !isCallOrWriteUnderWay
-        let retryAt = isFree ? Instant.never : eventContext.instant + ClockPolicy.unsavedRetryDelay
+        let retryAt = isFree ? Instant.never : eventContext.instant + context.policy.unsavedRetryDelay
         writes.wait(until: retryAt)
         if isFree { retryNext() }
     }
@@ -247,7 +247,7 @@ extension SessionCoordinator {
     private mutating func continueRetries() {
         guard isCallOrWriteUnderWay else { return retryNext() }
         guard !writes.unsavedChanges.isEmpty else { return }
-        writes.wait(until: eventContext.instant + ClockPolicy.unsavedRetryDelay)
+        writes.wait(until: eventContext.instant + context.policy.unsavedRetryDelay)
     }
 
     private mutating func handleRetried(

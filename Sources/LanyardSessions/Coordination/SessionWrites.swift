@@ -136,10 +136,12 @@ struct SessionWrites: Sendable {
     mutating func keepIntent(_ intent: StoredIntent) { unsavedChanges.append(.storeIntent(intent)) }
 
     /// Returns whether this is the first failure.
-    mutating func recordFailure(_ error: StoreError, at eventContext: EventContext) -> Bool {
+    mutating func recordFailure(
+        _ error: StoreError, by policy: ClockPolicy, at eventContext: EventContext
+    ) -> Bool {
         defer { self.error = error }
         failures += 1
-        let delay = ClockPolicy.unsavedBackoff.delay(after: failures, chance: eventContext.chance)
+        let delay = policy.unsavedBackoff.delay(after: failures, chance: eventContext.chance)
         retryAt = unsavedChanges.isEmpty ? .never : eventContext.instant + delay
         return self.error == nil
     }

@@ -18,12 +18,11 @@ package final class SessionRunner: @unchecked Sendable {
         var reply: Reply?
     }
 
-    /// The user with its token source and settings.
-    package private(set) var managedUser: ManagedUser
     let index: UserIndex
-    private let environment: any RunnerEnvironment
+    private var user: ManagedUser
+    private var machine: SessionCoordinator
+    let environment: any RunnerEnvironment
     let logger: Logger
-    private(set) var coordinator: SessionCoordinator
     private var life: RunnerLife
     /// What came while another event is handled.
     private var inbox: [Incoming] = []
@@ -31,26 +30,54 @@ package final class SessionRunner: @unchecked Sendable {
     private var replies = OperatorReplies<Reply>()
     /// The number of operators' logouts and removals: each has an id.
     private var terminations: UInt64 = 0
-    /// An operator has ended the user's session in this process.
-    private(set) var wasLoggedOutHere = false
-    /// The number of changes sent to the store.
-    private(set) var commitCount: UInt64 = 0
+    private var hasLoggedOut = false
+    private var commits: UInt64 = 0
     private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
-    private let openCall: OpenCall
+    let openCall: OpenCall
 
     init(
         _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, publisher: any TokenPublisher,
         environment: any RunnerEnvironment
     ) {
         life = .created(publisher)
-        self.managedUser = managedUser
+        user = managedUser
         index = setup.index
         self.environment = environment
         var logger = environment.logger
         logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
         openCall = OpenCall(on: environment.loop, logger: logger)
-        coordinator = SessionCoordinator(setup)
+        machine = SessionCoordinator(setup)
+    }
+
+    /// The user's name.
+    package var name: String {
+        environment.loop.assertIsCurrent()
+        return user.settings.name
+    }
+
+    /// The user with its token source and settings.
+    package var managedUser: ManagedUser {
+        environment.loop.assertIsCurrent()
+        return user
+    }
+
+    /// The user's session as of now.
+    var coordinator: SessionCoordinator {
+        environment.loop.assertIsCurrent()
+        return machine
+    }
+
+    /// An operator has ended the user's session in this process.
+    var wasLoggedOutHere: Bool {
+        environment.loop.assertIsCurrent()
+        return hasLoggedOut
+    }
+
+    /// The number of changes sent to the store.
+    var commitCount: UInt64 {
+        environment.loop.assertIsCurrent()
+        return commits
     }
 
     // MARK: Reload
@@ -64,17 +91,17 @@ package final class SessionRunner: @unchecked Sendable {
     /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
     func reconfigure(_ new: ManagedUser, _ setup: SessionCoordinator.Setup) {
         environment.loop.assertIsCurrent()
-        let former = managedUser
+        let former = user
         // With another service the same login may be another request, by other files of the client.
         let isCredentialNew =
             former.settings.login != new.settings.login || former.origin.source != new.origin.source
         let isRequestNew = former.tokenRequest != new.tokenRequest
-        managedUser = new
-        if !isCredentialNew { managedUser.credential = former.credential }
+        user = new
+        if !isCredentialNew { user.credential = former.credential }
         if isWaiting {
             var setup = setup
-            setup.generation = coordinator.latestGeneration
-            return coordinator = SessionCoordinator(setup)
+            setup.generation = machine.latestGeneration
+            return machine = SessionCoordinator(setup)
         }
         guard case .service = new.source else { return }
         if isCredentialNew {
@@ -88,8 +115,8 @@ package final class SessionRunner: @unchecked Sendable {
     /// told.
     func retire(for successor: RunnerLife.Successor) {
         environment.loop.assertIsCurrent()
-        managedUser.credential?.stop()
-        guard case .service = managedUser.source, case .serving = life else {
+        user.credential?.stop()
+        guard case .service = user.source, case .serving = life else {
             stop()
             return environment.handleRetired(self)
         }
@@ -107,31 +134,40 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func endRetirement() {
         switch life {
-        case .retiring(.none): guard coordinator.isIdle else { return }
-        case .retiring(.waiting): guard coordinator.mayBeReplaced else { return }
+        case .retiring(.none): guard machine.isIdle else { return }
+        case .retiring(.waiting): guard machine.mayBeReplaced else { return }
         case .created, .waiting, .serving, .stopped: return
         }
-        if coordinator.lock == .held { environment.store.unlock(name) }
+        if machine.lock == .held { environment.store.unlock(name) }
         stop()
         environment.handleRetired(self)
     }
 
-    /// The user's name.
-    package var name: String { managedUser.settings.name }
-
     /// `start` follows.
-    var isWaiting: Bool { if case .waiting = life { true } else { false } }
+    var isWaiting: Bool {
+        environment.loop.assertIsCurrent()
+        return if case .waiting = life { true } else { false }
+    }
 
     /// The user is this runner's: it publishes.
-    var isServing: Bool { if case .serving = life { true } else { false } }
+    var isServing: Bool {
+        environment.loop.assertIsCurrent()
+        return if case .serving = life { true } else { false }
+    }
 
     /// What has begun is finished.
     private var isRetiring: Bool { if case .retiring = life { true } else { false } }
 
-    var isStopped: Bool { if case .stopped = life { true } else { false } }
+    var isStopped: Bool {
+        environment.loop.assertIsCurrent()
+        return if case .stopped = life { true } else { false }
+    }
 
     /// An operator's call waits for the start.
-    var hasWaitingCall: Bool { if case .waiting(let calls, _) = life { !calls.isEmpty } else { false } }
+    var hasWaitingCall: Bool {
+        environment.loop.assertIsCurrent()
+        return if case .waiting(let calls, _) = life { !calls.isEmpty } else { false }
+    }
 
     /// Starts with what the store holds, otherwise with a login, or with the reading of a token. The calls that have
     /// waited follow before the user is shown: one that was removed meanwhile would be dropped otherwise.
@@ -146,7 +182,7 @@ package final class SessionRunner: @unchecked Sendable {
             inbox = calls
         case .serving, .retiring, .stopped: return
         }
-        switch managedUser.source {
+        switch user.source {
         case .feed(let feed):
             publish(.pending, for: index)
             feed.start { [weak self] outcome in self?.send(.session(.fed(outcome))) }
@@ -158,7 +194,7 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func watchCredential() {
-        managedUser.credential?.start(managedUser.settings.login) { [weak self] in
+        user.credential?.start(user.settings.login) { [weak self] in
             self?.send(.session(.credentialChanged))
         }
     }
@@ -190,15 +226,15 @@ package final class SessionRunner: @unchecked Sendable {
         environment.loop.assertIsCurrent()
         let open = takeReplies()
         life = .stopped
-        if coordinator.isUnsaved {
+        if machine.isUnsaved {
             var logEvent = SessionLogEvent(.unsaved, .error, reason: "store_failing")
-            logEvent.details["error"] = coordinator.storeError?.message
+            logEvent.details["error"] = machine.storeError?.message
             log(logEvent, at: .now)
         }
         timer.drop()
         openCall.drop()
-        managedUser.credential?.stop()
-        if case .feed(let feed) = managedUser.source { feed.stop() }
+        user.credential?.stop()
+        if case .feed(let feed) = user.source { feed.stop() }
         for reply in open { reply(.overtaken) }
     }
 
@@ -237,7 +273,8 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// Erases the tokens, here and in the store, then tells the service.
     package func logOut(_ reply: @escaping Reply) {
-        wasLoggedOutHere = true
+        environment.loop.assertIsCurrent()
+        hasLoggedOut = true
         terminate(.logOut, reply)
     }
 
@@ -258,7 +295,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// False: the reply was sent.
     private func admits(_ reply: Reply) -> Bool {
-        guard case .service = managedUser.source else {
+        guard case .service = user.source else {
             reply(.notSupported)
             return false
         }
@@ -302,7 +339,7 @@ package final class SessionRunner: @unchecked Sendable {
         while !inbox.isEmpty {
             let eventContext = EventContext.now
             let incoming = inbox.removeFirst()
-            let actions = coordinator.handle(incoming.event, at: eventContext)
+            let actions = machine.handle(incoming.event, at: eventContext)
             if let reply = incoming.reply, let call = incoming.event.operatorCall {
                 replies.add(reply, to: call, handledBy: actions)
             }
@@ -312,7 +349,7 @@ package final class SessionRunner: @unchecked Sendable {
             }
         }
         isHandling = false
-        timer.set(at: coordinator.due)
+        timer.set(at: machine.due)
         if isServing { environment.update(self) }
         // The replies come after the report shows what they say.
         for (reply, result) in readyReplies { reply(ending(result)) }
@@ -333,17 +370,17 @@ package final class SessionRunner: @unchecked Sendable {
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: environment.store.unlock(name)
         case .begin(let change, let operation):
-            commitCount += 1
+            commits += 1
             environment.begin(name, change) { [weak self] in self?.send(.begun($0, operation: operation)) }
         case .read(let operation):
             environment.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
-            commitCount += 1
+            commits += 1
             if case .saveSession = change { environment.retryUnsavedEnds(for: self) }
             environment.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call):
-            guard case .service(let service) = managedUser.source else { return }
+            guard case .service(let service) = user.source else { return }
             environment.beginCall()
             let progress = openCall.begin(.refresh)
             guard call.variant == .plain else {
@@ -375,7 +412,7 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
-        guard case .service(let service) = managedUser.source else { return }
+        guard case .service(let service) = user.source else { return }
         environment.beginCall()
         let progress = openCall.begin(.login)
         let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
@@ -435,20 +472,19 @@ package final class SessionRunner: @unchecked Sendable {
     private func revoke(_ token: Secret, _ kind: StoredRevocation.Kind = .refreshToken) {
         environment.revocations.enqueue(
             StoredRevocation(
-                identity: managedUser.settings.identity, token: token, kind: kind, since: .now,
-                fingerprint: managedUser.storedIdentity.fingerprint),
+                identity: user.settings.identity, token: token, kind: kind, since: .now,
+                fingerprint: user.storedIdentity.fingerprint),
             of: name, logger)
     }
 
     private func count(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
         let outcome: String =
             switch result {
-            case _ where coordinator.operation?.number != call.number: "late"
+            case _ where machine.operation?.number != call.number: "late"
             case .success: "success"
             case .failure(let error): error.verdict.label
             }
-        if call.variant != .plain, let variant = coordinator.variants.first(where: { $0.named.variant == call.variant })
-        {
+        if call.variant != .plain, let variant = machine.variants.first(where: { $0.named.variant == call.variant }) {
             environment.count(
                 "lanyard_variant_fetches",
                 [.init("user", name), .init("route", variant.named.name), .init("result", outcome)])
@@ -456,7 +492,7 @@ package final class SessionRunner: @unchecked Sendable {
         }
         switch call.kind {
         case .login:
-            let provider = coordinator.operation?.provider ?? managedUser.settings.login?.provider ?? "none"
+            let provider = machine.operation?.provider ?? user.settings.login?.provider ?? "none"
             environment.count("lanyard_login_attempts", [.init("provider", provider), .init("result", outcome)])
         case .refresh:
             environment.count(
@@ -466,51 +502,13 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    // MARK: Observed state
-
-    /// See `SessionCoordinator.isDrained`.
-    var isDrained: Bool { if case .feed = managedUser.source { true } else { isWaiting || coordinator.isDrained } }
-
-    /// The response to a call may have the only copy of the next refresh token, or that is being stored.
-    var isRotating: Bool { coordinator.isRotating }
-
-    var isRefreshing: Bool {
-        if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else { false }
-    }
-
-    /// The user as of now, for the report.
-    package var status: SessionStatus { status(at: .now) }
-
-    private func status(at eventContext: EventContext) -> SessionStatus {
-        let (session, context) = (coordinator.session, coordinator.context)
-        let tokens = session.tokens
-        var action = session.reason.action(latest: context.lastError, canLogIn: context.hasCredential)
-        if action == .nobody, let refused = coordinator.variants.first(where: { $0.refusal != nil }) {
-            action = refused.refusal?.action(latest: refused.context.lastError, canLogIn: true) ?? .operator
-        }
-        return SessionStatus(
-            user: name, index: index, identity: managedUser.settings.identity,
-            accountID: context.accountID ?? coordinator.subject,
-            // Until its start it is not known whether the user is logged in: what the store holds decides.
-            state: session.reason == .loggingIn ? .loggingIn : session.state, reason: session.reason,
-            tokens: SessionStatus.Tokens(
-                generation: context.generation, accessExpiry: tokens?.expiry,
-                refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
-                usableUntil: tokens?.usableUntil ?? .past,
-                variants: coordinator.variants.map { $0.status(at: eventContext) }),
-            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
-            failure: openCall.failure(context.lastError, at: eventContext.wall), action: action,
-            hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
-            isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
-    }
-
     private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
         if logEvent.event == .refreshDenied {
             environment.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
         }
         SessionLog.write(
-            logEvent, state: coordinator.session.state, generation: coordinator.context.generation,
-            canLogIn: coordinator.context.hasCredential, at: eventContext, to: logger)
+            logEvent, state: machine.session.state, generation: machine.context.generation,
+            canLogIn: machine.context.hasCredential, at: eventContext, to: logger)
     }
 }
 

@@ -59,15 +59,20 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
         // Users that only the store knows.
         for user in registry.users where !user.isConfigured { makeSlot(for: user) }
+        // The admin API may log a user in with any of them.
+        let hasLogins = identities.contains(where: \.hasLogins) || managedUsers.contains { $0.settings.login != nil }
+        // The queue has no thread yet: this one runs it.
+        loop.queue.sync { showUsers(hasLogins: hasLogins) }
+    }
+
+    /// The first report.
+    private func showUsers(hasLogins: Bool) {
         board.change { report in
             report.activeUser = registry.active
             report.isStoreInMemory = store.isMemoryOnly
             report.users = registry.shown.compactMap { slots.runner(at: $0)?.status }
             report.expectWrites()
-            // The admin API may log a user in with any of them.
-            if identities.contains(where: \.hasLogins) || managedUsers.contains(where: { $0.settings.login != nil }) {
-                for provider in LoginKind.providers { report.expectLogins(by: provider) }
-            }
+            if hasLogins { for provider in LoginKind.providers { report.expectLogins(by: provider) } }
             for user in registry.shown { expectRefreshes(of: user, &report) }
         }
     }

@@ -32,18 +32,18 @@ package struct ClockPolicy: Sendable {
     package let restartSpread = 0.1
 
     /// How soon unsaved changes are tried again that a call or a write in progress has kept from it.
-    static let unsavedRetryDelay = Duration.seconds(1)
+    let unsavedRetryDelay = Duration.seconds(1)
     /// A clock that differs from the service's by more is reported (refresh.md 13).
-    static let reportedSkew = Duration.seconds(30)
+    let reportedSkew = Duration.seconds(30)
     /// A larger difference from the skew that was known is no noise of whole seconds and of scheduling.
-    static let skewNoise = Duration.seconds(5)
+    let skewNoise = Duration.seconds(5)
     /// A refresh token that moves its end and lives less than this is renewed at the end of its access token.
-    static let movedEndMin = Duration.seconds(60)
+    let movedEndMin = Duration.seconds(60)
     /// Between the attempts to store what the store did not take. The random half makes the users of a full disk retry at
     /// different times.
-    static let unsavedBackoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5)
+    let unsavedBackoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5)
     /// Of the service's clock: at least the first, at most the second.
-    private static let allowance = (min: Duration.seconds(5), max: Duration.seconds(120))
+    private let allowance: (min: Duration, max: Duration) = (.seconds(5), .seconds(120))
 
     /// The longest back-off of a session's calls.
     private let backoffMax: (advisory: Duration, mandatory: Duration, login: Duration) =
@@ -70,7 +70,7 @@ package struct ClockPolicy: Sendable {
     /// (architecture.md 5.4).
     ///
     /// - Parameter lifetime: nil: what ends lives much longer than the allowance.
-    static func allowance(lifetime: Duration?, skew: Duration) -> Duration {
+    func allowance(lifetime: Duration?, skew: Duration) -> Duration {
         let wanted = min(max(allowance.min, skew < .zero ? .zero - skew : skew), allowance.max)
         return lifetime.map { min(wanted, $0 / 10) } ?? wanted
     }

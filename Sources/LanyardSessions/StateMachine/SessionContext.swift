@@ -114,12 +114,12 @@ package struct SessionContext: Sendable {
         let measured = (date + .milliseconds(500)) - (call.startedAtWall + half)
         guard let known = skew else { return skew = measured }
         let difference = measured - known
-        let isNoise = max(difference, .zero - difference) <= ClockPolicy.skewNoise + max(half, .zero)
+        let isNoise = max(difference, .zero - difference) <= policy.skewNoise + max(half, .zero)
         skew = isNoise ? known + difference / 4 : measured
     }
 
     /// Whether the skew is large enough for a warning (refresh.md 13).
-    var isSkewed: Bool { skew.map { max($0, .zero - $0) > ClockPolicy.reportedSkew } ?? false }
+    var isSkewed: Bool { skew.map { max($0, .zero - $0) > policy.reportedSkew } ?? false }
 
     /// Returns whether another account was known before.
     mutating func learnAccount(_ id: String) -> Bool {

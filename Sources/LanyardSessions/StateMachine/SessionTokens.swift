@@ -60,7 +60,7 @@ package struct SessionTokens: Sendable {
             expiry = nil
             return
         }
-        let allowance = ClockPolicy.allowance(lifetime: lifetime, skew: skew)
+        let allowance = ClockPolicy(settings).allowance(lifetime: lifetime, skew: skew)
         usableUntil = expiresAt - allowance
         // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
         // instant.
@@ -92,7 +92,7 @@ package struct SessionTokens: Sendable {
         settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
-        let allowance = ClockPolicy.allowance(lifetime: stored.lifetime, skew: skew)
+        let allowance = ClockPolicy(settings).allowance(lifetime: stored.lifetime, skew: skew)
         let age = isSameBoot ? eventContext.instant - stored.issuedAtBoot.instant : eventContext.wall - stored.issuedAt
         let makesSense = age >= (isSameBoot ? .zero : .zero - allowance)
         self.init(
@@ -169,7 +169,7 @@ package struct SessionTokens: Sendable {
         guard isMoved, let expiry else { return atEnd }
         // From the response on.
         let whole = end - expiry + lifetime
-        guard whole >= ClockPolicy.movedEndMin else { return atEnd }
+        guard whole >= ClockPolicy(settings).movedEndMin else { return atEnd }
         let part =
             settings.at.lowerBound + (settings.at.upperBound - settings.at.lowerBound) * eventContext.chance
         return atEnd - whole * (1 - part)

@@ -1,0 +1,52 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// What is shown of a runner.
+extension SessionRunner {
+    /// See `SessionCoordinator.isDrained`.
+    var isDrained: Bool {
+        environment.loop.assertIsCurrent()
+        return if case .feed = managedUser.source { true } else { isWaiting || coordinator.isDrained }
+    }
+
+    /// The response to a call may have the only copy of the next refresh token, or that is being stored.
+    var isRotating: Bool { coordinator.isRotating }
+
+    var isRefreshing: Bool {
+        environment.loop.assertIsCurrent()
+        return if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else {
+            false
+        }
+    }
+
+    /// The user as of now, for the report.
+    package var status: SessionStatus {
+        environment.loop.assertIsCurrent()
+        return status(at: .now)
+    }
+
+    private func status(at eventContext: EventContext) -> SessionStatus {
+        let coordinator = coordinator
+        let (session, context) = (coordinator.session, coordinator.context)
+        let tokens = session.tokens
+        var action = session.reason.action(latest: context.lastError, canLogIn: context.hasCredential)
+        if action == .nobody, let refused = coordinator.variants.first(where: { $0.refusal != nil }) {
+            action = refused.refusal?.action(latest: refused.context.lastError, canLogIn: true) ?? .operator
+        }
+        return SessionStatus(
+            user: name, index: index, identity: managedUser.settings.identity,
+            accountID: context.accountID ?? coordinator.subject,
+            // Until its start it is not known whether the user is logged in: what the store holds decides.
+            state: session.reason == .loggingIn ? .loggingIn : session.state, reason: session.reason,
+            tokens: SessionStatus.Tokens(
+                generation: context.generation, accessExpiry: tokens?.expiry,
+                refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
+                usableUntil: tokens?.usableUntil ?? .past,
+                variants: coordinator.variants.map { $0.status(at: eventContext) }),
+            nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
+            failure: openCall.failure(context.lastError, at: eventContext.wall), action: action,
+            hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
+            isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
+    }
+}
