@@ -3,53 +3,54 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// When a session calls its identity service, as one value: each limit once (refresh.md 3, 4, 5, 9, 12; architecture.md
-/// 5.3). Instants that were computed by it stay when a reload changes it.
+/// 5.3). Instants that were computed by it stay when a reload changes it. What is configured is stored; all else is fixed.
 package struct ClockPolicy: Sendable {
     /// The shortest time between two forced refreshes: `refresh.cooldown`.
     package let cooldown: Duration
     /// The forced refreshes in `budgetPeriod`: `refresh.per_hour_max`.
     package let forcedRefreshesMax: Int
     /// The period of the budget of forced refreshes.
-    package let budgetPeriod = Duration.seconds(3600)
+    package var budgetPeriod: Duration { .seconds(3600) }
     /// How long a service's Retry-After is honoured without a token that serves.
-    package let retryAfterMax = Duration.seconds(30)
+    package var retryAfterMax: Duration { .seconds(30) }
     /// The wait after a 410, before its spread.
-    package let gonePause = Duration.seconds(300)
+    package var gonePause: Duration { .seconds(300) }
     /// The part of `gonePause` over which processes that saw one 410 are spread, so that they do not ask together.
-    package let gonePauseSpread = 0.1
+    package var gonePauseSpread: Double { 0.1 }
     /// From a call whose response was lost to its repetition: the service may still be processing the first request.
-    package let unknownOutcomePause = Duration.seconds(2)
+    package var unknownOutcomePause: Duration { .seconds(2) }
     /// After this time, a second doubtful refusal of a credential counts as a refusal.
-    package let doubtConfirmationDelay = Duration.seconds(30)
+    package var doubtConfirmationDelay: Duration { .seconds(30) }
     /// The longest back-off while requests want a token and there is none.
-    package let requestedBackoffMax = Duration.seconds(10)
+    package var requestedBackoffMax: Duration { .seconds(10) }
     /// How long another process may have the user's lock before that counts as a transient failure. It is longer than a
     /// call.
-    package let lockTimeout = Duration.seconds(35)
+    package var lockTimeout: Duration { .seconds(35) }
     /// After a jump of the clocks, what is due by the earlier end happens within this time.
-    package let clockJumpSpread = Duration.seconds(5)
+    package var clockJumpSpread: Duration { .seconds(5) }
     /// The part of a lifetime over which the renewals of a restarted fleet are spread (refresh.md 15).
-    package let restartSpread = 0.1
+    package var restartSpread: Double { 0.1 }
 
     /// How soon unsaved changes are tried again that a call or a write in progress has kept from it.
-    let unsavedRetryDelay = Duration.seconds(1)
+    var unsavedRetryDelay: Duration { .seconds(1) }
     /// A clock that differs from the service's by more is reported (refresh.md 13).
-    let reportedSkew = Duration.seconds(30)
+    var reportedSkew: Duration { .seconds(30) }
     /// A larger difference from the skew that was known is no noise of whole seconds and of scheduling.
-    let skewNoise = Duration.seconds(5)
+    var skewNoise: Duration { .seconds(5) }
     /// A refresh token that moves its end and lives less than this is renewed at the end of its access token.
-    let movedEndMin = Duration.seconds(60)
+    var movedEndMin: Duration { .seconds(60) }
     /// Between the attempts to store what the store did not take. The random half makes the users of a full disk retry at
     /// different times.
-    let unsavedBackoff = Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5)
+    var unsavedBackoff: Backoff { Backoff(first: .seconds(1), max: .seconds(30), fixedShare: 0.5) }
     /// Of the service's clock: at least the first, at most the second.
-    private let allowance: (min: Duration, max: Duration) = (.seconds(5), .seconds(120))
+    private var allowance: (min: Duration, max: Duration) { (.seconds(5), .seconds(120)) }
 
     /// The longest back-off of a session's calls.
-    private let backoffMax: (advisory: Duration, mandatory: Duration, login: Duration) =
+    private var backoffMax: (advisory: Duration, mandatory: Duration, login: Duration) {
         (.seconds(60), .seconds(30), .seconds(300))
+    }
     /// The shortest delay, whatever the random value: attempts never spin.
-    private let backoffMin = Duration.milliseconds(250)
+    private var backoffMin: Duration { .milliseconds(250) }
 
     package init(_ settings: RefreshSettings) {
         cooldown = settings.cooldown
