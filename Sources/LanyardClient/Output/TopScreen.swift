@@ -63,6 +63,9 @@ package struct TopScreen: Sendable {
     package private(set) var report: StatusReport?
     /// Shown below the tables: the result of the latest action, or why there is no report.
     package var message = ""
+    /// How long the present look lasts; nil: it has just begun.
+    package var secondsWithoutResponse: Int?
+    private var hasLooked = false
     /// The level of the log; nil: unknown.
     package var logLevel: String?
     /// Of the followed route.
@@ -76,6 +79,7 @@ package struct TopScreen: Sendable {
     /// Takes the next status.
     package mutating func update(_ report: StatusReport?) {
         self.report = report
+        hasLooked = true
         guard let report else { return }
         let names = report.users.map(\.name)
         if selectedUser.map(names.contains) != true { selectedUser = report.activeUser ?? names.first }
@@ -127,7 +131,8 @@ package struct TopScreen: Sendable {
 
     /// The lines of the whole terminal: as many as it has rows, none longer than its columns.
     package func lines(_ size: Size, now: WallTime, usesColour: Bool) -> [String] {
-        let footer = [message, followedRoute == nil ? Self.keys : Self.followKeys]
+        let delay = secondsWithoutResponse.map { "Lanyard has not responded for \($0) s" }
+        let footer = [delay ?? message, followedRoute == nil ? Self.keys : Self.followKeys]
             .map { ScreenLine.cut(ConfigurationText.line($0), to: size.columns) }
         let room = max(size.rows - footer.count, 1)
         var body = content(room, now: now, usesColour: usesColour).map { ScreenLine.cut($0, to: size.columns) }
@@ -158,7 +163,7 @@ package struct TopScreen: Sendable {
     }
 
     private func content(_ room: Int, now: WallTime, usesColour: Bool) -> [String] {
-        guard let report else { return ["no Lanyard responds"] }
+        guard let report else { return [hasLooked ? "no Lanyard responds" : "asking the running Lanyard"] }
         guard let route = followedRoute else {
             return StatusScreen.text(report, now: now, selectedUser: selectedUser, usesColour: usesColour).lines
         }

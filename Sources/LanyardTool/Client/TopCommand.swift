@@ -37,18 +37,36 @@ struct TopCommand: ParsableCommand {
     }
 }
 
-/// Shows the screen again and again, and does what keys ask for. Calls that may last are made on another thread.
+/// Shows the screen again and again, and does what keys ask for. Each call is made on another thread, so that keys work while it lasts.
 private final class TopLoop {
+    /// What one look at the running Lanyard has found.
+    private struct Look: Sendable {
+        /// nil: there is no response.
+        var report: StatusReport?
+        var error: String?
+        var logLevel: String?
+        /// Of this route; nil: no log was asked for.
+        var route: String?
+        var logLines: [String] = []
+    }
+
+    /// What the threads of calls leave for the loop.
+    private final class Results: Sendable {
+        let look = Guarded<Look?>(nil)
+        /// What the latest call for a user has come to.
+        let message = Guarded<String?>(nil)
+    }
+
+    /// A look that lasts longer is told.
+    private static let slowLook = Duration.seconds(2)
+
     private let client: AdminClient
     private let terminal: FullScreen
     private let interval: Duration
+    private let results = Results()
     private var screen = TopScreen()
-    /// What the latest call for a user has come to. The thread of the call writes it.
-    private final class CallResult: Sendable {
-        let text = Guarded<String?>(nil)
-    }
-
-    private let result = CallResult()
+    /// Of the look that has no result yet.
+    private var lookStart: ContinuousClock.Instant?
 
     init(_ client: AdminClient, _ terminal: FullScreen, interval: Duration) {
         self.client = client
@@ -59,76 +77,105 @@ private final class TopLoop {
     func run() {
         var nextLook = ContinuousClock.now
         while Report.isOutputWhole {
-            if ContinuousClock.now >= nextLook {
-                look()
-                nextLook = ContinuousClock.now + interval
+            if let look = results.look.withLock({ $0.take() }) { use(look) }
+            if let text = results.message.withLock({ $0.take() }) { screen.message = text }
+            let now = ContinuousClock.now
+            if lookStart == nil, now >= nextLook {
+                beginLook()
+                nextLook = now + interval
             }
-            if let text = result.text.withLock({ $0.take() }) { screen.message = text }
+            let delay = lookStart.map { now - $0 } ?? .zero
+            screen.secondsWithoutResponse = delay > Self.slowLook ? Int(delay.components.seconds) : nil
             terminal.show(screen.lines(terminal.size, now: .now, usesColour: Colour.isUsed))
             for key in TopKey.read(terminal.keys(within: .milliseconds(100))) {
                 guard let action = screen.press(key) else { continue }
                 if action == .quit { return }
                 perform(action)
-                nextLook = ContinuousClock.now
+                nextLook = .now
             }
         }
     }
 
-    private func look() {
-        do throws(AdminCallError) {
-            screen.update(try client.status())
-            screen.logLevel = try client.json("GET", "/v1/log-level")["level"]?.string
-            if let route = screen.followedRoute {
-                screen.logLines =
-                    try client.json("GET", "/v1/log/\(AdminClient.segment(route))")["lines"]?.elements
-                    .compactMap(\.string) ?? []
-            }
-        } catch {
-            screen.update(nil)
-            screen.message = Self.text(error)
+    // MARK: Looks
+
+    private func beginLook() {
+        lookStart = .now
+        let (client, results, route) = (client, results, screen.followedRoute)
+        DispatchQueue.global().async {
+            let look = Self.look(client, route)
+            results.look.withLock { $0 = look }
         }
     }
+
+    private static func look(_ client: AdminClient, _ route: String?) -> Look {
+        var look = Look()
+        do throws(AdminCallError) {
+            look.report = try client.status()
+            look.logLevel = try client.json("GET", "/v1/log-level")["level"]?.string
+            guard let route else { return look }
+            let log = try client.json("GET", "/v1/log/\(AdminClient.segment(route))")
+            look.logLines = log["lines"]?.elements.compactMap(\.string) ?? []
+            look.route = route
+        } catch {
+            look.report = nil
+            look.error = text(error)
+        }
+        return look
+    }
+
+    private func use(_ look: Look) {
+        lookStart = nil
+        screen.update(look.report)
+        if let error = look.error { screen.message = error }
+        screen.logLevel = look.logLevel
+        // Another route may have been chosen since.
+        if look.route != nil, look.route == screen.followedRoute { screen.logLines = look.logLines }
+    }
+
+    // MARK: Actions
 
     private func perform(_ action: TopAction) {
         switch action {
         case .quit, .follow: break
-        case .refresh(let name): call("refresh of \(name)", "POST", AdminSession.path(name) + "/refresh")
-        case .logIn(let name): call("login of \(name)", "POST", AdminSession.path(name) + "/login")
-        case .use(let name): call("switch to \(name)", "POST", AdminSession.path(name) + "/activate")
-        case .setLogLevel(let level): setLogLevel(level)
+        case .refresh(let name): callForUser("refresh of \(name)", AdminSession.path(name) + "/refresh")
+        case .logIn(let name): callForUser("login of \(name)", AdminSession.path(name) + "/login")
+        case .use(let name): callForUser("switch to \(name)", AdminSession.path(name) + "/activate")
+        case .setLogLevel(let level):
+            call("log level") { client throws(AdminCallError) in try Self.setLogLevel(level, client) }
+        }
+    }
+
+    private func callForUser(_ what: String, _ path: String) {
+        call(what) { client throws(AdminCallError) in
+            _ = try client.call("POST", path)
+            return "\(what): done"
+        }
+    }
+
+    /// - Parameter body: makes the calls, and says what they came to. On another thread.
+    private func call(
+        _ what: String, _ body: @escaping @Sendable (AdminClient) throws(AdminCallError) -> String
+    ) {
+        screen.message = "\(what): in progress"
+        let (client, results) = (client, results)
+        DispatchQueue.global().async {
+            let text: String
+            do throws(AdminCallError) {
+                text = try body(client)
+            } catch {
+                text = "\(what): \(Self.text(error))"
+            }
+            results.message.withLock { $0 = text }
         }
     }
 
     /// - Parameter level: empty: the configured one.
-    private func setLogLevel(_ level: String) {
-        do throws(AdminCallError) {
-            let configured = try client.json("GET", "/v1/log-level")["configured"]?.string ?? "info"
-            var body = JSONWriter()
-            body.beginObject()
-            body.key("level")
-            body.string(level.isEmpty ? configured : level)
-            body.endObject()
-            let response = try client.json(
-                "POST", "/v1/log-level", body: body.bytes.withUnsafeBytes { Secret(copying: $0) })
-            screen.message = "the log level is \(response["level"]?.string ?? "-")"
-        } catch {
-            screen.message = Self.text(error)
-        }
-    }
-
-    private func call(_ what: String, _ method: String, _ path: String) {
-        screen.message = "\(what): in progress"
-        let (client, result) = (client, result)
-        DispatchQueue.global().async {
-            let text: String
-            do throws(AdminCallError) {
-                _ = try client.call(method, path)
-                text = "\(what): done"
-            } catch {
-                text = "\(what): \(Self.text(error))"
-            }
-            result.text.withLock { $0 = text }
-        }
+    private static func setLogLevel(_ level: String, _ client: AdminClient) throws(AdminCallError) -> String {
+        let configured = try client.json("GET", "/v1/log-level")["configured"]?.string ?? "info"
+        var body = RequestBody()
+        body.add("level", level.isEmpty ? configured : level)
+        let response = try client.json("POST", "/v1/log-level", body: body.seal())
+        return "the log level is \(response["level"]?.string ?? "-")"
     }
 
     private static func text(_ error: AdminCallError) -> String {

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import LanyardFoundations
 import TestSupport
 import Testing
 
@@ -114,5 +115,32 @@ import Testing
         }
         let run = try await CommandRun(["top"] + bench.flags)
         #expect(run.exit == .code(64) && run.errors[0] == "error: top needs a terminal that shows escape sequences")
+    }
+
+    @Test("keys work while a call hangs; how long it has lasted is told, and q ends it")
+    func hanging() async throws {
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let asked = Guarded(0)
+        let bench = try ScriptedAdmin { call in
+            guard call == "GET /v1/status" else { return ScriptedAdmin.json(#"{"level":"info","configured":"info"}"#) }
+            let count = asked.withLock { asked -> Int in
+                asked += 1
+                return asked
+            }
+            return count == 1 ? nil : ScriptedAdmin.json(ScriptedAdmin.status).after(isOver, "the test is over")
+        }
+        let terminal = try PseudoTerminal(columns: 100)
+        let top = try ServerProcess(
+            "lanyard", ["top", "--interval", "100ms"] + bench.flags, environment: ["TERM": "xterm"],
+            input: .terminal(terminal, showsOutput: true))
+        try await terminal.shows("lanyard 0.0.9")
+        try await eventually("the second look hangs") { asked.withLock { $0 } == 2 }
+        try terminal.type("d")
+        try await terminal.shows("the log level is info")
+        try await terminal.shows("Lanyard has not responded for ")
+        try terminal.type("q")
+        #expect(try await top.waitForExit() == .code(0))
+        #expect(asked.withLock { $0 } == 2)
     }
 }
