@@ -7,13 +7,21 @@ struct CertificateSteps {
     /// The times before the end, the longest first.
     private static let steps = [14, 7, 1, 0].map { Duration.seconds($0 * 86_400) }
 
-    private struct Known {
+    /// What is known of a certificate that has not been seen for so long is forgotten.
+    private static let memory = Duration.seconds(30 * 86_400)
+
+    /// One certificate. Several servers of one upstream have several, each of which is shown by turns.
+    private struct Key: Hashable {
+        let owner: String
         let expiresAt: WallTime
-        var stepCount: Int
     }
 
-    /// By owner.
-    private var known: [String: Known] = [:]
+    private struct Known {
+        var stepCount: Int
+        var seenAt: WallTime
+    }
+
+    private var known: [Key: Known] = [:]
 
     /// Certificates for which another step has passed. A renewed one begins anew.
     mutating func collect(
@@ -21,17 +29,19 @@ struct CertificateSteps {
     ) -> [ProgramConditions.Certificate] {
         var due: [ProgramConditions.Certificate] = []
         for certificate in certificates {
+            let key = Key(owner: certificate.owner, expiresAt: certificate.expiresAt)
             let passed = Self.steps.prefix { certificate.expiresAt - now <= $0 }.count
-            let former = known[certificate.owner]
-            let before = former?.expiresAt == certificate.expiresAt ? former?.stepCount ?? 0 : 0
+            let before = known[key]?.stepCount ?? 0
             if passed > before { due.append(certificate) }
-            known[certificate.owner] = Known(expiresAt: certificate.expiresAt, stepCount: max(passed, before))
+            known[key] = Known(stepCount: max(passed, before), seenAt: now)
         }
+        known = known.filter { now - $0.value.seenAt < Self.memory }
         return due
     }
 }
 
-/// Logs the coming end of certificates: of listeners, of clients that Lanyard is, and of upstreams. Belongs to the queue of its loop.
+/// Logs the coming end of certificates: of listeners, of clients that Lanyard is, of upstreams and of identity services. Belongs to the
+/// queue of its loop.
 final class CertificateWarnings: Watcher, @unchecked Sendable {
     private static let interval = Duration.seconds(3600)
     /// By then a first request has often met the upstream.

@@ -26,4 +26,21 @@ import Testing
         #expect(late.collect([certificate], at: WallTime(seconds: 900)) == [certificate])
         #expect(late.collect([certificate], at: WallTime(seconds: 901)) == [])
     }
+
+    @Test("two servers of one upstream, whose certificates end at different times, are warned of once each")
+    func servers() {
+        var steps = CertificateSteps()
+        let ends: [Int64] = [100, 105].map { $0 * 86_400 }
+        var warned: [Int64] = []
+        // The servers respond by turns, for an hour each, in the last 20 days.
+        for hour in 0..<Int64(20 * 24) {
+            let end = ends[Int(hour % 2)]
+            let certificate = ProgramConditions.Certificate(
+                owner: "the upstream of route r", file: nil, expiresAt: WallTime(seconds: end))
+            let now = WallTime(seconds: 80 * 86_400 + hour * 3600)
+            warned += steps.collect([certificate], at: now).map(\.expiresAt.seconds)
+        }
+        // Of the first one 14, 7 and 1 days before the end, of the second one 14 and 7 days.
+        #expect(warned.count { $0 == ends[0] } == 3 && warned.count { $0 == ends[1] } == 2, "\(warned)")
+    }
 }
