@@ -169,7 +169,8 @@ final class Program: Sendable {
                     }
                 }
             }
-            conditions.certificates = ofListeners + upstreamTLS.certificates + identityTLS.certificates
+            conditions.certificates =
+                ofListeners + upstreamTLS.certificates + identityTLS.certificates + sources.certificates
             return conditions
         }
     }

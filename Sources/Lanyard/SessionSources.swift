@@ -90,6 +90,16 @@ final class SessionSources: Sendable {
         }
     }
 
+    /// The certificates that identity services have shown last. From any thread.
+    var certificates: [ProgramConditions.Certificate] {
+        let running = state.withLock(\.running)
+        return running.identities.compactMap { settings, _ in
+            running.services[settings.name]?.contact.state.certificateEnd.map {
+                .init(owner: "the identity service \(settings.name)", file: nil, expiresAt: $0)
+            }
+        }
+    }
+
     /// The identity services in the order of the configuration, as their latest calls have found them. From any thread.
     var identities: [ProgramActivity.Identity] {
         let running = state.withLock(\.running)

@@ -207,4 +207,27 @@ import Testing
                     "); what to do: renew \(folder.file("route.pem")), which is read again by itself\n"),
             "\(status.text)")
     }
+
+    @Test(
+        "the certificate that an identity service has shown, if it ends within 14 days",
+        .enabled(if: PythonProcess.isInstalled, "needs Python"))
+    func identityCertificate() async throws {
+        let service = try await TLSUpstream.start(TLSUpstream.authority.issue(to: 5 * 86_400))
+        let trust = "tls: {ca_file: \(service.folder.file("ca.pem"))}"
+        let bench = try await Self.start(
+            """
+            identities: {demo: {app_services: {app_id: a, base_url: "\(service.url)"}, \(trust)}}
+            users: {alice: {identity: demo, login: {anonymous: {}}}}
+            routes: [{upstream: "http://127.0.0.1:1"}]
+            """, token: nil)
+        try await eventually("the service has responded") {
+            try await Self.status(bench.admin).json["expiring_certificates"].array.isEmpty == false
+        }
+        let status = try await Self.status(bench.admin)
+        let certificate = status.json["expiring_certificates"][0]
+        #expect(certificate["certificate"].string == "the identity service demo" && certificate["file"] == .null)
+        #expect(
+            status.text.contains("WARNING: the certificate of the identity service demo ends in 4 d (")
+                && status.text.contains("); what to do: have its owner renew it"), "\(status.text)")
+    }
 }

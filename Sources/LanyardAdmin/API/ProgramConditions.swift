@@ -29,7 +29,7 @@ package struct ProgramConditions: Sendable {
         }
     }
 
-    /// A certificate that Lanyard shows to clients, upstreams or identity services, or that an upstream has shown.
+    /// A certificate that Lanyard shows to clients, upstreams or identity services, or that one of these servers has shown.
     package struct Certificate: Equatable, Sendable {
         /// Whose it is, as in the metric `lanyard_tls_certificate_expiry_timestamp_seconds`: `listener 127.0.0.1:7400`.
         package var owner: String

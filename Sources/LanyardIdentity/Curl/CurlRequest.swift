@@ -53,6 +53,8 @@ struct CurlResponse: Sendable {
     var requestStartedAt: ClockReading?
     /// Of a request that only connects, whose status is 0.
     var connection: IdentityConnection?
+    /// When the certificate ends that the service has shown; nil: no TLS.
+    var certificateEnd: WallTime?
 
     /// `application/json`, with any parameters: some servers add a charset.
     var isJSON: Bool {

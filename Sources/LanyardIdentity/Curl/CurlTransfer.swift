@@ -29,8 +29,8 @@ final class CurlTransfer {
                 "\(host) is link-local or an address of a metadata service, at which no identity service is called; check base_url, "
                     + "the hosts file, the name server, the service's location and the proxy"
             case .remoteByPlainHTTP(let host):
-                "plain http to \(host), which is not a loopback address, would show passwords and tokens; check the "
-                    + "hosts file, the service's location and the proxy, or give base_url with https or the service's own name"
+                "plain http to \(host), which is not a loopback address, would show passwords and tokens; check base_url, the "
+                    + "hosts file, the service's location and the proxy, use https, or set unsafe_plain if that way is safe"
             case .unknown: "libcurl gave an address of an unknown kind"
             }
         }
@@ -124,7 +124,8 @@ final class CurlTransfer {
         }
         return .success(
             CurlResponse(
-                status: status, fields: fields, body: sealedBody(), requestStartedAt: requestStartedAt))
+                status: status, fields: fields, body: sealedBody(), requestStartedAt: requestStartedAt,
+                certificateEnd: certificateEnd))
     }
 
     /// Whether libcurl has the whole response. What floods behind it does not count. A flood of messages ends the connection here, which is
@@ -293,7 +294,8 @@ final class CurlTransfer {
 
     private func setRequest() -> Bool {
         guard set(CURLOPT_URL, request.url) else { return false }
-        if request.onlyConnects { return set(CURLOPT_CONNECT_ONLY, 1) && set(CURLOPT_CERTINFO, 1) }
+        guard set(CURLOPT_CERTINFO, 1) else { return false }
+        if request.onlyConnects { return set(CURLOPT_CONNECT_ONLY, 1) }
         switch request.method {
         case .get: guard set(CURLOPT_HTTPGET, 1) else { return false }
         case .delete: guard set(CURLOPT_CUSTOMREQUEST, "DELETE") else { return false }

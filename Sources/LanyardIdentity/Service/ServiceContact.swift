@@ -10,6 +10,8 @@ package final class ServiceContact: Sendable {
         package var succeededAt: WallTime?
         /// The latest call without a response, or with 5xx.
         package var failure: (at: WallTime, message: String)?
+        /// When the certificate ends that the latest response came with; nil: no TLS, or no response.
+        package var certificateEnd: WallTime?
     }
 
     private let latest = Guarded(State())
@@ -20,6 +22,7 @@ package final class ServiceContact: Sendable {
     /// A call has ended. One that Lanyard has not made, or has ended itself, says nothing about the service.
     func record(_ outcome: Result<CurlResponse, CurlError>, of request: CurlRequest) {
         let now = WallTime.now
+        if case .success(let response) = outcome { latest.withLock { $0.certificateEnd = response.certificateEnd } }
         switch outcome {
         case .success(let response) where response.status < 500:
             latest.withLock { state in

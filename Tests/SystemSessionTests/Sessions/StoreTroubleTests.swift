@@ -109,6 +109,11 @@ import Testing
         let filler = "/proc/\(holder.pid)/root\(device.storeFolder)/filler"
         try fill(filler)
         try await expectFailingThenWell(running, emulator) {
+            let status = try await CommandRun(["status", "--admin", "\(running.admin.endpoint)"])
+            let line = status.output.prefix { $0 != "\n" }
+            let (cause, remedy) = ("WARNING: the store cannot be written, for ", "; what to do: free space where ")
+            #expect(line.hasPrefix(cause) && line.contains("No space left on device"), "\(line)")
+            #expect(line.contains(remedy + device.storeFolder + " is"), "\(line)")
             guard unlink(filler) == 0 else { throw TestFailure("unlink: errno \(errno)") }
         }
         try await expectNothingLost(running, emulator) { try await device.start(launcher: launcher, by: .same) }
