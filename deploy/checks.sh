@@ -175,7 +175,7 @@ rendered() {
     local text warnings
     text=$(mktemp) && warnings=$(mktemp) || return 1
     LC_ALL=C.UTF-8 man --warnings --local-file "$1" >"$text" 2>"$warnings" && cat "$warnings" && [ ! -s "$warnings" ] &&
-        grep -q '^SYNOPSIS' "$text" && grep -q '^DESCRIPTION' "$text" &&
+        grep -q '^DESCRIPTION' "$text" && { [[ $1 = *.5 ]] || grep -q '^SYNOPSIS' "$text"; } &&
         # Each command begins a line of the synopsis.
         [ "$(sed -n '/^SYNOPSIS/,/^DESCRIPTION/p' "$text" | grep -c '^     lanyard')" = \
             "$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$1" | grep -c '^\.Nm')" ]
@@ -188,7 +188,7 @@ rendered() {
 manuals() {
     local folder=$1 page
     shift
-    for page in "$folder"/*/usr/share/man/man1/*.gz; do
+    for page in "$folder"/*/usr/share/man/man[15]/*.gz; do
         gzip -dc "$page" >"${page%.gz}" && "$@" "${page%.gz}" && rm "${page%.gz}" || return 1
     done
 }

@@ -79,7 +79,11 @@ def discussion(text):
     """A discussion: paragraphs, and lists of flags as `  --name` with an indented text below it."""
     lines, is_list = [], False
     for block in re.split(r"\n\s*\n", text.strip("\n")):
-        if re.search(r"^ {2}-", block, re.M):
+        if block.startswith("Examples:\n"):
+            # What the section EXAMPLES has is for the page, this is for one command.
+            lines += [".Pp", "Examples:", ".Bd -literal -offset indent"]
+            lines += [escaped(line.strip()) for line in block.split("\n")[1:]] + [".Ed"]
+        elif re.search(r"^ {2}-", block, re.M):
             for line in block.split("\n"):
                 if re.match(r"^ {2}-", line):
                     if not is_list:
@@ -163,4 +167,5 @@ def main():
     sys.stdout.write(page(json.load(sys.stdin), arguments.date, sections))
 
 
-main()
+if __name__ == "__main__":
+    main()
