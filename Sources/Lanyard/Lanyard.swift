@@ -33,8 +33,10 @@ package enum Lanyard {
         let manager = ServiceManager()
         let activation = activated.rules
         let verbosity = LogVerbosity(configuration.log.level)
+        let isTerminal = isatty(STDERR_FILENO) == 1
         let pipe = LogPipe(
-            format: isatty(STDERR_FILENO) == 1 ? .text : .json, hasPriorities: LogPriority.isJournal(STDERR_FILENO))
+            format: isTerminal ? .text : .json, hasPriorities: LogPriority.isJournal(STDERR_FILENO),
+            terminal: isTerminal ? TerminalLines(usesColour: Self.usesColour) : nil)
         pipe.setFormat(configuration.log.format)
         LoggingSystem.bootstrap { _ in PipeLogHandler(pipe: pipe, verbosity: verbosity) }
         let log = Logger(label: "lanyard")
@@ -98,6 +100,13 @@ package enum Lanyard {
             _ = pipe.flush(within: .seconds(1))
             return 1
         }
+    }
+
+    /// Whether the log is coloured on a terminal (no-color.org).
+    private static var usesColour: Bool {
+        let environment = ProcessEnvironment.all()
+        let type = environment["TERM"] ?? ""
+        return !type.isEmpty && type != "dumb" && (environment["NO_COLOR"] ?? "").isEmpty
     }
 
     /// Keeps proxy variables only if an identity is configured to use them. Logs the names of removed variables, and no values, because

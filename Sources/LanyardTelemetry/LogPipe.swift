@@ -56,6 +56,8 @@ package final class LogPipe: Sendable {
     /// Each line begins with its priority, as systemd's journal reads it.
     package let hasPriorities: Bool
     private let state: Guarded<State>
+    /// nil: the descriptor is no terminal.
+    private let terminal: TerminalLines?
     /// The thread's. It sleeps while no line comes; otherwise it checks again by itself.
     private let sleeper = Sleeper()
     /// What operators see of the lines while they follow them.
@@ -65,12 +67,14 @@ package final class LogPipe: Sendable {
     ///   - descriptor: the caller's; it stays open as long as the pipe lives.
     ///   - format: of all lines, until `setFormat` chooses another one.
     ///   - hasPriorities: each line begins with its priority.
+    ///   - terminal: how lines look on the terminal that the descriptor is; nil: it is none.
     ///   - bytesMax: bytes that may wait, in two halves.
     package init(
         descriptor: CInt = STDERR_FILENO, format: LogSettings.Format = .json, hasPriorities: Bool = false,
-        bytesMax: Int = 2 << 20
+        terminal: TerminalLines? = nil, bytesMax: Int = 2 << 20
     ) {
         self.descriptor = descriptor
+        self.terminal = terminal
         defaultFormat = format
         isText = Atomic(format == .text)
         self.hasPriorities = hasPriorities
@@ -162,14 +166,25 @@ package final class LogPipe: Sendable {
         let room = UnsafeMutableRawBufferPointer.allocate(byteCount: Self.ringPieceBytes, alignment: 1)
         defer { room.deallocate() }
         while true {
-            let (rings, hasBatch) = state.withLock { state in
-                swap(&state.filling, &state.draining)
+            let rings = state.withLock { state in
                 state.isWriting = true
-                return (state.rings, state.draining.count > 0)
+                return state.rings
+            }
+            // Before the batch is taken: so the refusal of a request, which is in the batch, is never behind its access line.
+            let accessLines = terminal == nil ? [] : takeLines(of: rings, through: room)
+            let hasBatch = state.withLock { state in
+                swap(&state.filling, &state.draining)
+                return state.draining.count > 0
             }
             if hasBatch { writeBatch() }
-            // Not `contains`, which would end at the first ring with lines.
-            let hasLines = rings.reduce(false) { writeLines(of: $1, through: room) || $0 }
+            let hasLines: Bool
+            if terminal == nil {
+                // Not `contains`, which would end at the first ring with lines.
+                hasLines = rings.reduce(false) { writeLines(of: $1, through: room) || $0 }
+            } else {
+                hasLines = !accessLines.isEmpty
+                _ = accessLines.withUnsafeBytes { writeAll($0) }
+            }
             if hasBatch || hasLines { reportDropped() }
             // Only now: `flush` waits for the report, too.
             state.withLock { $0.isWriting = false }
@@ -209,6 +224,16 @@ package final class LogPipe: Sendable {
         return true
     }
 
+    /// What waits in the rings.
+    private func takeLines(of rings: [LineRing], through room: UnsafeMutableRawBufferPointer) -> [UInt8] {
+        rings.reduce(into: []) { lines, ring in
+            let count = ring.drain(into: room)
+            guard count > 0 else { return }
+            lines.append(contentsOf: UnsafeRawBufferPointer(rebasing: room[..<count]))
+            ring.finishDrain(count)
+        }
+    }
+
     /// `draining` is this thread's alone between two swaps, so it is written without the lock.
     private func writeBatch() {
         let batch = state.withLock { $0.draining }
@@ -228,9 +253,15 @@ package final class LogPipe: Sendable {
         if unreported > 0, report(dropped: unreported) { state.withLock { $0.droppedReported = total } }
     }
 
-    /// Whole lines in pieces that a pipe takes at once. Returns how many lines were lost.
+    /// Whole lines. Returns how many were lost.
     private func writeAll(_ bytes: UnsafeRawBufferPointer) -> Int {
         tap.append(bytes)
+        guard let terminal else { return writePieces(bytes) }
+        return terminal.shown(bytes).withUnsafeBytes { writePieces($0) }
+    }
+
+    /// Whole lines in pieces that a pipe takes at once. Returns how many lines were lost.
+    private func writePieces(_ bytes: UnsafeRawBufferPointer) -> Int {
         var start = 0
         while start < bytes.count {
             var end = min(start + Self.pieceBytes, bytes.count)

@@ -17,12 +17,20 @@ struct HealthCommand: ParsableCommand {
     @Flag(help: "Ask /readyz in place of /livez.")
     var ready = false
 
+    @Flag(help: "Print one JSON document, for programs.")
+    var json = false
+
     @OptionGroup(title: "Running Lanyard") var health: HealthOptions
 
     func run() throws {
         // Not 78: probes know 0 and 1 only.
         let address = try health.address(exitCode: 1)
         let probe = HealthProbe(address, ready ? "/readyz" : "/livez", within: .seconds(2))
+        if json {
+            JSONDocument.print { probe.write(into: &$0) }
+            if !probe.isGood { throw ExitCode.failure }
+            return
+        }
         guard probe.isGood else {
             Report.error(probe.messages)
             throw ExitCode.failure

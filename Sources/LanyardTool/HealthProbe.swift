@@ -4,25 +4,77 @@ import LanyardSettings
 
 /// One look at a health page: whether all is well, else what is wrong and what to do.
 struct HealthProbe {
+    /// One check of the page.
+    struct Check {
+        /// `session:alice`.
+        let name: String
+        let isPassing: Bool
+        let reason: String
+
+        /// Worth a line: it fails, or a refresh does.
+        var isNoteworthy: Bool { !isPassing || reason == "refresh_failing" }
+
+        var remedy: String {
+            let user = name.hasPrefix("session:") ? String(name.dropFirst("session:".count)) : "NAME"
+            return ReadinessRemedy.text(reason, user: user) ?? ReadinessRemedy.unknown
+        }
+    }
+
     let isGood: Bool
     /// Lines for standard error; empty if all is well. A check that informs may fail although `isGood`.
     let messages: OperatorText
+    /// What is missing, in a few words: `session:alice: logging_in`.
+    let summary: String
+    private let address: ListenerSettings.Address
+    private let path: String
+    /// nil: there is no response.
+    private let status: Int?
+    /// nil: there is a response.
+    private let error: String?
+    private let checks: [Check]
 
     /// - Parameter limit: for the whole probe.
     init(_ address: ListenerSettings.Address, _ path: String, within limit: Duration) {
         var limits = HTTPClient.Limits.health
         limits.responseTimeout = limit
+        (self.address, self.path) = (address, path)
         do throws(HTTPClientError) {
             let response = try HTTPClient(address, limits: limits).perform(HTTPClient.Request("GET", path))
+            let checks = Self.checks(response.body)
             isGood = response.status == 200
+            (status, error, self.checks) = (response.status, nil, checks)
             messages =
                 isGood
-                ? OperatorText(Self.failingChecks(response.body, "warning"))
-                : OperatorText(["\(path) of \(address): \(response.status)"] + Self.faults(response.body))
+                ? OperatorText(Self.lines(checks, "warning"))
+                : OperatorText(["\(path) of \(address): \(response.status)"] + Self.faults(response.body, checks))
+            let missing = checks.filter { !$0.isPassing }.map { "\($0.name): \($0.reason)" }
+            summary = missing.isEmpty ? "\(path) responds with \(response.status)" : missing.joined(separator: ", ")
         } catch {
             isGood = false
+            (status, self.error, checks) = (nil, error.message, [])
             messages = OperatorText(["\(path) of \(address): \(error.message)"] + Self.remedy(error))
+            summary = error.message
         }
+    }
+
+    /// As members of an object.
+    func write(into document: inout JSONWriter) {
+        document.member("ok", isGood)
+        document.member("address", "\(address)")
+        document.member("path", path)
+        document.member("status", status)
+        document.member("error", error)
+        document.key("checks")
+        document.beginArray()
+        for check in checks {
+            document.beginObject()
+            document.member("name", check.name)
+            document.member("ok", check.isPassing)
+            document.member("reason", check.reason)
+            document.member("what_to_do", check.isNoteworthy ? check.remedy : nil)
+            document.endObject()
+        }
+        document.endArray()
     }
 
     private static func remedy(_ error: HTTPClientError) -> [OperatorText] {
@@ -38,23 +90,24 @@ struct HealthProbe {
         "what to do: name the health listener with --health or --config; something else may respond there"
 
     /// The failing checks with what to do; the whole body if it is no health page.
-    private static func faults(_ body: Secret) -> [OperatorText] {
-        guard JSONValue.read(body)?["checks"]?.elements.isEmpty == false else {
-            let text =
-                body.count > 0 ? [body.withBytes { OperatorText(line: String(decoding: $0, as: UTF8.self)) }] : []
-            return text + [otherServerRemedy]
-        }
-        return failingChecks(body, "failing")
+    private static func faults(_ body: Secret, _ checks: [Check]) -> [OperatorText] {
+        guard checks.isEmpty else { return lines(checks, "failing") }
+        let text =
+            body.count > 0 ? [body.withBytes { OperatorText(line: String(decoding: $0, as: UTF8.self)) }] : []
+        return text + [otherServerRemedy]
     }
 
-    private static func failingChecks(_ body: Secret, _ word: String) -> [OperatorText] {
-        let checks = JSONValue.read(body)?["checks"]?.elements ?? []
-        return checks.filter { $0["ok"]?.bool == false || $0["reason"]?.string == "refresh_failing" }.flatMap { check in
-            let name = check["name"]?.string ?? "-"
-            let reason = check["reason"]?.string ?? "-"
-            let user = name.hasPrefix("session:") ? String(name.dropFirst("session:".count)) : "NAME"
-            let remedy = ReadinessRemedy.text(reason, user: user) ?? ReadinessRemedy.unknown
-            return ["\(word): \(name): \(reason)", "what to do: \(remedy)"] as [OperatorText]
+    private static func lines(_ checks: [Check], _ word: String) -> [OperatorText] {
+        checks.filter(\.isNoteworthy).flatMap { check in
+            ["\(word): \(check.name): \(check.reason)", "what to do: \(check.remedy)"] as [OperatorText]
+        }
+    }
+
+    private static func checks(_ body: Secret) -> [Check] {
+        (JSONValue.read(body)?["checks"]?.elements ?? []).map { check in
+            Check(
+                name: check["name"]?.string ?? "-", isPassing: check["ok"]?.bool != false,
+                reason: check["reason"]?.string ?? "-")
         }
     }
 }

@@ -69,7 +69,16 @@ struct VersionCommand: ParsableCommand {
 
     static let text = "lanyard \(BuildVersion.number) (commit \(BuildCommit.text))"
 
-    func run() { Report.output(OperatorText(line: Self.text)) }
+    @Flag(help: "Print one JSON document, for programs.")
+    var json = false
+
+    func run() {
+        guard json else { return Report.output(OperatorText(line: Self.text)) }
+        JSONDocument.print { document in
+            document.member("version", BuildVersion.number)
+            document.member("commit", BuildCommit.text)
+        }
+    }
 }
 
 /// The source that this program was built from.

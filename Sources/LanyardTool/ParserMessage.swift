@@ -9,6 +9,7 @@ enum ParserMessage {
     private static func line(_ line: Substring) -> String {
         if let rest = line.rest(behind: "Error: ") { return "error: \(lowercased(rest))" }
         if let rest = line.rest(behind: "Usage: ") { return "usage: \(rest)" }
+        if let rest = line.rest(behind: "Help:  ") { return "argument: \(rest)" }
         if let rest = line.rest(behind: "  See '"), let end = rest.firstRange(of: "' for more information.") {
             return "what to do: \(rest[..<end.lowerBound]) lists the arguments"
         }

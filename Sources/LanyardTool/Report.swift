@@ -40,10 +40,33 @@ enum Report {
     }
 
     /// Writes lines to standard error.
-    static func error(_ text: OperatorText) { note(write(text, to: STDERR_FILENO), in: errorFailure) }
+    static func error(_ text: OperatorText) {
+        eraseProgress()
+        note(write(text, to: STDERR_FILENO), in: errorFailure)
+    }
 
     /// Writes lines to standard output.
-    static func output(_ text: OperatorText) { note(write(text, to: STDOUT_FILENO), in: outputFailure) }
+    static func output(_ text: OperatorText) {
+        eraseProgress()
+        note(write(text, to: STDOUT_FILENO), in: outputFailure)
+    }
+
+    /// The terminal of standard error shows a line of progress.
+    private static let hasProgress = Atomic<Bool>(false)
+
+    /// Shows a line in place of the former one on the terminal that standard error is. Elsewhere nothing.
+    static func progress(_ text: String) {
+        guard Terminal.isCapable(STDERR_FILENO) else { return }
+        let line = ConfigurationText.line(text).prefix(max(Terminal.columns(of: STDERR_FILENO) - 1, 1))
+        hasProgress.store(true, ordering: .relaxed)
+        _ = write("\r\(line)\u{1b}[K", to: STDERR_FILENO)
+    }
+
+    /// Erases the line of progress. What is written next stands in its place.
+    static func eraseProgress() {
+        guard hasProgress.exchange(false, ordering: .relaxed) else { return }
+        _ = write("\r\u{1b}[K", to: STDERR_FILENO)
+    }
 
     /// Writes a credential and a newline to standard output, without a copy in ordinary memory.
     ///

@@ -9,7 +9,7 @@ import LanyardFoundations
 struct RouteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "route", abstract: "Say which route a request would take, or why it would be refused.",
-        usage: "lanyard route [METHOD] URL [--host HOST] [--header FIELD]… --config PATH",
+        usage: "lanyard route [METHOD] URL [--host HOST] [--header FIELD]… [--json] --config PATH",
         discussion: """
             The request path itself decides; nothing is connected. A URL goes to the listener of its port, a path to the first listener. \
             The check of capabilities, peers and client certificates is left out. Configuration flags are those of run.
@@ -28,6 +28,9 @@ struct RouteCommand: ParsableCommand {
         name: .customLong("header"),
         help: ArgumentHelp("A further field, such as 'Upgrade: websocket'; may be repeated.", valueName: "field"))
     var fields: [String] = []
+
+    @Flag(help: "Print one JSON document, for programs.")
+    var json = false
 
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags.", valueName: "flags"))
     var flags: [String] = []
@@ -80,7 +83,13 @@ struct RouteCommand: ParsableCommand {
 
     func run() throws {
         let configuration = try Report.usable(flags).configuration
-        switch try outcome(configuration) {
+        let outcome = try outcome(configuration)
+        if json {
+            printDocument(outcome)
+            if case .refused = outcome { throw ExitCode(1) }
+            return
+        }
+        switch outcome {
         case .forwarded(let forwarding): report(forwarding)
         case .respondsItself: Report.output("Lanyard responds itself, with 200 and no body")
         case .refused(let status, let problem, let detail, let route):
@@ -99,6 +108,41 @@ struct RouteCommand: ParsableCommand {
             case .unusable(let message): Report.error("error: \(message)")
             }
             throw ExitCode(64)
+        }
+    }
+
+    /// One shape for all outcomes: what does not apply is `null`.
+    private func printDocument(_ outcome: RoutePreview.Outcome) {
+        var forwarding: RoutePreview.Forwarding?
+        var refusal: (status: Int, problem: String, detail: String)?
+        var route: String?
+        let word: String
+        switch outcome {
+        case .forwarded(let found): (word, forwarding, route) = ("forwarded", found, found.route)
+        case .respondsItself: word = "responds_itself"
+        case .refused(let status, let problem, let detail, let name):
+            (word, refusal, route) = ("refused", (status, problem, detail), name)
+        }
+        let upgrade: (name: String?, reason: String?) =
+            switch forwarding?.upgrade {
+            case .forwarded(let name): (name, nil)
+            case .dropped(let reason): (nil, reason)
+            case nil: (nil, nil)
+            }
+        JSONDocument.print { document in
+            document.member("outcome", word)
+            document.member("route", route)
+            document.member("user", forwarding?.user)
+            document.member("follows_active_user", forwarding?.followsActiveUser ?? false)
+            document.member("token", forwarding?.token)
+            document.member("upstream", forwarding?.upstream)
+            document.member("target", forwarding?.target)
+            document.member("field", forwarding?.field)
+            document.member("upgrade", upgrade.name)
+            document.member("upgrade_dropped", upgrade.reason)
+            document.member("status", refusal?.status)
+            document.member("problem", refusal?.problem)
+            document.member("detail", refusal?.detail)
         }
     }
 

@@ -32,17 +32,30 @@ struct RunCommand: ParsableCommand {
 /// The help text for the flags of `run` and `check`. It is made from the table of keys, so it is complete.
 enum ConfigurationHelp {
     static let text: String = {
-        let lines = ConfigurationFlag.all.flatMap { flag in
-            ["  \(flag.name)"]
+        var groups: [(name: String, lines: [String])] = []
+        for flag in ConfigurationFlag.all {
+            let lines =
+                ["  \(flag.name)"]
                 + wrapped("\(flag.meaning) (\(flag.valueHelp))", width: 72).map { "      \($0)" }
+            if let place = groups.firstIndex(where: { $0.name == flag.group }) {
+                groups[place].lines += lines
+            } else {
+                groups.append((flag.group, lines))
+            }
         }
+        let flags = groups.map { (["\($0.name):"] + $0.lines).joined(separator: "\n") }.joined(separator: "\n\n")
         return """
             Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/use/configuration.md has all keys). Single \
             keys are flags, too, and variables: --refresh-at is LANYARD_REFRESH_AT. A flag wins over a variable, a variable \
             over the file.
 
-            Configuration flags:
-            \(lines.joined(separator: "\n"))
+            Examples:
+              lanyard run --config lanyard.yaml
+              lanyard run --config lanyard.yaml --log-level debug --shutdown-drain-max 10s
+              lanyard run --upstream https://api.example.com --token-file /run/secrets/token
+              lanyard check --strict --online --config lanyard.yaml
+
+            \(flags)
             """
     }()
 

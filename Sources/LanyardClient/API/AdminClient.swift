@@ -14,6 +14,18 @@ package struct AdminClient: Sendable {
         self.token = token
     }
 
+    private init(_ client: HTTPClient, _ token: Secret?) {
+        self.client = client
+        self.token = token
+    }
+
+    /// The same whose calls end within this time.
+    package func limited(to timeout: Duration) -> AdminClient {
+        var limits = HTTPClient.Limits.admin
+        limits.responseTimeout = timeout
+        return AdminClient(HTTPClient(client.address, limits: limits), token)
+    }
+
     /// Where it calls.
     package var address: ListenerSettings.Address { client.address }
 

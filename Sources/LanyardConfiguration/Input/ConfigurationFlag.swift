@@ -38,6 +38,22 @@ package struct ConfigurationFlag: Equatable, Sendable {
         return "\(allowed); \(defaultText.map { "default: \($0)" } ?? "no default")"
     }
 
+    /// What the flag is about, as a heading of the help text.
+    package var group: String {
+        switch target {
+        case .file: return "Configuration file"
+        case .short: return "One user, without a file"
+        case .key(let path), .list(let path):
+            return switch path.prefix(while: { $0 != "." }) {
+            case "health", "admin": "Health and admin"
+            case "store": "Store"
+            case "active_user", "refresh", "login", "on_active_logout", "login_required_status": "Sessions"
+            case "limits", "upstream_dns": "Limits"
+            default: "Process"
+            }
+        }
+    }
+
     /// All allowed values, where they are a fixed set of words; otherwise empty.
     package var choices: [String] {
         if case .choice(let words) = value { words + keywords } else { [] }
@@ -71,7 +87,7 @@ package struct ConfigurationFlag: Equatable, Sendable {
         short("--upstream", .upstream, "Where requests go."),
         short(
             "--unsafe-plain", .boolean, default: "false",
-            "Send tokens over plain http to an address that is not loopback."),
+            "Send tokens and passwords over plain http to an address that is not loopback."),
         short(
             "--upstream-ca-file", .file(.needed), default: "the system's authorities",
             "Trust the authorities in this file, not the system's."),

@@ -10,7 +10,9 @@ struct APIKeysCommand: ParsableCommand {
 
     /// Whose keys.
     struct Owner: ParsableArguments {
-        @Option(help: ArgumentHelp("The user. (default: the active user)", valueName: "name"))
+        @Option(
+            help: ArgumentHelp("The user. (default: the active user)", valueName: "name"),
+            completion: UserCompletion.kind)
         var user: String?
 
         @OptionGroup(title: "Running Lanyard") var admin: AdminOptions

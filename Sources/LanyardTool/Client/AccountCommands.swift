@@ -260,7 +260,7 @@ struct AccountCommand: ParsableCommand {
             commandName: "delete", abstract: "Delete a user's account at the service, and the user here.",
             discussion: "It cannot be undone. The user must be logged in.")
 
-        @Argument(help: "The user's name.")
+        @Argument(help: "The user's name.", completion: UserCompletion.kind)
         var user: String
 
         @Flag(help: "Do not ask. Without a terminal the command needs it.")

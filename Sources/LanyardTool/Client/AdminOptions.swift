@@ -118,7 +118,7 @@ struct OutputOptions: ParsableArguments {
 
 /// The user of a command, by default the active one.
 struct UserOptions: ParsableArguments {
-    @Argument(help: "The user's name. (default: the active user)")
+    @Argument(help: "The user's name. (default: the active user)", completion: UserCompletion.kind)
     var user: String?
 
     @OptionGroup(title: "Running Lanyard") var admin: AdminOptions

@@ -21,7 +21,7 @@ struct LoginCommand: ParsableCommand {
             browser shows where to confirm it, and waits; Ctrl-C ends it.
             """)
 
-    @Argument(help: "The user's name. (default: the only user)")
+    @Argument(help: "The user's name. (default: the only user)", completion: UserCompletion.kind)
     var user: String?
 
     @Option(
@@ -74,9 +74,11 @@ struct LoginCommand: ParsableCommand {
         }
         let first = body.seal()
         let response: HTTPResponse
-        do throws(AdminCallError) {
-            response = try session.client.call("POST", path, body: first)
-        } catch {
+        do {
+            response = try CallProgress.show("login of \(name)", of: name, by: session.client) {
+                try session.client.call("POST", path, body: first)
+            }
+        } catch let error as AdminCallError {
             // Only Lanyard knows that the configured login of this user is one with a browser here.
             guard case .problem(let problem) = error, problem.name == "redirect-needed", listener == nil else {
                 throw session.report(error)
@@ -159,7 +161,7 @@ struct LinkCommand: ParsableCommand {
             """,
         discussion: "Afterwards the account can log in in both ways. The user must be logged in.")
 
-    @Argument(help: "The user's name. (default: the active user)")
+    @Argument(help: "The user's name. (default: the active user)", completion: UserCompletion.kind)
     var user: String?
 
     @OptionGroup(title: "Credential") var credentials: CredentialOptions

@@ -48,7 +48,8 @@ struct CallCommand: ParsableCommand {
     @Argument(help: ArgumentHelp("The arguments of the function.", valueName: "json"))
     var arguments: [String] = []
 
-    @Option(help: ArgumentHelp("The user. (default: the active user)", valueName: "name"))
+    @Option(
+        help: ArgumentHelp("The user. (default: the active user)", valueName: "name"), completion: UserCompletion.kind)
     var user: String?
 
     @Option(

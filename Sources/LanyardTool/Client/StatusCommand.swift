@@ -43,10 +43,7 @@ struct StatusCommand: ParsableCommand {
             } catch let code as ExitCode where code == ExitCode(69) {
                 // A restart is what an operator may be waiting for. The error is on standard error.
             }
-            usleep(
-                UInt32(
-                    clamping: interval.duration.components.seconds * 1_000_000
-                        + interval.duration.components.attoseconds / 1_000_000_000_000))
+            interval.duration.pass()
         }
     }
 
@@ -75,18 +72,37 @@ struct UsersCommand: ParsableCommand {
     }
 }
 
-/// The terminal that standard output is.
+/// The terminal that standard output or standard error is.
 enum Terminal {
+    private static let defaultColumns = 80
+
+    /// Standard output is one that interprets escape sequences.
+    static var isCapable: Bool { isCapable(STDOUT_FILENO) }
+
     /// It interprets escape sequences. TERM is unset where nothing is known of the terminal, and `dumb` where it interprets none.
-    static var isCapable: Bool {
+    static func isCapable(_ descriptor: CInt) -> Bool {
         let type = ProcessEnvironment.all()["TERM"] ?? ""
-        return isatty(STDOUT_FILENO) == 1 && !type.isEmpty && type != "dumb"
+        return isatty(descriptor) == 1 && !type.isEmpty && type != "dumb"
+    }
+
+    /// As the terminal says; one that does not say it has 80.
+    static func columns(of descriptor: CInt) -> Int {
+        var size = winsize()
+        return ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0 && size.ws_col > 0
+            ? Int(size.ws_col) : defaultColumns
     }
 }
 
 /// Whether output is coloured: on a terminal that can show it, unless NO_COLOR is set (no-color.org).
 enum Colour {
     static var isUsed: Bool { Terminal.isCapable && (ProcessEnvironment.all()["NO_COLOR"] ?? "").isEmpty }
+}
+
+extension Duration {
+    /// Blocks the thread for so long.
+    func pass() {
+        usleep(UInt32(clamping: components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000))
+    }
 }
 
 /// A duration on the command line, written as in the configuration: `500ms`, `90s`, `5m`.

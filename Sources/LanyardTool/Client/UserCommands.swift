@@ -8,7 +8,7 @@ struct UseCommand: ParsableCommand {
         commandName: "use", abstract: "Make a user active, without a login.",
         discussion: "Requests of routes that pin no user carry the active user's token.")
 
-    @Argument(help: "The user's name.")
+    @Argument(help: "The user's name.", completion: UserCompletion.kind)
     var user: String
 
     @OptionGroup(title: "Running Lanyard") var admin: AdminOptions
@@ -73,7 +73,7 @@ struct RemoveCommand: ParsableCommand {
             The account at the service stays; lanyard account delete deletes it. A configured user is back after a restart.
             """)
 
-    @Argument(help: "The user's name.")
+    @Argument(help: "The user's name.", completion: UserCompletion.kind)
     var user: String
 
     @OptionGroup(title: "Running Lanyard") var admin: AdminOptions

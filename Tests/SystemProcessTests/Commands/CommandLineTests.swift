@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -121,11 +122,17 @@ import Testing
         arguments: ["run", "check"])
     func flagHelp(_ command: String) async throws {
         let help = try await CommandRun([command, "--help"]).output
-        let list = help.split(separator: "Configuration flags:\n")[1].split(separator: "\n\n")[0]
+        let list = try #require(help.components(separatedBy: "\nUSAGE:").first)
         let flags = list.split(separator: "\n").reduce(into: [String]()) { flags, line in
             if line.hasPrefix("  --") { flags.append("") }
-            flags[flags.count - 1] += line.drop { $0 == " " } + " "
+            if line.hasPrefix("  -") || line.hasPrefix("      ") {
+                flags[flags.count - 1] += line.drop { $0 == " " } + " "
+            }
         }
+        for group in ["Configuration file", "One user, without a file", "Store", "Sessions", "Limits", "Process"] {
+            #expect(list.contains("\n\n\(group):\n  --"), "\(group)")
+        }
+        #expect(list.contains("Examples:\n  lanyard run --config lanyard.yaml\n"))
         #expect(flags.count > 60)
         for flag in flags {
             #expect(flag.hasSuffix("; no default) ") || flag.contains(/; default: [^;]+\) $/), "\(flag)")
@@ -190,6 +197,29 @@ import Testing
         #expect(
             bash.output == "complete -F _lanyard lanyard\nstore\ncompopt -o filenames\n2\n",
             "\(bash.output) \(bash.log)")
+    }
+
+    @Test("names of users are completed from the running Lanyard; without one there are none, and no message")
+    func userCompletions() async throws {
+        let users = [("alice", "active"), ("bob", "inactive")].map { name, state in
+            #"{"name":"\#(name)","identity":"demo","state":"\#(state)","session":"valid","generation":1}"#
+        }
+        let bench = try ScriptedAdmin([
+            "GET /v1/users": ScriptedAdmin.json("{\"users\":[\(users.joined(separator: ","))]}")
+        ])
+        for command in [["login"], ["use"], ["logout"], ["refresh"], ["remove"]] {
+            let words = ["---completion"] + command + ["--", "positional@0", "\(command.count + 2)", "0", "lanyard"]
+            // On a machine that is busy the second in which Lanyard must respond may pass.
+            try await eventually("\(command) completes names") {
+                let run = try await CommandRun(words + command + bench.flags + [""])
+                #expect(run.errors.isEmpty, "\(run.errors)")
+                return run.output == "alice\nbob\n"
+            }
+        }
+        let folder = try TemporaryFolder()
+        let words = ["---completion", "use", "--", "positional@0", "4", "0", "lanyard", "use"]
+        let none = try await CommandRun(words + ["--admin", "unix:\(folder.file("none.sock"))", ""])
+        #expect(none.errors.isEmpty && !none.output.contains("alice"), "\(none)")
     }
 
     @Test("completions of three shells name commands and flags", arguments: ["bash", "zsh", "fish"])
