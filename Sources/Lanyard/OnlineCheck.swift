@@ -12,13 +12,20 @@ import Logging
 ///
 /// The code is that of the request path and of the identity calls, with their TLS, their time limits and the addresses that they refuse.
 /// Each connection is closed after its handshake. An identity service that is reached is asked for the location of the app, or for an
-/// OAuth server's metadata, as before a login. Only if logins are asked for, each configured user whose login is that of a machine gets a
-/// token, which is thrown away; a refresh token that comes along is revoked.
+/// OAuth server's metadata, as before a login. Only if logins are asked for, each configured user logs in once, unless the login works
+/// once, makes an account or needs a browser. The token is dropped, and the session is ended at the service.
 package struct OnlineCheck: Sendable {
     /// What has become of one connection.
     package struct Finding: Equatable, Sendable {
-        /// The connection came about, and the handshake with it; an identity service knows the app.
-        package var isReached: Bool
+        package enum Outcome: String, Sendable {
+            /// The connection came about, and the handshake with it; an identity service knows the app; a login has succeeded.
+            case reached = "ok"
+            case failed
+            /// A login that may not be tried.
+            case skipped
+        }
+
+        package var outcome: Outcome
         /// One line: what, where, and how it is connected or why not.
         package var text: String
     }
@@ -34,7 +41,7 @@ package struct OnlineCheck: Sendable {
 
     /// - Parameters:
     ///   - upstreamTLS, identityTLS: of this configuration.
-    ///   - logsIn: whether users with a machine's login get a token.
+    ///   - logsIn: whether users log in.
     package init(
         _ configuration: Configuration, upstreamTLS: UpstreamTLS, identityTLS: IdentityTLS, logsIn: Bool = false
     ) {
@@ -112,28 +119,48 @@ package struct OnlineCheck: Sendable {
         }
     }
 
-    /// Another login could lock the account or send a mail, and some credentials serve one login: those are not tried.
+    /// One for each user, also of those whose login is not tried.
     private func loginAttempts(_ service: Service) -> [Attempt] {
         guard logsIn else { return [] }
         return configuration.users.compactMap { user -> Attempt? in
-            guard user.identity == service.name, let login = user.login, login.kind.isOfMachine else { return nil }
+            guard user.identity == service.name else { return nil }
             let (place, client) = ("login of \(user.name) at \(service.name)", service.client)
+            guard let kind = user.login?.kind ?? user.interactiveLogin else {
+                return { reply in reply(Finding(outcome: .skipped, text: "\(place): no login is configured")) }
+            }
+            guard let login = user.login, kind.trialObstacle == nil else {
+                let text = "\(place): \(kind.trialObstacle ?? "a user must confirm it")"
+                return { reply in reply(Finding(outcome: .skipped, text: text)) }
+            }
             return { reply in
                 client.login(.configured(login), guarded: nil) { outcome in
-                    let finding = Self.loginFinding(place, outcome)
-                    guard let token = outcome.refreshToken else { return reply(finding) }
-                    client.revoke(token) { _ in reply(finding) }
+                    guard let token = outcome.refreshToken else {
+                        return reply(Self.loginFinding(place, outcome, "which is dropped"))
+                    }
+                    client.revoke(token) { revoked in
+                        reply(Self.loginFinding(place, outcome, Self.ending(revoked)))
+                    }
                 }
             }
         }
     }
 
-    private static func loginFinding(_ place: String, _ outcome: Result<Grant, IdentityError>) -> Finding {
+    /// What has become of the session of a login.
+    private static func ending(_ revoked: Result<Void, IdentityError>) -> String {
+        switch revoked {
+        case .success: "and its session is ended again"
+        case .failure(let error): "but its session could not be ended, and ends by itself: \(error.message)"
+        }
+    }
+
+    private static func loginFinding(
+        _ place: String, _ outcome: Result<Grant, IdentityError>, _ ending: String
+    ) -> Finding {
         switch outcome {
         case .success(let grant):
             let seconds = grant.lifetime.components.seconds
-            return Finding(isReached: true, text: "\(place): a token for \(seconds) s, which is thrown away")
-        case .failure(let error): return Finding(isReached: false, text: "\(place): \(error.message)")
+            return Finding(outcome: .reached, text: "\(place): a token for \(seconds) s, \(ending)")
+        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.message)")
         }
     }
 
@@ -141,8 +168,8 @@ package struct OnlineCheck: Sendable {
         switch result {
         case .success(let connection):
             let end = connection.certificateEnd.map { ", \(text(ofEnd: $0))" } ?? ""
-            return Finding(isReached: true, text: "\(place) \(connection.address)\(end)")
-        case .failure(let error): return Finding(isReached: false, text: "\(place): \(error.message)")
+            return Finding(outcome: .reached, text: "\(place) \(connection.address)\(end)")
+        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.message)")
         }
     }
 
@@ -172,10 +199,10 @@ package struct OnlineCheck: Sendable {
             } else if let end = connection.certificateEnd {
                 text += ", \(Self.text(ofEnd: end))"
             }
-            return Finding(isReached: true, text: text)
+            return Finding(outcome: .reached, text: text)
         case .failure(let error):
             let problem = Problem.upstream(error)
-            return Finding(isReached: false, text: "\(place): \(problem.cause ?? problem.detail)")
+            return Finding(outcome: .failed, text: "\(place): \(problem.cause ?? problem.detail)")
         }
     }
 

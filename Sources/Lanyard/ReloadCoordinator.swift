@@ -345,7 +345,7 @@ final class ReloadCoordinator: Sendable {
         do throws(ConfiguredFileError) {
             let files = try ConfigurationFiles(configuration, running: state.withLock { $0.running.configuration })
             switch OpenedStore.inspect(at: configuration.store) {
-            case .forThisUser(let error), .forEveryUser(let error): return (nil, [error.message])
+            case let obstacle?: return (nil, [obstacle.error.message])
             case nil: return (files, [])
             }
         } catch {

@@ -55,16 +55,42 @@ package struct ConfiguredFileWarning: Equatable, Sendable {
 }
 
 extension LoadedConfiguration {
-    /// The line of `lanyard check`: `lanyard.yaml:12:5: listeners[0].tls.certificate_file: …`.
+    /// The line of a log or a command: `lanyard.yaml:12:5: listeners[0].tls.certificate_file: …`.
     package func line(of warning: ConfiguredFileWarning) -> String {
-        let (place, key) = location(of: warning.owner, warning.path)
-        return ConfigurationText.line("\(place): \(key): \(warning.message)")
+        let (place, text) = finding(of: warning)
+        return ConfigurationText.line("\(place): \(text)")
     }
 
-    /// The line of `lanyard check`: `lanyard.yaml:12:5: listeners[0].tls.key_file: …`.
+    /// The line of a log or a command: `lanyard.yaml:12:5: listeners[0].tls.key_file: …`.
     package func line(of error: ConfiguredFileError) -> String {
+        let (place, text) = finding(of: error)
+        return ConfigurationText.line("\(place): \(text)")
+    }
+
+    /// The same in two parts.
+    package func finding(of warning: ConfiguredFileWarning) -> (place: ConfigurationPlace, text: String) {
+        let (place, key) = location(of: warning.owner, warning.path)
+        return (place, "\(key): \(warning.message)")
+    }
+
+    /// The same in two parts.
+    package func finding(of error: ConfiguredFileError) -> (place: ConfigurationPlace, text: String) {
         let (place, key) = location(of: error.owner, error.path)
-        return ConfigurationText.line("\(place): \(key): \(error.message)")
+        return (place, "\(key): \(error.message)")
+    }
+
+    /// What is wrong with the store, at its key.
+    ///
+    /// - Parameter isAboutSecret: the key or passphrase is at fault, not the file.
+    package func finding(
+        ofStore message: String, isAboutSecret: Bool
+    ) -> (place: ConfigurationPlace, text: String) {
+        let entries = tree["store"]?.entries ?? []
+        let entry =
+            entries.first { isAboutSecret && ($0.key.hasSuffix("_file") || $0.key.hasSuffix("_credential")) }
+            ?? entries.first { $0.key == "path" }
+        guard let entry else { return (.commandLine, "store: \(message)") }
+        return (entry.value.place, "store.\(entry.key): \(message)")
     }
 
     /// Where the configuration names the file, or whose it is.

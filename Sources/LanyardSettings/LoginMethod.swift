@@ -43,6 +43,19 @@ package enum LoginKind: CaseIterable, Sendable {
         }
     }
 
+    /// Why a login must not be made only to see whether it works; nil: it may be. A wrong password may count at the service.
+    package var trialObstacle: String? {
+        switch self {
+        case .anonymous: "each anonymous login makes a new account"
+        case .googleAuthCode: "an authorization code works for one login"
+        case .refreshToken: "a refresh token may work once"
+        case .device, .authorizationCode: "a user confirms it in a browser"
+        case .emailPassword, .apiKey, .function, .jwt, .facebook, .googleIDToken, .apple, .clientCredentials, .password,
+            .jwtBearer, .signedAssertion, .googleKey, .tokenExchange, .gitHubApp:
+            nil
+        }
+    }
+
     /// The access token is the session: a login renews it, as a refresh would.
     package var isRefresh: Bool { isOfMachine && self != .apiKey }
 

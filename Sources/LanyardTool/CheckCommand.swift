@@ -12,7 +12,11 @@ import LanyardVault
 struct CheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration and say all that is wrong with it.",
-        usage: "lanyard check [--strict] [--online [--login] | --print-config | --print-store-path] --config PATH",
+        usage: """
+            lanyard check [--strict] [--online [--login]] [--json] --config PATH
+            lanyard check --print-config --config PATH
+            lanyard check --print-store-path --config PATH
+            """,
         discussion: ConfigurationHelp.text)
 
     @Flag(
@@ -40,24 +44,27 @@ struct CheckCommand: ParsableCommand {
 
     @Flag(
         help: """
-            With --online: also get a token for each configured user whose login is that of a machine, such as client_credentials, \
-            and throw it away.
+            With --online: also log each configured user in, once, and end its session again. Logins that work once, make an account \
+            or need a browser are not tried.
             """)
     var login = false
+
+    @Flag(help: "Print one JSON document: whether it is valid, all findings, and what was reached.")
+    var json = false
 
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))
     var flags: [String] = []
 
     func validate() throws {
-        if printsStorePath, strict || online || printsConfiguration {
+        if printsStorePath, strict || online || printsConfiguration || json {
             throw ValidationError("--print-store-path checks nothing else: leave out the other flags of check")
         }
         if login, !online {
             throw ValidationError("--login is a part of the online check: add --online")
         }
-        if online, printsConfiguration {
+        if printsConfiguration, online || json {
             throw ValidationError(
-                "--print-config prints a configuration file, and nothing beside it: leave out --online")
+                "--print-config prints a configuration file, and nothing beside it: leave out --online and --json")
         }
     }
 
@@ -65,43 +72,49 @@ struct CheckCommand: ParsableCommand {
         if printsStorePath { return try printStorePath() }
         let loaded = Configuration.load(
             arguments: flags, environment: ProcessEnvironment.all(), readsSecrets: true)
-        Report.diagnostics(of: loaded)
-        if let code = loaded.exitCode { throw ExitCode(code) }
-        let findings = BindingCheck.findings(loaded)
-        Report.diagnostics(findings)
-        let upstreamTLS = check(loaded) { configuration throws(ConfiguredFileError) in
-            try UpstreamTLS(configuration)
+        var findings = loaded.diagnostics.map { CheckFinding($0) }
+        let files = loaded.exitCode == nil ? CheckedFiles(loaded, &findings) : nil
+        if !json { for finding in findings { Report.error(finding.line) } }
+        let warningCount = findings.count(where: \.isWarning)
+        let code = loaded.exitCode ?? (warningCount < findings.count || (strict && warningCount > 0) ? 78 : nil)
+        if let code {
+            if json { printDocument(isValid: false, findings, []) }
+            if !json, warningCount == findings.count {
+                let counted = warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count"
+                Report.error("error: --strict: \(counted) as an error")
+            }
+            throw ExitCode(code)
         }
-        let listenerTLS = check(loaded) { configuration throws(ConfiguredFileError) in
-            try ListenerTLS(configuration.listeners)
+        if printsConfiguration { return Report.output(OperatorText(page: loaded.printed)) }
+        if !json { Report.output("The configuration is valid.") }
+        guard online, let configuration = loaded.configuration, let tls = files?.upstreamTLS,
+            let identityTLS = files?.identityTLS
+        else {
+            if json { printDocument(isValid: true, findings, []) }
+            return
         }
-        let identityTLS = check(loaded) { configuration throws(ConfiguredFileError) in
-            try IdentityTLS(configuration.identities)
-        }
-        let tlsWarnings =
-            (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
-        let fileWarnings = tlsWarnings + (loaded.configuration.map { SigningKeyCheck.warnings($0) } ?? [])
-        for warning in fileWarnings { Report.error("warning: \(loaded.line(of: warning))") }
-        let hasStoreWarning = try checkStore(loaded.configuration)
-        guard let upstreamTLS, listenerTLS != nil, let identityTLS, !findings.contains(where: { $0.severity == .error })
-        else { throw ExitCode(78) }
-        let warningCount =
-            loaded.warnings.count + findings.count + fileWarnings.count + (hasStoreWarning ? 1 : 0)
-        if strict, warningCount > 0 {
-            Report.error(
-                "error: --strict: \(warningCount == 1 ? "a warning counts" : "\(warningCount) warnings count") as an error"
-            )
-            throw ExitCode(78)
-        }
-        if printsConfiguration {
-            Report.output(OperatorText(page: loaded.printed))
-        } else {
-            Report.output("The configuration is valid.")
-        }
-        if online, let configuration = loaded.configuration {
-            try connect(
-                OnlineCheck(
-                    configuration, upstreamTLS: upstreamTLS, identityTLS: identityTLS, logsIn: login))
+        try connect(
+            OnlineCheck(configuration, upstreamTLS: tls, identityTLS: identityTLS, logsIn: login), findings)
+    }
+
+    private func printDocument(
+        isValid: Bool, _ findings: [CheckFinding], _ connections: [OnlineCheck.Finding]
+    ) {
+        JSONDocument.print { document in
+            document.member("valid", isValid)
+            document.key("findings")
+            document.beginArray()
+            for finding in findings { finding.write(into: &document) }
+            document.endArray()
+            document.key("online")
+            document.beginArray()
+            for connection in connections {
+                document.beginObject()
+                document.member("result", connection.outcome.rawValue)
+                document.member("text", ConfigurationText.line(connection.text))
+                document.endObject()
+            }
+            document.endArray()
         }
     }
 
@@ -117,50 +130,71 @@ struct CheckCommand: ParsableCommand {
     }
 
     /// Connects to every identity and upstream, and writes a line for each.
-    private func connect(_ check: OnlineCheck) throws {
-        let findings: [OnlineCheck.Finding]
+    private func connect(_ check: OnlineCheck, _ findings: [CheckFinding]) throws {
+        let connections: [OnlineCheck.Finding]
         do throws(SystemError) {
-            findings = try check.findings()
+            connections = try check.findings()
         } catch {
             Report.error("error: no connection can be tried: \(error)")
             throw ExitCode.failure
         }
-        for finding in findings { Report.output("\(finding.isReached ? "ok" : "FAILED") \(finding.text)") }
-        let missing = findings.count { !$0.isReached }
+        let missing = connections.count { $0.outcome == .failed }
+        if json {
+            printDocument(isValid: true, findings, connections)
+        } else {
+            for connection in connections {
+                let word = connection.outcome == .failed ? "FAILED" : connection.outcome.rawValue
+                Report.output("\(word) \(connection.text)")
+            }
+        }
         guard missing > 0 else { return }
-        Report.error(
-            "error: \(missing) of \(findings.count) \(login ? "identities, logins" : "identities") and upstreams cannot be used"
-        )
+        if !json {
+            let what = login ? "identities, logins" : "identities"
+            Report.error("error: \(missing) of \(connections.count) \(what) and upstreams cannot be used")
+        }
         throw ExitCode(69)
     }
+}
 
-    /// Checks files as `run` would.
-    ///
-    /// - Returns: nil if they cannot be used, which is written.
-    private func check<Files>(
-        _ loaded: LoadedConfiguration, read: (Configuration) throws(ConfiguredFileError) -> Files
-    ) -> Files? {
-        guard let configuration = loaded.configuration else { return nil }
-        do throws(ConfiguredFileError) {
-            return try read(configuration)
-        } catch {
-            Report.error("error: \(loaded.line(of: error))")
-            return nil
-        }
-    }
+/// What is outside of the configuration, as `run` would find it: addresses, TLS files, keys and the store.
+private struct CheckedFiles {
+    let upstreamTLS: UpstreamTLS?
+    let identityTLS: IdentityTLS?
 
-    /// Checks the store as `run` would. `check` may run as another Unix user than `run`: an obstacle for this user alone is a warning.
-    ///
-    /// - Returns: whether there was a warning.
-    private func checkStore(_ configuration: Configuration?) throws -> Bool {
-        guard let configuration, let obstacle = OpenedStore.inspect(at: configuration.store) else { return false }
-        switch obstacle {
-        case .forThisUser(let error):
-            Report.error("warning: \(error.message)")
-            return true
-        case .forEveryUser(let error):
-            Report.error("error: \(error.message)")
-            throw ExitCode(error.exitCode)
+    /// Adds what is wrong to the findings.
+    init(_ loaded: LoadedConfiguration, _ findings: inout [CheckFinding]) {
+        findings += BindingCheck.findings(loaded).map { CheckFinding($0) }
+        guard let configuration = loaded.configuration else {
+            (upstreamTLS, identityTLS) = (nil, nil)
+            return
         }
+        var found: [CheckFinding] = []
+        func read<Files>(_ body: () throws(ConfiguredFileError) -> Files) -> Files? {
+            do throws(ConfiguredFileError) {
+                return try body()
+            } catch {
+                let (place, text) = loaded.finding(of: error)
+                found.append(CheckFinding(.error, at: place, text))
+                return nil
+            }
+        }
+        let upstreamTLS = read { () throws(ConfiguredFileError) in try UpstreamTLS(configuration) }
+        let listenerTLS = read { () throws(ConfiguredFileError) in try ListenerTLS(configuration.listeners) }
+        let identityTLS = read { () throws(ConfiguredFileError) in try IdentityTLS(configuration.identities) }
+        (self.upstreamTLS, self.identityTLS) = (upstreamTLS, identityTLS)
+        let warnings =
+            (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
+            + CertificateCheck.warnings(configuration) + SigningKeyCheck.warnings(configuration)
+        for warning in warnings {
+            let (place, text) = loaded.finding(of: warning)
+            found.append(CheckFinding(.warning, at: place, text))
+        }
+        if let obstacle = OpenedStore.inspect(at: configuration.store) {
+            let (place, text) = loaded.finding(
+                ofStore: obstacle.error.message, isAboutSecret: obstacle.isAboutSecret)
+            // `check` may run as another Unix user than `run`.
+            found.append(CheckFinding(obstacle.isForEveryUser ? .error : .warning, at: place, text))
+        }
+        findings += found
     }
 }

@@ -44,11 +44,19 @@ package struct OpenedStore: Sendable {
     }
 
     /// What `inspect` has found that would stop `open`.
-    package enum Obstacle: Equatable, Sendable {
-        /// `open` fails for every user.
-        case forEveryUser(StoreError)
-        /// `open` may succeed for another user of the machine.
-        case forThisUser(StoreError)
+    package struct Obstacle: Equatable, Sendable {
+        /// Why `open` would fail.
+        package let error: StoreError
+        /// `open` fails for every user; otherwise it may succeed for another user of the machine.
+        package let isForEveryUser: Bool
+        /// The key or passphrase is at fault, not the file or its folder.
+        package let isAboutSecret: Bool
+
+        fileprivate init(_ error: StoreError, isForEveryUser: Bool, isAboutSecret: Bool = false) {
+            self.error = error
+            self.isForEveryUser = isForEveryUser
+            self.isAboutSecret = isAboutSecret
+        }
     }
 
     /// What `open` would report of an existing store. Changes nothing: it makes no lock, folder or file.
@@ -56,10 +64,20 @@ package struct OpenedStore: Sendable {
     /// - Returns: nil if `open` would succeed.
     package static func inspect(at settings: StoreSettings) -> Obstacle? {
         guard case .file(let text, let keyFile) = settings else { return nil }
+        let sealing: AESSealing
+        do throws(StoreError) {
+            sealing = AESSealing(try StoreSecret.read(keyFile))
+        } catch {
+            let isForThisUser = if case .system = error.kind { true } else { error.kind == .foreignOwner }
+            return Obstacle(error, isForEveryUser: !isForThisUser, isAboutSecret: true)
+        }
+        return inspect(text, sealing)
+    }
+
+    private static func inspect(_ text: String, _ sealing: AESSealing) -> Obstacle? {
         let path: StorePath
         let disk: SystemDisk
         do throws(StoreError) {
-            let sealing = AESSealing(try StoreSecret.read(keyFile))
             path = try storePath(text)
             FileProgress.note(text)
             defer { FileProgress.noteEnd() }
@@ -68,9 +86,10 @@ package struct OpenedStore: Sendable {
         } catch {
             return switch error.kind {
             case .system(ENOENT): folderObstacle(to: text)
-            case .system(ENOTDIR): .forEveryUser(error)
-            case .foreignOwner, .system: .forThisUser(error)
-            default: .forEveryUser(error)
+            case .system(ENOTDIR): Obstacle(error, isForEveryUser: true)
+            case .foreignOwner, .system: Obstacle(error, isForEveryUser: false)
+            case .wrongKey: Obstacle(error, isForEveryUser: true, isAboutSecret: true)
+            case .busy, .damaged, .newerVersion, .unsafeMode, .notRegular, .unfit: Obstacle(error, isForEveryUser: true)
             }
         }
         FileProgress.note(text)
@@ -80,7 +99,7 @@ package struct OpenedStore: Sendable {
             return nil
         } catch {
             // The folder belongs to this user, and `open` refuses another user's folder.
-            return .forEveryUser(StoreError(path, error, owner: disk.owner))
+            return Obstacle(StoreError(path, error, owner: disk.owner), isForEveryUser: true)
         }
     }
 
@@ -93,11 +112,8 @@ package struct OpenedStore: Sendable {
             try SystemDisk.checkCreatable(folder: path.folder)
             return nil
         } catch {
-            let error = StoreError(path, error, owner: geteuid())
-            return switch error.kind {
-            case .system(EACCES), .system(EROFS): .forThisUser(error)
-            default: .forEveryUser(error)
-            }
+            let isForThisUser = error.code == EACCES || error.code == EROFS
+            return Obstacle(StoreError(path, error, owner: geteuid()), isForEveryUser: !isForThisUser)
         }
     }
 

@@ -34,7 +34,11 @@ import Testing
 
     private static func page() throws -> [String] {
         let text = try String(contentsOfFile: Products.root + "/docs/use/configuration.md", encoding: .utf8)
-        return text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        // The table of mistakes has another test (`MistakeTableTests`).
+        let start = lines.firstIndex { $0 == "### Mistakes and their messages" } ?? lines.endIndex
+        let end = lines[start...].firstIndex { $0.hasPrefix("## ") } ?? lines.endIndex
+        return Array(lines[..<start] + lines[end...])
     }
 
     @Test("every key stands in the reference as the program knows it, and nothing else does")

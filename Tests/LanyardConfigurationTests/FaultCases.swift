@@ -10,6 +10,12 @@ enum FaultCases {
     static let whole = Loading.whole
     static let app = "identities:\n  app:\n    app_services: {app_id: a, base_url: http://127.0.0.1:1}\n"
 
+    /// A configuration whose identity service has these keys; its user logs in with what it has.
+    private static func plainService(_ keys: String) -> String {
+        let login = keys.hasPrefix("oauth2") ? "client_credentials" : "anonymous"
+        return "identities:\n  demo:\n    \(keys)\nusers: {alice: {identity: demo, login: {\(login): {}}}}\n" + upstream
+    }
+
     static let keys: [Case] = [
         (
             whole + "limit: {}\n",
@@ -232,6 +238,26 @@ enum FaultCases {
     ]
 
     static let accounts: [Case] = [
+        (
+            plainService("app_services: {app_id: a, base_url: http://id.internal}"),
+            [
+                """
+                lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http would show passwords and tokens \
+                on the network path to id.internal; use https, or add unsafe_plain: true to identities.demo if that way is safe
+                """
+            ]
+        ),
+        (plainService("app_services: {app_id: a, base_url: http://id.internal}\n    unsafe_plain: true"), []),
+        (plainService("app_services: {app_id: a, base_url: http://localhost:1}"), []),
+        (
+            plainService("oauth2: {client_id: a, endpoints: {token: http://10.0.0.1/t}}"),
+            [
+                """
+                lanyard.yaml:3:47: identities.demo.oauth2.endpoints.token: plain http would show passwords and tokens \
+                on the network path to 10.0.0.1; use https, or add unsafe_plain: true to identities.demo if that way is safe
+                """
+            ]
+        ),
         (
             "identities: {demo: {}}\nusers: {alice: {identity: demo}}\n" + upstream,
             [
@@ -510,19 +536,6 @@ enum FaultCases {
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {hosts: [a.internal]}}\n"
                 + "listeners:\n  - {address: '127.0.0.1:7400', allowed_hosts: []}\n",
             []
-        ),
-        (
-            """
-            identities:\n  demo:\n    app_services: {app_id: a, base_url: http://id.internal}\n\
-            users: {alice: {identity: demo, login: {anonymous: {}}}}\n
-            """
-                + upstream,
-            [
-                """
-                warning: lanyard.yaml:3:41: identities.demo.app_services.base_url: plain http shows passwords and \
-                tokens on the network path to id.internal; use https unless that way is safe
-                """
-            ]
         ),
         (
             app + "users: {alice: {identity: app}}\n" + upstream,

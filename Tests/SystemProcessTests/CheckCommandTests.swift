@@ -255,10 +255,11 @@ import Testing
                 continue
             }
             let line = try #require(outcome.errors.first)
-            #expect(line.hasPrefix("error: ") && line.contains("folder") && line.contains("; "), "\(line)")
+            let place = "error: \(path):8:15: store.path: "
+            #expect(line.hasPrefix(place) && line.contains("folder") && line.contains("; "), "\(line)")
             let run = try await lanyard(["run", "--config", path])
             #expect(run.exit == .code(78))
-            #expect(run.errors.contains { $0.contains(line.dropFirst("error: ".count)) }, "\(line) \(run.errors)")
+            #expect(run.errors.contains { $0.contains(line.dropFirst(place.count)) }, "\(line) \(run.errors)")
         }
     }
 
@@ -282,6 +283,33 @@ import Testing
         #expect(lines.count == 2 && lines.allSatisfy { $0.hasPrefix("warning: ") }, "\(lines)")
         #expect(lines.contains { $0.contains("may not be bound by this user") }, "\(lines)")
         #expect(lines.contains { $0.contains("let uid 65534 read and write in") }, "\(lines)")
+    }
+
+    @Test("certificates that end within 14 days are warnings at their place; later ones are nothing")
+    func endingCertificates() async throws {
+        let (folder, authority) = (try TemporaryFolder(), TestAuthority("Ends"))
+        try folder.write("token", "t")
+        for (name, hours) in [("soon", 60), ("today", 5), ("later", 15 * 24)] {
+            let issued = authority.issue("DNS:localhost", to: hours * 3600)
+            try folder.write("\(name).pem", issued.certificate)
+            try folder.write("\(name).key", issued.key)
+        }
+        func keys(_ name: String) -> String { "tls: {certificate_file: \(name).pem, key_file: \(name).key}" }
+        let path = try folder.write(
+            "lanyard.yaml",
+            Self.valid + "  - {name: b, match: {path: /b}, upstream: \"https://localhost:1\", \(keys("later"))}\n"
+                + "listeners: [{address: \"127.0.0.1:0\", \(keys("soon"))}]\n")
+        let named = try String(contentsOfFile: path, encoding: .utf8)
+            .replacing("- upstream", with: "- name: a\n    upstream")
+        try folder.write("lanyard.yaml", named)
+        let outcome = try await lanyard(["check", "--config", path])
+        #expect(outcome.exit == .code(0))
+        let words =
+            "warning: \(path):10:62: listeners[0].tls.certificate_file: the certificate of \(folder.file("soon.pem")) ends in 2 days, at "
+        #expect(outcome.errors.count == 1 && outcome.errors[0].hasPrefix(words), "\(outcome.errors)")
+        try folder.write("lanyard.yaml", named.replacing("soon", with: "today"))
+        let today = try await lanyard(["check", "--strict", "--config", path])
+        #expect(today.exit == .code(78) && today.errors[0].contains("ends in less than a day, at "))
     }
 
     @Test("two files, an unknown flag or a short flag beside a whole file: exit 64")

@@ -235,6 +235,40 @@ struct OnlineCheckTests {
         #expect(server.requests.allSatisfy { $0["Authorization"] == nil })
     }
 
+    @Test("--login logs each user in that may be, and leaves no session; a wrong password is a failure")
+    func logins() async throws {
+        let emulator = try await EmulatorProcess.start(tokens: "1800s")
+        try folder.write("wrong", "wrong-password")
+        func check(_ password: String) async throws -> CommandRun {
+            let path = try folder.write(
+                "login.yaml",
+                """
+                identities:
+                  demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
+                users:
+                  alice: {identity: demo, login: {email_password: {email: \(EmulatorProcess.email), password_file: \(password)}}}
+                  kiosk: {identity: demo, login: {anonymous: {}}}
+                  bob: {identity: demo}
+                routes: [{upstream: "http://\(emulator.endpoint)"}]
+
+                """)
+            return try await CommandRun(["check", "--online", "--login", "--config", path])
+        }
+        let good = try await check(emulator.passwordFile)
+        #expect(good.exit == .code(0), "\(good)")
+        let lines = good.output.split(separator: "\n").map(String.init)
+        let ended = "ok login of alice at demo: a token for 1800 s, and its session is ended again"
+        #expect(lines.contains(ended), "\(lines)")
+        #expect(lines.contains("skipped login of kiosk at demo: each anonymous login makes a new account"))
+        #expect(lines.contains("skipped login of bob at demo: no login is configured"))
+        #expect(try await emulator.calls("login") == 1)
+        #expect(try await emulator.calls("logout") == 1)
+        let wrong = try await check(folder.file("wrong"))
+        #expect(wrong.exit == .code(69))
+        #expect(wrong.output.contains("\nFAILED login of alice at demo: "), "\(wrong.output)")
+        #expect(wrong.errors.last == "error: 1 of 5 identities, logins and upstreams cannot be used", "\(wrong.errors)")
+    }
+
     @Test("a wrong configuration connects to nothing; --online beside --print-config is wrong usage")
     func usage() async throws {
         let upstream = try RawServer()

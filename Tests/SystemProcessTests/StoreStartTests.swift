@@ -226,11 +226,13 @@ import Testing
         #expect(try await check().exit == .code(0))
         chmod(path, 0o644)
         let open = try await check()
-        #expect(open.exit == .code(78) && open.log.contains("error: \(path) has mode 0644"))
+        #expect(open.exit == .code(78) && open.log.contains(": store.path: \(path) has mode 0644"), "\(open.log)")
+        #expect(open.log.hasPrefix("error: \(folder.file("lanyard.yaml")):"), "\(open.log)")
         chmod(path, 0o600)
         try configure("{path: store/sessions, key_file: other}")
         let wrong = try await check()
-        #expect(wrong.exit == .code(78) && wrong.log.contains("sealed with another key"))
+        let words = ": store.key_file: \(path) is sealed with another key"
+        #expect(wrong.exit == .code(78) && wrong.log.contains(words), "\(wrong.log)")
     }
 
     // MARK: Rekeying

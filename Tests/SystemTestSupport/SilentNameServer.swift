@@ -51,7 +51,7 @@ final class SilentNameServer: Sendable {
             """
             identities:
               demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(emulator.endpoint)"}}
-              silent: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://identity.example:7490"}}
+              silent: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://identity.example:7490"}, unsafe_plain: true}
             users:
               alice:
                 identity: demo

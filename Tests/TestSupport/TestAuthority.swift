@@ -31,7 +31,7 @@ package final class TestAuthority: @unchecked Sendable {
     ///   - from, to: seconds from now.
     package init(
         _ name: String = "Test authority", under parent: TestAuthority? = nil, isAuthority: Bool = true,
-        from: Int = -3600, to: Int = 86_400
+        from: Int = -3600, to: Int = 30 * 86_400
     ) {
         key = Self.makeKey(.p256)
         let extensions: [(CInt, String)] = [
@@ -59,7 +59,7 @@ package final class TestAuthority: @unchecked Sendable {
     ///   - password: encrypts the key.
     package func issue(
         _ names: String = "DNS:localhost", commonName: String = "leaf", purpose: String = "", from: Int = -3600,
-        to: Int = 86_400, password: String? = nil, key kind: KeyKind = .p256
+        to: Int = 30 * 86_400, password: String? = nil, key kind: KeyKind = .p256
     ) -> Issued {
         let key = Self.makeKey(kind)
         defer { EVP_PKEY_free(key) }

@@ -42,23 +42,25 @@ extension ConfigurationBuilder {
             guard let appID = inner.text("app_id"), let base = inner.text("base_url").flatMap({ try? URLText.base($0) })
             else { return nil }
             var settings = IdentitySettings.AppServices(appID: appID, baseURL: base)
-            checkReach(inner, "base_url", shown: "\(shown).app_services")
+            checkReach(inner, "base_url", of: section, shown: "\(shown).app_services")
             inner.fill(&settings.rotation, "rotation")
             identity = IdentitySettings(name: name, kind: .appServices(settings))
         case "static":
             guard let file = secret(inner, "token_file", shown: "\(shown).static") else { return nil }
             identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
         case "oauth2":
-            guard let settings = oauth(inner, hasCertificate: certificateFile != nil, shown: "\(shown).oauth2") else {
-                return nil
-            }
+            guard
+                let settings = oauth(
+                    inner, of: section, hasCertificate: certificateFile != nil, shown: "\(shown).oauth2")
+            else { return nil }
             identity = IdentitySettings(name: name, kind: .oauth(settings))
         case "github_app":
-            guard let settings = gitHubApp(inner, shown: "\(shown).github_app") else { return nil }
+            guard let settings = gitHubApp(inner, of: section, shown: "\(shown).github_app") else { return nil }
             identity = IdentitySettings(name: name, kind: .gitHubApp(settings))
         default: return nil
         }
         (identity.caFile, identity.certificateFile, identity.keyFile) = (caFile, certificateFile, keyFile)
+        section.fill(&identity.allowsPlain, "unsafe_plain")
         warnOfNeedlessTLS(identity, section, shown: shown)
         switch section.text("proxy") {
         case nil, "none": identity.proxy = .none
@@ -68,22 +70,29 @@ extension ConfigurationBuilder {
         return identity
     }
 
-    /// Refuses metadata services, and warns of plain http to other machines: inside one pod or compose network it may be intended.
-    mutating func checkReach(_ section: ConfigurationSection, _ key: String, shown: String) {
+    /// Refuses metadata services, and plain http to other machines unless the identity allows it.
+    ///
+    /// - Parameter identity: the section that may have `unsafe_plain`.
+    mutating func checkReach(
+        _ section: ConfigurationSection, _ key: String, of identity: ConfigurationSection, shown: String
+    ) {
         guard let text = section.text(key), let parts = try? URLText.parts(text, schemes: ["http", "https"])
         else { return }
-        let reach = AddressText.reach(parts.host)
+        let (reach, place) = (AddressText.reach(parts.host), section.place(key))
         guard reach != .linkLocal else {
             return reportError(
-                section.place(key),
-                "\(shown).\(key): \(parts.host) is an address of metadata services, such as link-local ones",
+                place, "\(shown).\(key): \(parts.host) is an address of metadata services, such as link-local ones",
                 remedy: "name the identity service; no identity call goes there")
         }
-        guard parts.scheme == "http", reach != .loopback else { return }
-        reportWarning(
-            section.place(key),
-            "\(shown).\(key): plain http shows passwords and tokens on the network path to \(parts.host)",
-            remedy: "use https unless that way is safe")
+        let isAllowed = identity.text("unsafe_plain").flatMap(ConfigurationText.boolean) ?? false
+        guard parts.scheme == "http", reach != .loopback, !isAllowed, !identity.isUnread("unsafe_plain") else { return }
+        let name = shown.split(separator: ".").prefix(2).joined(separator: ".")
+        reportError(
+            place,
+            "\(shown).\(key): plain http would show passwords and tokens on the network path to \(parts.host)",
+            remedy: "use https, or "
+                + place.adding("unsafe_plain: true to \(name)", to: "identities.*", flag: "--unsafe-plain")
+                + " if that way is safe")
     }
 
     /// Warns of TLS settings that have no effect because no TLS is used.

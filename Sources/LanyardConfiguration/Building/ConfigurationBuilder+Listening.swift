@@ -76,6 +76,12 @@ extension ConfigurationBuilder {
         var tls = ListenerSettings.TLS(certificateFile: certificateFile, keyFile: keyFile)
         tls.clientCAFile = clientCAFile
         section.fill(&tls.clientNames, "client_names")
+        for name in tls.clientNames where name.contains("*") {
+            reportWarning(
+                section.place("client_names"),
+                "\(shown).client_names: \(ConfigurationText.quoted(name)) is no pattern: it is compared as a whole",
+                remedy: "write each name; without client_names every client of client_ca_file may connect")
+        }
         if !tls.clientNames.isEmpty, !section.has("client_ca_file"), !section.node.hasUnread {
             reportError(
                 section.place("client_names"),

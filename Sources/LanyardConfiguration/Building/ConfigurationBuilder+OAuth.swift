@@ -4,17 +4,17 @@ import LanyardSettings
 /// `identities.*.oauth2` and `identities.*.github_app`, and the logins there.
 extension ConfigurationBuilder {
     mutating func oauth(
-        _ section: ConfigurationSection, hasCertificate: Bool, shown: String
+        _ section: ConfigurationSection, of identity: ConfigurationSection, hasCertificate: Bool, shown: String
     ) -> IdentitySettings.OAuth? {
         let endpoints = section.section("endpoints")
         if !section.has("issuer"), !endpoints.has("token"), !section.isUnread("endpoints"), !section.node.hasUnread {
             reportError(
                 section.node.place, "\(shown) names no server", remedy: "add issuer, or endpoints: {token: URL}")
         }
-        checkReach(section, "issuer", shown: shown)
-        checkReach(endpoints, "token", shown: "\(shown).endpoints")
+        checkReach(section, "issuer", of: identity, shown: shown)
+        checkReach(endpoints, "token", of: identity, shown: "\(shown).endpoints")
         let others = ["revocation", "device_authorization", "authorization", "pushed_authorization"]
-        for key in others { checkReach(endpoints, key, shown: "\(shown).endpoints") }
+        for key in others { checkReach(endpoints, key, of: identity, shown: "\(shown).endpoints") }
         for key in ["token"] + others { checkDowngrade(section, endpoints, key, shown: "\(shown).endpoints") }
         let authentication = clientAuthentication(section, hasCertificate: hasCertificate, shown: shown)
         guard let clientID = section.text("client_id"), let authentication else { return nil }
@@ -175,8 +175,10 @@ extension ConfigurationBuilder {
         return uri
     }
 
-    mutating func gitHubApp(_ section: ConfigurationSection, shown: String) -> IdentitySettings.GitHubApp? {
-        checkReach(section, "base_url", shown: shown)
+    mutating func gitHubApp(
+        _ section: ConfigurationSection, of identity: ConfigurationSection, shown: String
+    ) -> IdentitySettings.GitHubApp? {
+        checkReach(section, "base_url", of: identity, shown: shown)
         let file = secret(section, "key_file", shown: shown, form: .document)
         if let id = section.text("installation_id"), !id.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) {
             reportError(

@@ -84,6 +84,7 @@ struct ConfigurationShortForm {
         }
         identity.set(["app_services", "app_id"], to: node(appID))
         identity.set(["app_services", "base_url"], to: node(base))
+        if let plain = given["--unsafe-plain"] { identity.set(["unsafe_plain"], to: node(plain)) }
         return identity
     }
 

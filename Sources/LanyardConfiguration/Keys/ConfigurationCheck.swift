@@ -200,7 +200,8 @@ struct ConfigurationCheck {
             try wanted.check(text)
         } catch {
             let other = keywords.isEmpty ? "" : "; or write \(keywords.joined(separator: " or "))"
-            report(node, "\(shown): \(error.message)", remedy: error.remedy + other)
+            let variable = text.contains("${") ? "; no variable is replaced in a value" : ""
+            report(node, "\(shown): \(error.message)", remedy: error.remedy + other + variable)
             return ConfigurationNode(.invalid, at: node.place)
         }
         guard case .file = wanted, let folder, !text.hasPrefix("/") else { return node }

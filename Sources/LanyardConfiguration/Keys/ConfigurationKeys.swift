@@ -104,6 +104,9 @@ package enum ConfigurationKeys {
         .init(
             "identities.*.proxy", .value(.url), or: ["none", "environment"], "none",
             "Outbound proxy for identity calls."),
+        .init(
+            "identities.*.unsafe_plain", .value(.boolean), "false",
+            "Sends passwords and tokens over plain http to an address that is not loopback."),
     ]
 
     private static let users: [ConfigurationKey] =

@@ -44,7 +44,7 @@ package enum FieldText {
     /// Such requests would pass unchecked and with the user's identity (http-rules.md 15.2).
     package static func isUpgrade(_ text: String) -> Bool {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-        return parts.allSatisfy(isToken)
+        return parts.allSatisfy(isToken) && !text.contains("*")
             && !["h2", "h2c", "h3", "http", "https", "tls"].contains(parts[0].lowercased())
     }
 

@@ -76,7 +76,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         ])
         device = AppServicesDevice(appID: app.appID, version: version)
         transport = IdentityTransport(
-            of: settings, at: [app.baseURL], tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
+            of: settings, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
     }
 
     var loop: EventLoop { transport.loop }

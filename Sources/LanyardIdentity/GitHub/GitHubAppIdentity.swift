@@ -40,7 +40,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
         self.logger = logger
         fingerprint = IdentityFingerprint(of: ["github_app", app.appID, app.installationID, app.baseURL])
         transport = IdentityTransport(
-            of: identity, at: [app.baseURL], tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
+            of: identity, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
     }
 
     package func connect(reply: @escaping @Sendable (Result<IdentityConnection, IdentityError>) -> Void) {

@@ -49,20 +49,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         certificateFile = identity.certificateFile
         fingerprint = IdentityFingerprint(of: ["oauth2", settings.clientID] + Self.servers(settings))
         transport = IdentityTransport(
-            of: identity, at: Self.calledURLs(settings), tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits,
-            logger: logger)
+            of: identity, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
         discovery = OAuthDiscovery(
             of: identity.name, settings, usesCertificate: identity.certificateFile != nil, fields: fields,
             over: transport, logger: logger)
-    }
-
-    /// The configured URLs that Lanyard itself calls. The authorization endpoint is the browser's.
-    static func calledURLs(_ settings: IdentitySettings.OAuth) -> [String] {
-        let endpoints = settings.endpoints
-        return [
-            settings.issuerURL ?? settings.issuer, endpoints.token, endpoints.revocation, endpoints.deviceAuthorization,
-            endpoints.pushedAuthorization,
-        ].compactMap(\.self)
     }
 
     /// What tells the server from others: the issuer, and the endpoints that get tokens or codes elsewhere than it says. A server has

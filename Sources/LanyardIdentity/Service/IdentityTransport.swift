@@ -18,11 +18,9 @@ final class IdentityTransport: Sendable {
     /// - Parameters:
     ///   - loop: of its calls. libcurl works on it, as fast as the service sends.
     ///   - ownsLoop: the loop is of this identity alone: `start` starts it, and it ends with the identity.
-    ///   - urls: the configured URLs of the service. If those with plain http are on this machine, no call leaves the machine in plain
-    ///     http.
     ///   - limits: time limits; shorter ones are for tests.
     init(
-        of identity: IdentitySettings, at urls: [String], tls: IdentityTLSContents, on loop: EventLoop, ownsLoop: Bool,
+        of identity: IdentitySettings, tls: IdentityTLSContents, on loop: EventLoop, ownsLoop: Bool,
         limits: CurlLimits, logger: Logger
     ) {
         self.loop = loop
@@ -33,14 +31,9 @@ final class IdentityTransport: Sendable {
             on: loop,
             trust: CurlTrust(
                 tls: tls, proxy: identity.proxy,
-                // The configuration check warns of another host over plain http, so such a host is intended.
-                restrictsPlainHTTPToLoopback: Self.keepsPlainHTTPHere(urls)),
+                // Also if the service itself names another place, or a name leads elsewhere.
+                restrictsPlainHTTPToLoopback: !identity.allowsPlain),
             limits: limits)
-    }
-
-    private static func keepsPlainHTTPHere(_ urls: [String]) -> Bool {
-        let plain = urls.filter { !$0.lowercased().hasPrefix("https:") }
-        return !plain.isEmpty && plain.allSatisfy { ServiceOrigin(base: $0)?.isPlainLoopback ?? false }
     }
 
     deinit {

@@ -58,12 +58,6 @@ struct ServiceOrigin: Equatable, Sendable {
         return port
     }
 
-    /// Plain http to a loopback address, or to `localhost`, which must resolve to one.
-    var isPlainLoopback: Bool {
-        guard !isTLS else { return false }
-        return host.flatMap { SocketAddress(host: $0.text, port: 0) }?.isLoopback ?? false
-    }
-
     /// The absolute URL that a `Location` field names, relative to `url` (RFC 9110 §10.2.2).
     ///
     /// - Returns: nil if it is not an `http` or `https` URL, has user info, or leads from `https` to `http`.

@@ -170,6 +170,27 @@ package struct TLSFileContents: Sendable {
         return [ofChain, ofAuthorities].compactMap(\.self)
     }
 
+    /// What ends within this time, and has not ended yet.
+    ///
+    /// - Parameters: as of `warnings`. Of authorities the last one counts.
+    package func endings(
+        chain: String?, authorities: String?, within notice: Duration, at now: WallTime = .now
+    ) -> [(path: String, message: String)] {
+        let ends = [
+            chain.flatMap { path in certificates(path).map { (path, $0.expiresAt, "the certificate of \(path) ends") }
+            },
+            authorities.flatMap { path in
+                certificates(path).map { (path, $0.lastExpiresAt, "the last certificate of \(path) ends") }
+            },
+        ].compactMap(\.self)
+        return ends.compactMap { path, end, text in
+            guard end > now, end <= now + notice else { return nil }
+            let days = Int((end.seconds - now.seconds) / 86_400)
+            let left = days == 0 ? "in less than a day" : "in \(days) \(days == 1 ? "day" : "days")"
+            return (path, "\(text) \(left), at \(Timestamp.text(end)); renew it, it is read again by itself")
+        }
+    }
+
     private func certificates(_ path: String) -> TLSCertificates? {
         let read = bytes(path) { bytes in
             Result { () throws(TLSFileError) in try TLSCertificates.read(bytes) }

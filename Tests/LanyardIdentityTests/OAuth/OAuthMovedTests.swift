@@ -98,18 +98,6 @@ import Testing
     }
 }
 
-extension OAuthMovedTests {
-    @Test("plain http stays on this machine by all URLs that Lanyard calls; the browser's does not count")
-    func calledURLs() {
-        var client = IdentitySettings.OAuth(clientID: "c")
-        client.endpoints = OAuthEndpoints(token: "http://127.0.0.1/t", revocation: "http://127.0.0.1/r")
-        client.endpoints.deviceAuthorization = "http://127.0.0.1/d"
-        client.endpoints.pushedAuthorization = "http://127.0.0.1/p"
-        client.endpoints.authorization = "http://127.0.0.1/a"
-        #expect(OAuthIdentity.calledURLs(client) == ["t", "r", "d", "p"].map { "http://127.0.0.1/" + $0 })
-    }
-}
-
 extension Result {
     fileprivate var error: Failure? { if case .failure(let error) = self { error } else { nil } }
 }
