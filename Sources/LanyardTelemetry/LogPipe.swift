@@ -264,10 +264,7 @@ package final class LogPipe: Sendable {
     private func writePieces(_ bytes: UnsafeRawBufferPointer) -> Int {
         var start = 0
         while start < bytes.count {
-            var end = min(start + Self.pieceBytes, bytes.count)
-            if end < bytes.count, let newline = bytes[start..<end].lastIndex(of: UInt8(ascii: "\n")) {
-                end = newline + 1
-            }
+            let end = Self.pieceEnd(bytes, from: start)
             let count = Glibc.write(descriptor, bytes.baseAddress! + start, end - start)
             if count > 0 {
                 start += count
@@ -279,6 +276,15 @@ package final class LogPipe: Sendable {
             }
         }
         return 0
+    }
+
+    /// Where the last line ends that fits into a piece. The search is a part of what each line costs, so it checks no place.
+    private static func pieceEnd(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+        guard bytes.count - start > pieceBytes, let base = bytes.baseAddress else { return bytes.count }
+        let endMax = start + pieceBytes
+        var end = endMax
+        while end > start, (base + (end &- 1)).load(as: UInt8.self) != UInt8(ascii: "\n") { end &-= 1 }
+        return end > start ? end : endMax
     }
 
     /// - Returns: whether the line was written.

@@ -47,7 +47,7 @@ package final class Shard: @unchecked Sendable {
     /// Clients that their listener would not admit any more.
     private let admissionEnds: AdmissionEnds
     private var spareBuffers: [RequestBuffer] = []
-    private var clients: [ObjectIdentifier: ClientConnection] = [:]
+    private var clients = ClientList()
     /// Clients that wait for a request and may be closed for a new client.
     var waiting = WaitingClients() {
         didSet { waitingSince.store(waiting.since.nanoseconds, ordering: .relaxed) }
@@ -123,7 +123,7 @@ package final class Shard: @unchecked Sendable {
         }
         do {
             let client = try ClientConnection(taking: socket, shard: self, listener: listener, slot: slot)
-            clients[ObjectIdentifier(client)] = client
+            clients.append(client)
             load.add()
             if !isPeer {
                 client.rejectPeer()
@@ -184,12 +184,12 @@ package final class Shard: @unchecked Sendable {
 
     func remove(_ client: ClientConnection) {
         loop.assertIsCurrent()
-        guard clients.removeValue(forKey: ObjectIdentifier(client)) != nil else { return }
+        guard clients.remove(client) else { return }
         load.add(-1)
         if client.membership.isAdmissionEnding { admissionEnds.remove(client) }
         // What still refers to the connection keeps no slot.
         client.membership.slot = .none
-        if isDraining, clients.isEmpty { reportEmpty() }
+        if isDraining, clients.all.isEmpty { reportEmpty() }
     }
 
     private func closeLongestWaiting() -> Bool {
@@ -204,14 +204,14 @@ package final class Shard: @unchecked Sendable {
         loop.assertIsCurrent()
         isDraining = true
         self.whenEmpty = whenEmpty
-        for client in clients.values { client.drain() }
-        if clients.isEmpty { reportEmpty() }
+        for client in clients.all { client.drain() }
+        if clients.all.isEmpty { reportEmpty() }
     }
 
     /// Closes all connections. The loop is then stopped.
     package func abortAll() {
         loop.assertIsCurrent()
-        for client in clients.values { client.abandon() }
+        for client in clients.all { client.abandon() }
         for pool in served.pools {
             pool.closeIdle()
             pool.finish()
@@ -274,7 +274,7 @@ package final class Shard: @unchecked Sendable {
         for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
         retired.add(served)
         served = routes
-        for client in clients.values { client.leaveFormerConfiguration() }
+        for client in clients.all { client.leaveFormerConfiguration() }
         idleConnections.setMax(idleConnectionsMax)
         spareBuffers.removeAll()
         handshakes.sessionsMax = limits.handshakesMax
@@ -304,7 +304,7 @@ package final class Shard: @unchecked Sendable {
         let formerTLS = listenerTLS[index]
         listenerTLS[index] = tls
         guard let formerTLS, !tls.admitsClients(of: formerTLS) else { return }
-        let former = Array(clients.values).filter { $0.view.rules.tlsIndex == index }
+        let former = clients.all.filter { $0.view.rules.tlsIndex == index }
         for client in former { client.endAdmission() }
         admissionEnds.add(
             former.filter { $0.membership.isAdmissionEnding }, until: loop.now + served.configuration.drainMax)
@@ -348,14 +348,14 @@ package final class Shard: @unchecked Sendable {
         loop.assertIsCurrent()
         spareBuffers.removeAll()
         tls.releaseAll()
-        for client in clients.values { client.releaseReplayCopy() }
+        for client in clients.all { client.releaseReplayCopy() }
     }
 
     /// Requests are refused for want of memory: gives up incomplete heads and trailer sections, the largest first, until optional
     /// memory need not be freed. Clients that send endless parts of them would otherwise block all others until a deadline.
     func giveUpPartialHeads() {
         loop.assertIsCurrent()
-        let largestPartialHeads = clients.values.filter { $0.partialBytes > 0 }.sorted {
+        let largestPartialHeads = clients.all.filter { $0.partialBytes > 0 }.sorted {
             $0.partialBytes > $1.partialBytes
         }
         for client in largestPartialHeads {

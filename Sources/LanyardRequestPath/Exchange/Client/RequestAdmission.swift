@@ -11,8 +11,8 @@ package struct RequestAdmission: ~Copyable {
         case forward(Route, RequestTarget)
         /// `OPTIONS *`, or an OPTIONS with a `Max-Forwards` of 0.
         case respondToOptions
-        /// The refusal counts for the route, if one was found before.
-        case refuse(Problem, Route?)
+        /// The refusal counts for the route, if one was found before. `indirect`: a problem is large, and few requests have one.
+        indirect case refuse(Problem, Route?)
     }
 
     private let head: RequestHead

@@ -2,6 +2,8 @@
 struct ShardMembership: ~Copyable {
     /// Until the connection is closed.
     var slot: ConnectionSlot
+    /// In the shard's list of all clients; -1: in none.
+    fileprivate(set) var place = -1
     /// In the list of clients that may be closed for a new one.
     var waitingLinks = WaitingClients.Links()
     /// Among `Shard.handshakes` in progress.
@@ -33,6 +35,30 @@ struct ShardMembership: ~Copyable {
         case .rejection: false
         case .client: false
         }
+    }
+}
+
+/// The clients of a shard, in no order. Each knows its place, so that it leaves without a search. Belongs to the shard's
+/// queue, which the shard checks.
+struct ClientList {
+    private(set) var all: [ClientConnection] = []
+
+    mutating func append(_ client: ClientConnection) {
+        client.membership.place = all.count
+        all.append(client)
+    }
+
+    /// - Returns: false: the client has left before.
+    mutating func remove(_ client: ClientConnection) -> Bool {
+        let place = client.membership.place
+        guard place >= 0 else { return false }
+        client.membership.place = -1
+        let last = all.removeLast()
+        if last !== client {
+            all[place] = last
+            last.membership.place = place
+        }
+        return true
     }
 }
 
