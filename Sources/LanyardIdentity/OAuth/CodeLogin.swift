@@ -210,7 +210,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             }
             switch granted(outcome, proof, [code, key.verifier]) {
             case .failure(let error): end(.failure(error))
-            case .success(let grant) where isEnded: identity.discard(grant.refreshToken)
+            case .success(let grant) where isEnded: identity.discard(grant)
             case .success(let grant): end(.success(identity.hold(grant, of: .authorizationCode)))
             }
         }
@@ -241,18 +241,18 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         }
     }
 
-    /// The grant if the ID token belongs to this login. Else its refresh token is revoked.
+    /// The grant if the ID token belongs to this login. Else its tokens are revoked.
     private func checked(_ grant: Grant, _ outcome: Result<CurlResponse, CurlError>) -> Result<Grant, IdentityError> {
         guard isOpenID, case .success(let response) = outcome else { return .success(grant) }
         let (token, defect) = identity.idToken(
-            in: response, hasTenants: metadata?.hasTenants ?? false,
+            in: response, hasTenants: metadata?.hasTenants ?? true,
             nonce: nonce.withBytes { String(decoding: $0, as: UTF8.self) })
         guard let defect else {
             var grant = grant
             grant.subject = token?.subject
             return .success(grant)
         }
-        identity.discard(grant.refreshToken)
+        identity.discard(grant)
         return .failure(
             IdentityError(
                 .credentialRefused, status: response.status, code: "wrong_id_token",

@@ -118,7 +118,10 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             form.append("code_verifier", key.verifier)
         } reply: { [self] outcome, proof in
             let (poll, grant) = self.result(outcome, proof, deviceCode)
-            guard !isEnded else { return identity.discard(grant?.refreshToken) }
+            guard !isEnded else {
+                if let grant { identity.discard(grant) }
+                return
+            }
             if let grant { return end(.success(identity.hold(grant, of: .device))) }
             guard let step = polling?.authorization.handle(poll, at: identity.loop.now) else { return }
             perform(step)
@@ -142,7 +145,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             case .success(var grant):
                 // It is shown and nothing else, so a token that is not valid is as good as none.
                 if case .success(let response) = outcome {
-                    let (token, defect) = identity.idToken(in: response, hasTenants: false, nonce: nil)
+                    let (token, defect) = identity.idToken(in: response, hasTenants: true, nonce: nil)
                     grant.subject = defect == nil ? token?.subject : nil
                 }
                 return (.granted, grant)

@@ -25,11 +25,19 @@ extension OAuthIdentity: BrowserLoginService {
     package func discard(_ login: LoginMethod<Secret>) {
         guard let ticket = login.ticket, let grant = obtainedGrants.withLock({ $0.removeValue(forKey: ticket) })
         else { return }
-        if grant.refreshToken == nil { revoke(accessToken: grant.accessToken) { _ in } }
-        discard(grant.refreshToken)
+        discard(grant)
     }
 
-    /// Tokens that no session gets.
+    /// Tokens that no session gets: they are revoked by the refresh token, or by the access token if there is none.
+    func discard(_ grant: Grant) {
+        if let token = grant.refreshToken {
+            revoke(token) { _ in }
+        } else {
+            revoke(accessToken: grant.accessToken) { _ in }
+        }
+    }
+
+    /// The refresh token of a response that cannot be used.
     func discard(_ refreshToken: Secret?) {
         if let refreshToken { revoke(refreshToken) { _ in } }
     }
@@ -69,7 +77,7 @@ extension OAuthIdentity: BrowserLoginService {
     /// The ID token in a response, and what is wrong with it; nil: nothing.
     ///
     /// - Parameters:
-    ///   - hasTenants: the metadata has `{tenantid}` in the issuer.
+    ///   - hasTenants: the metadata has `{tenantid}` in the issuer, or what it has is unknown.
     ///   - nonce: of the login; nil: it had none.
     func idToken(in response: CurlResponse, hasTenants: Bool, nonce: String?) -> (token: IDToken?, defect: String?) {
         guard let token = response.body.withBytes({ OAuthResponse($0) }).idToken else {
@@ -133,6 +141,7 @@ extension OAuthIdentity: BrowserLoginService {
         guard let url = found.endpoints[keyPath: post.place] else {
             return post.reply(nil, .failure(IdentityError(.clientRefused, message: post.missing)))
         }
+        let signed = clock
         let made = request(to: url, of: found, post.contents, post.deadline) { form throws(IdentityError) in
             try post.write(&form)
             for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
@@ -145,8 +154,8 @@ extension OAuthIdentity: BrowserLoginService {
             request.isLogin = true
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                if mayBeClientsTime(outcome), let present = correctClock(by: outcome, after: former) {
-                    return send(post, to: found, after: present)
+                if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
+                    return send(post, to: found, after: first)
                 }
                 discovery.findMoved(post.place, of: found, outcome, nil, by: post.deadline) { [self] moved in
                     if let moved { send(post, to: moved) } else { post.reply(outcome, .success(proof)) }

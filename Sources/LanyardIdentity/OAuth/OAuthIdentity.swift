@@ -233,6 +233,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             return reply(.failure(error))
         }
         progress.wait(for: url)
+        let signed = clock
         let made = request(to: url, of: found, contents, deadline) { form in
             form.append("token", token)
             form.append("token_type_hint", hint)
@@ -242,8 +243,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                if mayBeClientsTime(outcome), let present = correctClock(by: outcome, after: former) {
-                    return revoke(token, hint, at: found, contents, progress, deadline, after: present, reply)
+                if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
+                    return revoke(token, hint, at: found, contents, progress, deadline, after: first, reply)
                 }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
                     if let moved { return revoke(token, hint, at: moved, contents, progress, deadline, reply) }
@@ -292,6 +293,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     ///   former one counts again.
     private func send(_ call: TokenCall, to found: FoundEndpoints, after former: ServiceClock? = nil) {
         let url = found.endpoints.token ?? ""
+        let signed = clock
         let made = request(to: url, of: found, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
             form throws(IdentityError) in
             try call.write(&form, found)
@@ -312,9 +314,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     call.kind, outcome, secrets, proof, isFetch: call.variant != .plain,
                     isMachineGrant: call.isMachineGrant)
                 if case .failure(let error) = result, mayBeTime(error, of: call),
-                    let present = correctClock(by: outcome, after: former)
+                    let first = correctClock(by: outcome, signed: signed, after: former)
                 {
-                    return send(call, to: found, after: present)
+                    return send(call, to: found, after: first)
                 }
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
@@ -352,18 +354,22 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     /// A refused signature may have wrong times: the call is repeated once by the service's clock. If that does not help, the former clock
-    /// counts again.
+    /// counts again, unless another call has learned more since.
     ///
-    /// - Parameter former: the clock of the first call; nil: this was the first.
+    /// - Parameters:
+    ///   - signed: the clock by which the call was signed. Another call may have corrected it since.
+    ///   - former: the clock of the first call; nil: this was the first.
     /// - Returns: the clock of the first call, for the repetition; nil: there is none.
-    func correctClock(by outcome: Result<CurlResponse, CurlError>, after former: ServiceClock?) -> ServiceClock? {
+    func correctClock(
+        by outcome: Result<CurlResponse, CurlError>, signed: ServiceClock, after former: ServiceClock?
+    ) -> ServiceClock? {
         if let former {
-            clock = former
+            if clock == signed { clock = former }
             return nil
         }
-        guard let corrected = clock.corrected(by: outcome) else { return nil }
-        defer { clock = corrected }
-        return clock
+        guard let corrected = signed.corrected(by: outcome) else { return nil }
+        if clock.corrected(by: outcome) != nil { clock = corrected }
+        return signed
     }
 
     /// What shows who the client is: its secret, key or certificate; nil: nothing.

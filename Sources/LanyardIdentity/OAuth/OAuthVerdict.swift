@@ -43,7 +43,10 @@ enum OAuthVerdict {
         error.isServiceError = decoded.hasError
         // RFC 7009 §2.2.1.
         error.isUnsupported = subject.call == .revocation && code == "unsupported_token_type"
-        error.isGrantRefused = ["unauthorized_client", "unsupported_grant_type"].contains(decoded.error(at: "/error"))
+        // RFC 6749 §5.2 has 400 for it. Keycloak says unauthorized_client with 401, too, when the client's secret is wrong.
+        error.isGrantRefused =
+            response.status == 400
+            && ["unauthorized_client", "unsupported_grant_type"].contains(decoded.error(at: "/error"))
         error.responsible = row == .user ? .user : isMisdirected(subject.call, response.status) ? .operator : nil
         return error
     }

@@ -1,18 +1,23 @@
 import LanyardFoundations
 
 /// The identity service's wall clock, as the `Date` of its latest successful response has shown it (refresh.md 13).
-struct ServiceClock {
+struct ServiceClock: Equatable {
     /// Servers allow for less than this between two clocks, and for more than `Date` is rounded by.
     private static let differenceMax = Duration.seconds(30)
 
-    private var latest: (date: WallTime, at: Instant)?
+    private struct Reading: Equatable {
+        let date: WallTime
+        let at: Instant
+    }
+
+    private var latest: Reading?
 
     /// Ignores errors, which a gateway with another clock may have sent.
     mutating func learn(from outcome: Result<CurlResponse, CurlError>) {
         guard case .success(let response) = outcome, 200..<300 ~= response.status, let date = response.serverDate
         else { return }
         // `Date` has whole seconds.
-        latest = (date + .milliseconds(500), .now)
+        latest = Reading(date: date + .milliseconds(500), at: .now)
     }
 
     /// What a service's refusal of something that Lanyard has signed says of its clock: the signature's times may be why.
@@ -23,7 +28,7 @@ struct ServiceClock {
         let difference = date - time()
         guard max(difference, .zero - difference) > Self.differenceMax else { return nil }
         var corrected = self
-        corrected.latest = (date + .milliseconds(500), .now)
+        corrected.latest = Reading(date: date + .milliseconds(500), at: .now)
         return corrected
     }
 

@@ -360,13 +360,14 @@ import Testing
         #expect(IDToken(Tokens.secret("a.b.c")) == nil && IDToken(Tokens.secret(Tokens.jwt(#"{"aud":7}"#))) == nil)
     }
 
-    @Test("with openid the ID token is needed; a wrong one revokes what came with it")
-    func openID() async throws {
+    @Test("with openid the ID token is needed; a wrong one revokes what came with it", arguments: [true, false])
+    func openID(hasRefreshToken: Bool) async throws {
+        let refreshToken = hasRefreshToken ? #""refresh_token":"r9","# : ""
         let bench = try Self.bench(
             [
                 OAuthBench.json(
                     200,
-                    #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"refresh_token":"r9","id_token":"#
+                    #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,\#(refreshToken)"id_token":"#
                         + "\"\(Tokens.jwt(#"{"iss":"x","aud":"lanyard","nonce":"n","exp":9999999999,"iat":1}"#))\"}")
             ], scopes: ["openid"])
         let (reports, login) = Self.begin(bench, Self.redirect)
@@ -380,7 +381,9 @@ import Testing
         let error = try #require(throws: IdentityError.self) { try result.get() }
         #expect(error.code == "wrong_id_token" && error.message.contains("iss"))
         try await eventually("the tokens are revoked") {
-            bench.server.requests.contains { $0.target == "/revoke" && $0.bodyText.hasPrefix("token=r9") }
+            bench.server.requests.contains {
+                $0.target == "/revoke" && $0.bodyText.hasPrefix(hasRefreshToken ? "token=r9" : "token=a.b.c")
+            }
         }
     }
 

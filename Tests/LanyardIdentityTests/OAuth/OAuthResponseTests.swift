@@ -95,15 +95,17 @@ import Testing
 
     @Test("a grant that the client may not use is told from a client that is refused altogether")
     func refusedGrant() async throws {
-        for (code, isGrantRefused) in [
-            ("unauthorized_client", true), ("unsupported_grant_type", true), ("invalid_client", false),
-            ("invalid_scope", false),
+        for (status, code, isGrantRefused) in [
+            (400, "unauthorized_client", true), (400, "unsupported_grant_type", true), (400, "invalid_client", false),
+            (400, "invalid_scope", false),
+            // Keycloak's for a wrong secret.
+            (401, "unauthorized_client", false),
         ] {
             let bench = try OAuthBench(script: { request in
-                request.target == "/token" ? OAuthBench.json(400, #"{"error":"\#(code)"}"#) : nil
+                request.target == "/token" ? OAuthBench.json(status, #"{"error":"\#(code)"}"#) : nil
             })
             guard case .failure(let error) = await bench.refresh() else { return #expect(Bool(false), "a success") }
-            #expect(error.verdict == .clientRefused && error.isGrantRefused == isGrantRefused, "\(code)")
+            #expect(error.verdict == .clientRefused && error.isGrantRefused == isGrantRefused, "\(status) \(code)")
         }
     }
 

@@ -286,6 +286,33 @@ import Testing
         }
     }
 
+    @Test("two calls that were signed before the clock was corrected come once more, both")
+    func clockOfTwoCalls() async throws {
+        let bothCame = Milestone()
+        defer { bothCame.set() }
+        let count = Guarded(0)
+        let bench = try OAuthBench(script: { request in
+            guard request.target == "/token" else { return nil }
+            let form = Self.fields(request.bodyText)
+            let claims = try? Self.part(1, of: form["client_assertion"])
+            let start = claims?["iat"] as? Int ?? 0
+            guard abs(start - (1_798_797_600 - 30)) > 60 else { return nil }
+            let calls = count.withLock {
+                $0 += 1; return $0
+            }
+            if calls == 2 { bothCame.set() }
+            let refusal = OAuthBench.json(
+                401, #"{"error":"invalid_client"}"#, fields: [("Date", "Fri, 01 Jan 2027 10:00:00 GMT")])
+            return refusal.after(bothCame, "the second call has come")
+        }) { client, _ in
+            client.authentication = .privateKeyJWT(ClientKey(file: try Self.keys.folder.file("ec")))
+        }
+        async let one = bench.refresh()
+        async let other = bench.refresh()
+        for outcome in await [one, other] { _ = try outcome.get() }
+        #expect(bench.forms.count == 4)
+    }
+
     @Test(
         "the client's own signature comes once more by the server's clock to every endpoint",
         arguments: ["/device", "/par", "/token", "/revoke"])
