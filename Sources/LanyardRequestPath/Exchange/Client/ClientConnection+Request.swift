@@ -86,22 +86,21 @@ extension ClientConnection {
 
     private func forward(to target: RequestTarget, on shardRoute: ShardRoute) {
         let route = shardRoute.route
-        admit(target, on: route)
+        if input.head.traits.contains(.upgrade) { noteUpgrade(on: route) }
         replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
         guard let user = route.user ?? served.active else {
             count(for: shardRoute)
             return refuse(.noActiveUser)
         }
         waits.closing.setWriteTimeout(shardRoute.timeouts.write)
-        let active = ActiveExchange(shardRoute: shardRoute, user: user)
+        let active = ActiveExchange(shardRoute: shardRoute, user: user, target: target)
         state = .exchange(active)
         acquireToken(for: active)
     }
 
-    private func admit(_ target: RequestTarget, on route: Route) {
-        guard input.head.traits.contains(.upgrade) else { return input.admit(target, .none) }
+    private func noteUpgrade(on route: Route) {
         let upgrade = upgradeRequest(on: route)
-        input.admit(target, upgrade)
+        input.note(upgrade)
         if case .dropped(let obstacle) = upgrade {
             shard.log(obstacle) { input.refusedRequest(input.requestID(from: shard), isHeadRead: true, on: route) }
         }
