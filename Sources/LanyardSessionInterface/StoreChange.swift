@@ -59,6 +59,8 @@ package enum StoreChange: Sendable {
         package var owner: StoredIdentity?
         /// The service has ended the session itself, because its account is deleted: no token of it is revoked.
         package var isDeleted = false
+        /// Its process has given the refresh token up, perhaps because a call's outcome was unknown to it.
+        package var hasGivenUpToken = false
         /// When the operator has asked for it, by the wall clock.
         package var at: WallTime
         /// The store could not take it before. The session of another process's login stays if an operator has asked for

@@ -199,9 +199,8 @@ extension StoreContents {
         guard let user = self[name], let session = user.session else { return }
         if session.id == end.version.session {
             if end.isDeleted { return }
-            // Its process has given the refresh token up, perhaps because a call's outcome was unknown to it. No intent is
-            // open any more: another process has learned since that the token is as good as before.
-            let isGivenUpAndGood = !end.revocations.contains { $0.kind == .refreshToken } && user.intent == nil
+            // No intent is open any more: another process has learned since that the token is as good as before.
+            let isGivenUpAndGood = end.hasGivenUpToken && user.intent == nil
             guard user.generation > end.version.generation || isGivenUpAndGood else { return }
         }
         for revocation in user.endRevocations(at: now, includesAccessTokens: end.includesAccessTokens) {

@@ -86,6 +86,27 @@ import Testing
         #expect(driver.call == nil)
     }
 
+    @Test("where the service wants no call, that for another request waits until it does")
+    func newRequestInsideLimit() throws {
+        let orders = TokenVariant(audience: "orders", resources: [], scopes: [])
+        let driver = CoordinatorDriver(login: .clientCredentials, variants: [orders])
+        driver.begin()
+        try driver.grant(token: "plain")
+        driver.toCall()
+        try #require(driver.call?.variant == orders)
+        let asked = driver.now
+        try driver.fail(.transient(retryAfter: .seconds(60)))
+        request(driver)
+        #expect(driver.call == nil && driver.state == .valid)
+        driver.toDue { driver.call != nil }
+        // Requests wait for its token: the limit is honoured for 30 s.
+        #expect(driver.call?.variant == orders && driver.now - asked < .seconds(60))
+        try driver.grant(token: "for orders")
+        driver.toDue { driver.call != nil }
+        #expect(driver.call?.cause == .requestChanged && driver.call?.variant == .plain)
+        #expect(driver.now - asked >= .seconds(60) && driver.now - asked < .seconds(120))
+    }
+
     @Test("a refused user logs in with another credential at once; without one an operator must log in")
     func refusedUser() throws {
         let driver = try refused()

@@ -81,6 +81,29 @@ struct SessionTerminationTests {
         #expect(Set(driver.revoked) == ["plain", "newer", "other"])
     }
 
+    @Test("a logout in another process: the access token that a call of this one brings is revoked")
+    func accessTokenAfterLogoutElsewhere() throws {
+        let driver = try Self.machine()
+        let other = CoordinatorDriver(login: .clientCredentials, disk: driver.disk, revokesAccessTokens: true)
+        other.begin()
+        driver.toDue { driver.call?.cause == .scheduled }
+        other.terminate(.logOut, ticket: nil)
+        driver.forget()
+        try driver.grant(token: "late")
+        #expect(driver.state == .loggedOut && driver.revoked == ["late"])
+    }
+
+    @Test("a session that no configured service can be told of is forgotten with its tokens")
+    func removalWithoutService() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        var contents = driver.contents
+        let user = try #require(driver.stored)
+        let end = StoreChange.SessionEnd(user.version, revocations: [], at: driver.wall)
+        _ = contents.apply(.remove(user: user.name, end), now: driver.wall)
+        #expect(contents[user.name] == nil && contents.revocations.isEmpty)
+    }
+
     // MARK: Sessions that were obtained elsewhere
 
     @Test("a session that is handed over while another login is under way is revoked")
@@ -234,6 +257,20 @@ struct SessionTerminationTests {
         driver.login(Self.bob, ticket: 3)
         guard case .stopping = driver.replies[3] else { throw SessionCoordinatorTests.Missing() }
         #expect(driver.calls.count == 2 && driver.coordinator.isDrained)
+    }
+
+    @Test("a login with the refresh token of a file may have the only copy of the next one, as a refresh")
+    func rotatingLogin() throws {
+        for (login, rotation, isRotating) in [
+            (UserSettings.Login.refreshToken("/x"), RefreshTokenRotation.oneUse, true),
+            (.refreshToken("/x"), .none, false), (.clientCredentials, .oneUse, false),
+        ] {
+            let driver = CoordinatorDriver(login: login, rotation: rotation)
+            driver.begin()
+            #expect(driver.call?.kind == .login && driver.coordinator.isRotating == isRotating)
+            try driver.grant(refresh: "two")
+            #expect(!driver.coordinator.isRotating)
+        }
     }
 
     @Test("at the end a call that waits for its turn does not begin, and its requester learns that nothing has changed")

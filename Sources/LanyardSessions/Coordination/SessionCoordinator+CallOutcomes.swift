@@ -147,7 +147,7 @@ extension SessionCoordinator {
         let isSent = !operation.isAwaitingLock
         if operation.purpose == .operatorLogin {
             logEvent(.operatorLoginFailed, .warning, reason: error.verdict.label, error: error)
-            if let token = operation.obtained?.grant.refreshToken { revoke(token) }
+            if let grant = operation.obtained?.grant { revoke(unwanted: grant) }
             endLogin(operatorReply ?? .failed(error))
             return isSent ? close(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
@@ -398,10 +398,13 @@ extension SessionCoordinator {
         {
             revoke(token)
         }
-        if !relation.hasKnownSession || operation.call.kind == .login,
-            let token = grant.refreshToken ?? operation.refresh
-        {
-            revoke(token)
+        if !relation.hasKnownSession || operation.call.kind == .login {
+            if let token = grant.refreshToken ?? operation.refresh {
+                revoke(token)
+            } else if user?.session == nil {
+                // Beside a session in the store the access token stays: some services give out the same one twice.
+                revoke(unwanted: grant)
+            }
         }
         if operation.purpose == .operatorLogin { endLogin(.overtaken) }
         yield(to: user)

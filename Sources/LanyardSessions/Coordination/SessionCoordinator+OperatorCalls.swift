@@ -81,7 +81,7 @@ extension SessionCoordinator {
             waiting.login = login
             return waiting.awaitsLogin = true
         }
-        if let token = login.obtained?.grant.refreshToken { revoke(token) }
+        if let grant = login.obtained?.grant { revoke(unwanted: grant) }
         emit(.refuseCall(refusal))
     }
 

@@ -26,12 +26,13 @@ extension SessionCoordinator {
         }
     }
 
-    /// Renews the tokens of a request that a reload has changed, once the call in progress has its result. They serve until then. A
-    /// session that fails, and one that the service wants no call for yet, is renewed by its next call.
+    /// Renews the tokens of a request that a reload has changed, once the call in progress has its result and the service wants calls.
+    /// They serve until then. A session that fails is renewed by its next call.
     mutating func renewFormerRequest() {
-        guard waiting.renewsFormerRequest, !isOperating, session.call == nil, !isDraining else { return }
+        guard waiting.renewsFormerRequest, !isOperating, session.call == nil, !isDraining,
+            context.notBefore <= eventContext.instant
+        else { return }
         waiting.renewsFormerRequest = false
-        guard context.notBefore <= eventContext.instant else { return }
         switch session {
         case .valid: applyToSession(.refreshNow(.requestChanged))
         case .loggedOut, .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused: break
@@ -42,6 +43,11 @@ extension SessionCoordinator {
             case .loggedOut, .loggingIn, .refreshing, .stale, .unreachable, .loginRequired, .refused: break
             }
         }
+    }
+
+    /// When the service wants calls again that a renewal of a changed request waits for; `.never`: it waits for none.
+    var formerRequestDue: Instant {
+        waiting.renewsFormerRequest && context.notBefore > eventContext.instant ? context.notBefore : .never
     }
 
     /// An operator has ended the session: no automatic login follows.

@@ -7,6 +7,7 @@ extension SessionCoordinator {
     mutating func terminate(_ termination: Termination, id: UInt64) {
         replyToRefreshCallsBeforeTermination()
         let version = endingVersion
+        let hasGivenUpToken = writes.hasUnsavedEnding || writes.hasUnsavedTokenDrop
         var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
         let accessTokens = accessTokensToRevoke
         refreshToken.orphan = nil
@@ -45,6 +46,7 @@ extension SessionCoordinator {
         let others = [writes.unsavedRevocations, evicted.map { [$0] } ?? []].first { !$0.isEmpty } ?? []
         var end = StoreChange.SessionEnd(version, revocations: ended.isEmpty ? others : ended, at: eventContext.wall)
         end.includesAccessTokens = setup.service.revokesAccessTokens
+        end.hasGivenUpToken = hasGivenUpToken
         // Another process may have put another identity's user in the place of this one.
         if view.wasStored { end.owner = identity }
         // The sessions of a deleted account are over.
@@ -108,12 +110,15 @@ extension SessionCoordinator {
     }
 
     /// A call with a refresh token that may be exchanged for another one has no response yet, or the response is being
-    /// stored.
+    /// stored. The refresh token may be that of a file, which a login sends.
     package var isRotating: Bool {
-        guard setup.refreshTokens.rotation != .none, let operation, operation.refresh != nil else { return false }
+        guard setup.refreshTokens.rotation != .none, let operation,
+            operation.refresh != nil || operation.sendsConfiguredRefreshToken
+        else { return false }
         return switch operation.stage {
-        case .calling, .claiming, .saving: true
-        case .beginning, .queueing, .pausing, .closing: false
+        // The store may have the intent already, and then the call follows.
+        case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving: true
+        case .beginning(.lock), .beginning(.read), .queueing, .pausing, .closing: false
         }
     }
 

@@ -310,7 +310,7 @@ extension SessionCoordinator {
                 refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
             }
         }
-        if isSent, error.refusesProof {
+        if isSent, refusesProof(error, operation) {
             var refusal = error
             refusal.verdict = .clientRefused
             failFetch(refusal, of: operation)
@@ -322,6 +322,22 @@ extension SessionCoordinator {
         limitVariants(by: error, besides: operation.call.variant)
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
         close(with: .clearIntent)
+    }
+
+    /// The service does not accept what proves the user: the refresh token or the credential. A doubtful refusal counts when it is
+    /// repeated.
+    private func refusesProof(_ error: IdentityError, _ operation: TokenOperation) -> Bool {
+        switch error.verdict {
+        case .sessionDead, .credentialRefused: true
+        case .credentialDoubted:
+            fetch(of: operation.call).map { place, _ in
+                let retryState = variants[place].session.retryState
+                return retryState?.confirmsDoubt(by: context.policy, at: eventContext.instant) ?? false
+            } ?? false
+        case .transient, .unknownOutcome, .gone, .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
+            .clientRefused, .callRefused:
+            false
+        }
     }
 
     /// The operation of a fetch has ended without a result for its variant: the session has changed in between. The
@@ -351,18 +367,6 @@ extension SessionCoordinator {
             how.isUrgent = false
             applyToVariant(at: place, .restored(tokens, how))
             noteIssue(at: place, isDemanded: false)
-        }
-    }
-}
-
-extension IdentityError {
-    /// The service does not accept what proves the user: the refresh token or the credential.
-    fileprivate var refusesProof: Bool {
-        switch verdict {
-        case .sessionDead, .credentialRefused, .credentialDoubted: true
-        case .transient, .unknownOutcome, .gone, .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
-            .clientRefused, .callRefused:
-            false
         }
     }
 }

@@ -326,10 +326,12 @@ extension SessionCoordinator {
     private mutating func yieldUnsavedChange(_ pendingChange: SessionWrites.PendingChange, to user: StoredUser?) {
         logEvent(.overtaken, .warning, reason: "unsaved_change")
         writes.dropAll()
-        if case .saveSession(let login) = pendingChange, !login.session.isStored(in: user),
-            let token = login.session.refresh
-        {
-            revoke(token)
+        if case .saveSession(let login) = pendingChange, !login.session.isStored(in: user) {
+            if let token = login.session.refresh {
+                revoke(token)
+            } else if user?.session == nil, setup.service.revokesAccessTokens {
+                emit(.revoke(revocation(of: login.session.tokens.plain.token, .accessToken)))
+            }
         }
         // An operation under way detects the change by itself.
         guard operation == nil else { return }

@@ -279,7 +279,7 @@ package struct SessionCoordinator: Sendable {
     package var due: Instant {
         min(
             min(session.due(context), operation?.due ?? .never), min(writes.retryAt, refreshToken.warnings.nextAt),
-            min(deletion?.lockAt ?? .never, variants.map(\.due).min() ?? .never))
+            min(deletion?.lockAt ?? .never, variants.map(\.due).min() ?? .never), formerRequestDue)
     }
 
     /// Nothing is in progress and nothing is unsaved: the coordinator may be removed.

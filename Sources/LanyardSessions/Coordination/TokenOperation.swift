@@ -108,6 +108,10 @@ package struct TokenOperation: Sendable {
     var refresh: Secret? { if case .refreshToken(let token) = credentials { token } else { nil } }
     /// The credential that a login sends.
     var credential: Credential? { if case .login(let credential) = credentials { credential } else { nil } }
+    /// It is a login with the refresh token of a file.
+    var sendsConfiguredRefreshToken: Bool {
+        if case .configured(let login)? = credential { login.kind == .refreshToken } else { false }
+    }
     /// The session that has come already.
     var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
 

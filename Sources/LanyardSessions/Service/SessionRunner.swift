@@ -215,7 +215,7 @@ package final class SessionRunner: @unchecked Sendable {
     private func endWaitingCalls() {
         guard case .waiting(let calls, let publisher) = life else { return }
         for call in calls {
-            if case .obtained(let obtained) = call.event, let token = obtained.grant.refreshToken { revoke(token) }
+            if case .obtained(let obtained) = call.event { revoke(unwanted: obtained.grant) }
         }
         life = .waiting(calls: [], publisher)
         for call in calls { call.reply?(.stopping) }
@@ -458,13 +458,20 @@ package final class SessionRunner: @unchecked Sendable {
             guard !environment.isStopped else { return }
             count(result, call)
             guard isStopped else { return handle(.callCompleted(result, call)) }
-            if let token = result.refreshToken {
+            if case .success(let grant) = result, call.kind == .login {
+                revoke(unwanted: grant)
+            } else if let token = result.refreshToken {
                 revoke(token)
-            } else if case .success(let grant) = result, call.kind == .login,
-                coordinator.setup.service.revokesAccessTokens
-            {
-                revoke(grant.accessToken, .accessToken)
             }
+        }
+    }
+
+    /// Revokes the session that a login has brought: by its refresh token, else by its access token.
+    private func revoke(unwanted grant: Grant) {
+        if let token = grant.refreshToken {
+            revoke(token)
+        } else if coordinator.setup.service.revokesAccessTokens {
+            revoke(grant.accessToken, .accessToken)
         }
     }
 

@@ -186,7 +186,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// The store may have recovered since a session's own last try: another user's call can have taken seconds.
     private func beginLastWrites() {
         life = .draining(.beginningLastWrites)
-        for runner in runners { runner.retryUnsaved() }
+        for runner in slots.all { runner.retryUnsaved() }
         life = .draining(.lastWrites)
         signalIfDrained()
     }
