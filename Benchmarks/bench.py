@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -63,7 +64,8 @@ class Program:
         self.port, self.log = port, log
         pinned = ["taskset", "-c", str(cpu)] if cpu is not None and find("taskset") else []
         with open(log, "wb") as output:
-            self.process = subprocess.Popen(pinned + command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self.process = subprocess.Popen(
+                pinned + command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
         end = time.monotonic() + START_SECONDS
         while not self.listens():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -97,11 +99,12 @@ class Program:
 
     def stop(self):
         if self.process.poll() is None:
-            self.process.terminate()
+            # strace that ends leaves its program running.
+            os.killpg(self.pid, signal.SIGTERM)
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
-                self.process.kill()
+                os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
 
 
