@@ -86,6 +86,17 @@ import Testing
         #expect(driver.call == nil)
     }
 
+    @Test("a user that was refused logs in once with another request: no renewal follows")
+    func newRequestOfRefusedUser() throws {
+        let driver = CoordinatorDriver(login: .clientCredentials)
+        driver.begin()
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
+        try #require(driver.state == .refused)
+        request(driver)
+        try driver.grant(token: "new")
+        #expect(driver.call == nil && driver.calls.count == 2)
+    }
+
     @Test("where the service wants no call, that for another request waits until it does")
     func newRequestInsideLimit() throws {
         let orders = TokenVariant(audience: "orders", resources: [], scopes: [])
