@@ -50,11 +50,17 @@ private final class TopLoop {
         var logLines: [String] = []
     }
 
+    private struct Outcome: Sendable {
+        var text: String
+        /// That the call has set; nil: it has set none.
+        var logLevel: String?
+    }
+
     /// What the threads of calls leave for the loop.
     private final class Results: Sendable {
         let look = Guarded<Look?>(nil)
-        /// What the latest call for a user has come to.
-        let message = Guarded<String?>(nil)
+        /// What the latest call of a key has come to.
+        let outcome = Guarded<Outcome?>(nil)
     }
 
     /// A look that lasts longer is told.
@@ -67,6 +73,8 @@ private final class TopLoop {
     private var screen = TopScreen()
     /// Of the look that has no result yet.
     private var lookStart: ContinuousClock.Instant?
+    /// When a call has set the log level. A look that began before may have the former one.
+    private var levelSetAt = ContinuousClock.now
 
     init(_ client: AdminClient, _ terminal: FullScreen, interval: Duration) {
         self.client = client
@@ -78,7 +86,7 @@ private final class TopLoop {
         var nextLook = ContinuousClock.now
         while Report.isOutputWhole {
             if let look = results.look.withLock({ $0.take() }) { use(look) }
-            if let text = results.message.withLock({ $0.take() }) { screen.message = text }
+            if let outcome = results.outcome.withLock({ $0.take() }) { use(outcome) }
             let now = ContinuousClock.now
             if lookStart == nil, now >= nextLook {
                 beginLook()
@@ -124,15 +132,21 @@ private final class TopLoop {
     }
 
     private func use(_ look: Look) {
+        if let lookStart, lookStart >= levelSetAt { screen.logLevel = look.logLevel }
         lookStart = nil
         screen.update(look.report)
         if let error = look.error { screen.message = error }
-        screen.logLevel = look.logLevel
         // Another route may have been chosen since.
         if look.route != nil, look.route == screen.followedRoute { screen.logLines = look.logLines }
     }
 
     // MARK: Actions
+
+    private func use(_ outcome: Outcome) {
+        screen.message = outcome.text
+        guard let level = outcome.logLevel else { return }
+        (screen.logLevel, levelSetAt) = (level, .now)
+    }
 
     private func perform(_ action: TopAction) {
         switch action {
@@ -148,34 +162,35 @@ private final class TopLoop {
     private func callForUser(_ what: String, _ path: String) {
         call(what) { client throws(AdminCallError) in
             _ = try client.call("POST", path)
-            return "\(what): done"
+            return Outcome(text: "\(what): done")
         }
     }
 
     /// - Parameter body: makes the calls, and says what they came to. On another thread.
     private func call(
-        _ what: String, _ body: @escaping @Sendable (AdminClient) throws(AdminCallError) -> String
+        _ what: String, _ body: @escaping @Sendable (AdminClient) throws(AdminCallError) -> Outcome
     ) {
         screen.message = "\(what): in progress"
         let (client, results) = (client, results)
         DispatchQueue.global().async {
-            let text: String
+            let outcome: Outcome
             do throws(AdminCallError) {
-                text = try body(client)
+                outcome = try body(client)
             } catch {
-                text = "\(what): \(Self.text(error))"
+                outcome = Outcome(text: "\(what): \(Self.text(error))")
             }
-            results.message.withLock { $0 = text }
+            results.outcome.withLock { $0 = outcome }
         }
     }
 
     /// - Parameter level: empty: the configured one.
-    private static func setLogLevel(_ level: String, _ client: AdminClient) throws(AdminCallError) -> String {
+    private static func setLogLevel(_ level: String, _ client: AdminClient) throws(AdminCallError) -> Outcome {
         let configured = try client.json("GET", "/v1/log-level")["configured"]?.string ?? "info"
         var body = RequestBody()
         body.add("level", level.isEmpty ? configured : level)
         let response = try client.json("POST", "/v1/log-level", body: body.seal())
-        return "the log level is \(response["level"]?.string ?? "-")"
+        let set = response["level"]?.string
+        return Outcome(text: "the log level is \(set ?? "-")", logLevel: set)
     }
 
     private static func text(_ error: AdminCallError) -> String {
