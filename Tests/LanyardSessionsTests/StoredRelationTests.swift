@@ -244,7 +244,8 @@ import Testing
             Self.relation(Self.user(.deleting(Self.session(8, "theirs")), 6), hasDeletionMark: true) == .otherSession)
         // A failed write is recognised by its version and its time, not by one of them.
         let other = StoredRelation.FailedWrite(
-            version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 8))
+            version: SessionVersion(session: 7, generation: 6), issuedAt: WallTime(seconds: 8),
+            refresh: Tokens.secret("refresh"))
         #expect(Self.relation(Self.user(.active(Self.session(7, "theirs")), 6), failed: other) == .newer)
         // Nor by both: a fetch changes the refresh token alone.
         let fetch = StoredRelation.FailedWrite(

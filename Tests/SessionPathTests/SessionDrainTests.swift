@@ -148,7 +148,7 @@ struct SessionDrainTests {
                 ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
                 : nil
         }
-        let held = try RawServer { _ in RawResponse([]).after(mayRespond, "the store works again") }
+        let held = try RawServer { _ in RawResponse([]).closing.after(mayRespond, "the store works again") }
         let slow = Self.identity("http://\(held.endpoint)", on: bench.loop, total: .seconds(30))
         let store = KeptStore()
         let service = try SessionService(
