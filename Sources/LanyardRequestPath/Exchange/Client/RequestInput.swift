@@ -17,7 +17,10 @@ struct RequestInput: ~Copyable {
     private(set) var requests = 0
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
-    private var upgradeRequest = UpgradeRequest.none
+    /// The protocol that the upstream is asked for, as the route spells it; nil: none.
+    private(set) var upgrade: [UInt8]?
+    /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
+    private(set) var upgradeObstacle: UpgradeObstacle?
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
@@ -101,15 +104,10 @@ struct RequestInput: ~Copyable {
     mutating func note(_ upgrade: UpgradeRequest) {
         switch upgrade {
         case .none: break
-        case .forwarded, .dropped: upgradeRequest = upgrade
+        case .forwarded(let name): self.upgrade = name
+        case .dropped(let obstacle): upgradeObstacle = obstacle
         }
     }
-
-    /// The protocol that the upstream is asked for, as the route spells it; nil: none.
-    var upgrade: [UInt8]? { if case .forwarded(let name) = upgradeRequest { name } else { nil } }
-
-    /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
-    var upgradeObstacle: UpgradeObstacle? { if case .dropped(let obstacle) = upgradeRequest { obstacle } else { nil } }
 
     /// The request's id, created on first use.
     mutating func requestID(from shard: Shard) -> RequestID {
@@ -229,11 +227,9 @@ struct RequestInput: ~Copyable {
     mutating func endRequest(in shard: Shard) {
         reader = RequestReader()
         requestID = nil
+        upgradeObstacle = nil
         // What most requests do not have is not released either.
-        switch upgradeRequest {
-        case .none: break
-        case .forwarded, .dropped: upgradeRequest = .none
-        }
+        if upgrade != nil { upgrade = nil }
         if keptHead != nil { keptHead = nil }
         if keptHost != nil { keptHost = nil }
         if hasUnusedBytes { buffer?.compact() } else { releaseBuffer(to: shard) }
