@@ -50,7 +50,7 @@ extension ClientConnection {
             upgradeObstacle: input.upgradeObstacle, bytes: bytes, beganAt: input.beganAt, endedAt: shard.loop.now,
             retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
             generation: upstream.generation)
-        input.withLoggedHead(isHeadRead: isHeadRead, on: route, state.target) { head in
+        input.withLoggedHead(isHeadRead: isHeadRead, on: route) { head in
             log._withUnsafeGuaranteedRef { $0.write(entry, head, of: route, end, in: shard.context) }
         }
     }

@@ -86,21 +86,22 @@ extension ClientConnection {
 
     private func forward(to target: RequestTarget, on shardRoute: ShardRoute) {
         let route = shardRoute.route
-        if input.head.traits.contains(.upgrade) { noteUpgrade(on: route) }
+        admit(target, on: route)
         replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
         guard let user = route.user ?? served.active else {
             count(for: shardRoute)
             return refuse(.noActiveUser)
         }
         waits.closing.setWriteTimeout(shardRoute.timeouts.write)
-        let active = ActiveExchange(shardRoute: shardRoute, user: user, target: target)
+        let active = ActiveExchange(shardRoute: shardRoute, user: user)
         state = .exchange(active)
         acquireToken(for: active)
     }
 
-    private func noteUpgrade(on route: Route) {
+    private func admit(_ target: RequestTarget, on route: Route) {
+        guard input.head.traits.contains(.upgrade) else { return input.admit(target, .none) }
         let upgrade = upgradeRequest(on: route)
-        input.note(upgrade)
+        input.admit(target, upgrade)
         if case .dropped(let obstacle) = upgrade {
             shard.log(obstacle) { input.refusedRequest(input.requestID(from: shard), isHeadRead: true, on: route) }
         }

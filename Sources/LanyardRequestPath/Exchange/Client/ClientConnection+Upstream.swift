@@ -134,7 +134,7 @@ extension ClientConnection {
         let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
         let writer = RequestHeadWriter(
             shard: shard, route: route, bytes: buffer.bytes, head: input.head, table: buffer.table,
-            target: active.target, upgrade: input.upgrade, peer: peer)
+            target: input.target, upgrade: input.upgrade, peer: peer)
         shard.out.clear()
         let hasToken = writer.write(
             into: &shard.out, token: token, authority: active.shardRoute.authority,

@@ -26,14 +26,11 @@ enum ConnectionState {
 
 /// A request that is forwarded. Its values stay the same until its end.
 ///
-/// Its head is `RequestInput.head`. It stays there, because this is handed on with every step: the next head is read when the state is
-/// `waiting` or `head`.
+/// Small, as it is handed on with every step: the head, which is large, stays in `RequestInput`.
 struct ActiveExchange {
     let shardRoute: ShardRoute
     /// The user whose token the request gets.
     let user: UserIndex
-    /// What the upstream is asked for, as places in the head.
-    let target: RequestTarget
 
     @inline(__always) var route: Route { shardRoute.route }
     @inline(__always) var pool: UpstreamPool { shardRoute.pool }
@@ -104,14 +101,6 @@ extension ConnectionState {
     var user: UserIndex? {
         switch self {
         case .exchange(let active), .tunnel(let active, _): active.user
-        case .handshake, .waiting, .head, .admission, .flushing, .lingering, .closed: nil
-        }
-    }
-
-    /// What the upstream is asked for; nil: no request is forwarded.
-    var target: RequestTarget? {
-        switch self {
-        case .exchange(let active), .tunnel(let active, _): active.target
         case .handshake, .waiting, .head, .admission, .flushing, .lingering, .closed: nil
         }
     }

@@ -6,6 +6,14 @@ import LanyardSettings
 ///
 /// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. The connection checks the queue.
 struct RequestInput: ~Copyable {
+    /// What is forwarded of a request.
+    private struct Admission {
+        /// nil: the request is not forwarded.
+        var target: RequestTarget?
+        var upgrade: [UInt8]?
+        var upgradeObstacle: UpgradeObstacle?
+    }
+
     /// `buffer`, counted by hand: a stored reference would be counted at each use, since the use might replace it.
     private var ownedBuffer: Unmanaged<RequestBuffer>?
     private var reader = RequestReader()
@@ -17,10 +25,7 @@ struct RequestInput: ~Copyable {
     private(set) var requests = 0
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
-    /// The protocol that the upstream is asked for, as the route spells it; nil: none.
-    private(set) var upgrade: [UInt8]?
-    /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
-    private(set) var upgradeObstacle: UpgradeObstacle?
+    private var admission = Admission()
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
@@ -100,14 +105,23 @@ struct RequestInput: ~Copyable {
 
     // MARK: What is known about the request
 
-    /// What becomes of the request's `Upgrade`.
-    mutating func note(_ upgrade: UpgradeRequest) {
+    /// The request is forwarded.
+    mutating func admit(_ target: RequestTarget, _ upgrade: UpgradeRequest) {
+        admission.target = target
         switch upgrade {
         case .none: break
-        case .forwarded(let name): self.upgrade = name
-        case .dropped(let obstacle): upgradeObstacle = obstacle
+        case .forwarded(let name): admission.upgrade = name
+        case .dropped(let obstacle): admission.upgradeObstacle = obstacle
         }
     }
+
+    var target: RequestTarget { admission.target ?? .root }
+
+    /// The protocol that the upstream is asked for, as the route spells it.
+    var upgrade: [UInt8]? { admission.upgrade }
+
+    /// Why the request's `Upgrade` was dropped; nil: it was not, or there is none.
+    var upgradeObstacle: UpgradeObstacle? { admission.upgradeObstacle }
 
     /// The request's id, created on first use.
     mutating func requestID(from shard: Shard) -> RequestID {
@@ -155,18 +169,13 @@ struct RequestInput: ~Copyable {
     /// - Parameters:
     ///   - isHeadRead: the current request's head was read whole.
     ///   - route: nil: none was found.
-    ///   - target: nil: the request is not forwarded.
     @inline(__always)
-    func withLoggedHead(isHeadRead: Bool, on route: Route?, _ target: RequestTarget?, _ work: (LoggedHead) -> Void) {
-        if keptHead != nil {
-            keptHead?.withBytes(work)
-        } else {
-            work(loggedHead(isHeadRead: isHeadRead, on: route, target))
-        }
+    func withLoggedHead(isHeadRead: Bool, on route: Route?, _ work: (LoggedHead) -> Void) {
+        if keptHead != nil { keptHead?.withBytes(work) } else { work(loggedHead(isHeadRead: isHeadRead, on: route)) }
     }
 
     /// What the buffer has of it.
-    private func loggedHead(isHeadRead: Bool, on route: Route?, _ target: RequestTarget?) -> LoggedHead {
+    private func loggedHead(isHeadRead: Bool, on route: Route?) -> LoggedHead {
         var logged = LoggedHead()
         guard isHeadRead, let buffer, buffer.count >= head.length else { return logged }
         let bytes = buffer.bytes
@@ -175,7 +184,7 @@ struct RequestInput: ~Copyable {
         if let route, route.requestIDName != nil {
             logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes)
         }
-        if let target {
+        if let target = admission.target {
             logged.path = raw[run: target.path]
         } else if let target = try? RequestTarget.parse(raw, method: head.kind) {
             logged.path = raw[run: target.path]
@@ -188,7 +197,7 @@ struct RequestInput: ~Copyable {
         if active.route.mapsClientHost, keptHost == nil { keptHost = CopiedBytes(clientHost) }
         guard log != nil, keptHead == nil else { return }
         var kept: KeptHead?
-        withLoggedHead(isHeadRead: true, on: active.route, active.target) { kept = KeptHead($0) }
+        withLoggedHead(isHeadRead: true, on: active.route) { kept = KeptHead($0) }
         keptHead = kept
     }
 
@@ -227,9 +236,10 @@ struct RequestInput: ~Copyable {
     mutating func endRequest(in shard: Shard) {
         reader = RequestReader()
         requestID = nil
-        upgradeObstacle = nil
+        admission.target = nil
+        admission.upgradeObstacle = nil
         // What most requests do not have is not released either.
-        if upgrade != nil { upgrade = nil }
+        if admission.upgrade != nil { admission.upgrade = nil }
         if keptHead != nil { keptHead = nil }
         if keptHost != nil { keptHost = nil }
         if hasUnusedBytes { buffer?.compact() } else { releaseBuffer(to: shard) }
