@@ -76,7 +76,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     package var browserLogins: (any BrowserLoginService)? { self }
 
-    /// The scopes and `params`. A reload that changes them makes another service, and the tokens at hand are those of the former request.
+    /// The scopes and `params`. A reload that changes them makes another service, and the present tokens are those of the former request.
     package var tokenRequest: IdentityFingerprint? {
         let fields = settings.parameters.map { "\($0.name)=\($0.value)" }
         return IdentityFingerprint(of: [settings.scopes.joined(separator: " ")] + fields)

@@ -310,7 +310,7 @@ package struct SessionCoordinator: Sendable {
             retryWrites()
             if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
         case .reconfigured(let setup, let isCredentialNew, let isRequestNew):
-            // The tokens at hand, and the call in progress, are of the former request. A login that begins now is not.
+            // The present tokens, and the call in progress, are of the former request. A login that begins now is not.
             if isRequestNew, session.tokens != nil || isOperating { waiting.renewsFormerRequest = true }
             reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event):

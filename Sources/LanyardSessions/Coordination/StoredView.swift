@@ -250,7 +250,7 @@ struct WaitingCalls: Sendable {
     var closesIntent = false
     /// An operator waits for a new access token.
     var awaitsRefresh = false
-    /// A reload has changed what token calls ask for, and the tokens at hand, or those that a call in progress brings, come from the
+    /// A reload has changed what token calls ask for, and the present tokens, or those that a call in progress brings, come from the
     /// request before.
     var renewsFormerRequest = false
 }
