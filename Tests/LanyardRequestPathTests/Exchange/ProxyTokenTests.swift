@@ -91,6 +91,7 @@ import Testing
             bench.pass(time - .nanoseconds(1))
             #expect(!client.hasInput)
             bench.pass(.nanoseconds(1))
+            #expect(bench.count("lanyard_parked_requests") == 0)
             let response = try client.response()
             #expect(response.status == 503)
             #expect(response["Retry-After"] == "1")
