@@ -15,18 +15,45 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 TOKEN = "benchmark-" + "token" * 8
 START_SECONDS = 60
-# The title of each scenario, and the arguments of load.c.
+
+
+@dataclass(frozen=True)
+class TLS:
+    """Where a proxy speaks TLS."""
+
+    listener: bool = False
+    upstream: bool = False
+
+
+# The name of each of a run's parts, in which all proxies speak TLS at the same places.
+SIDES = {"plain": TLS(), "tls-upstream": TLS(upstream=True), "tls-listener": TLS(listener=True),
+         "tls-both": TLS(listener=True, upstream=True)}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    title: str
+    # Arguments of load.c.
+    load: str
+    side: str = "plain"
+
+
 SCENARIOS = {
-    "c1": ("1 connection", "-c 1"),
-    "c16": ("16 connections", "-c 16"),
-    "c64": ("64 connections", "-c 64"),
-    "c256": ("256 connections", "-c 256"),
-    "upload-1k": ("16 connections, uploads of 1 KiB", "-c 16 -u 1024"),
-    "upload-1m": ("4 connections, uploads of 1 MiB", "-c 4 -u 1048576"),
-    "response-64k": ("16 connections, responses of 64 KiB", "-c 16 -b 65536"),
-    "response-1m": ("4 connections, responses of 1 MiB", "-c 4 -b 1048576"),
-    "close": ("16 connections, one request each", "-c 16 -k"),
+    "c1": Scenario("1 connection", "-c 1"),
+    "c16": Scenario("16 connections", "-c 16"),
+    "c64": Scenario("64 connections", "-c 64"),
+    "c256": Scenario("256 connections", "-c 256"),
+    "rate-200": Scenario("200 requests a second", "-c 16 -r 200"),
+    "upload-1k": Scenario("16 connections, uploads of 1 KiB", "-c 16 -u 1024"),
+    "upload-1m": Scenario("4 connections, uploads of 1 MiB", "-c 4 -u 1048576"),
+    "response-64k": Scenario("16 connections, responses of 64 KiB", "-c 16 -b 65536"),
+    "response-1m": Scenario("4 connections, responses of 1 MiB", "-c 4 -b 1048576"),
+    "close": Scenario("16 connections, one request each", "-c 16 -k"),
 }
+for side, title in [("tls-upstream", "TLS upstream"), ("tls-listener", "TLS listener"), ("tls-both", "TLS both")]:
+    for name, load in [("c16", "16"), ("c64", "64"), ("close", "16, one request each")]:
+        arguments = SCENARIOS[name].load + (" -t" if SIDES[side].listener else "")
+        SCENARIOS[f"{side}-{name}"] = Scenario(f"{title}, {load}", arguments, side)
 
 
 def fail(text):
@@ -53,8 +80,25 @@ def write(path, text):
 def build_tools(folder):
     compiler = find(os.environ.get("CC", "cc")) or find("clang") or fail("no C compiler")
     for tool in ["upstream", "load", "proxy"]:
-        command = [compiler, "-O2", "-o", f"{folder}/{tool}", f"{HERE}/tools/{tool}.c"]
+        command = [compiler, "-O2", "-o", f"{folder}/{tool}", f"{HERE}/tools/{tool}.c", "-lssl", "-lcrypto"]
         subprocess.run(command, check=True)
+
+
+def make_certificate(folder):
+    """A certificate of localhost, which is its own CA; False: there is no openssl."""
+    program = find("openssl")
+    if not program:
+        return False
+    subprocess.run(
+        [program, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+         "-keyout", f"{folder}/key.pem", "-out", f"{folder}/certificate.pem"], check=True, capture_output=True)
+    both = ""
+    for name in ["certificate", "key"]:
+        with open(f"{folder}/{name}.pem", encoding="utf-8") as file:
+            both += file.read()
+    write(f"{folder}/both.pem", both)
+    return True
 
 
 class Program:
@@ -124,19 +168,38 @@ def version_of(program, flag):
     return match[0] if match else ""
 
 
-def c_proxy(folder, upstream):
+@dataclass
+class Setting:
+    """What the proxies of a side have in common."""
+
+    # Of their configurations.
+    folder: str
+    # Of the tools and the certificate.
+    files: str
+    tls: TLS = TLS()
+    # The port, once it has started.
+    upstream: int = 0
+
+
+def c_proxy(setting):
+    if setting.tls != TLS():
+        return None
     port = free_port()
-    return Target("C proxy", [f"{folder}/proxy", str(port), str(upstream), TOKEN], port)
+    return Target("C proxy", [f"{setting.files}/proxy", str(port), str(setting.upstream), TOKEN], port)
 
 
-def nginx(folder, upstream):
+def nginx(setting):
     program = find("nginx")
     if not program:
         return None
-    port = free_port()
+    folder, files, port = setting.folder, setting.files, free_port()
     user = "user root;" if os.geteuid() == 0 else ""
     paths = " ".join(f"{kind}_temp_path {folder}/nginx-{kind};" for kind in
                      ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"])
+    of_listener = (f"ssl_certificate {files}/certificate.pem; ssl_certificate_key {files}/key.pem; "
+                   "ssl_protocols TLSv1.3;")
+    to_upstream = (f"proxy_ssl_verify on; proxy_ssl_trusted_certificate {files}/certificate.pem; "
+                   "proxy_ssl_name localhost; proxy_ssl_server_name on; proxy_ssl_protocols TLSv1.3;")
     configuration = write(f"{folder}/nginx.conf", f"""
 daemon off; master_process off; {user}
 worker_rlimit_nofile 8192; pid {folder}/nginx.pid; error_log stderr crit;
@@ -144,11 +207,13 @@ events {{ worker_connections 4096; }}
 http {{
     access_log off; {paths}
     keepalive_requests 1000000000; client_max_body_size 0;
-    upstream bench {{ server 127.0.0.1:{upstream}; keepalive 512; keepalive_requests 1000000000; }}
+    upstream bench {{ server 127.0.0.1:{setting.upstream}; keepalive 512; keepalive_requests 1000000000; }}
     server {{
-        listen 127.0.0.1:{port};
+        listen 127.0.0.1:{port}{" ssl" if setting.tls.listener else ""};
+        {of_listener if setting.tls.listener else ""}
         location / {{
-            proxy_pass http://bench;
+            proxy_pass {"https" if setting.tls.upstream else "http"}://bench;
+            {to_upstream if setting.tls.upstream else ""}
             proxy_http_version 1.1;
             proxy_set_header Host $http_host;
             proxy_set_header Connection "";
@@ -163,12 +228,15 @@ http {{
     return Target("nginx", [program, "-e", "stderr", "-c", configuration], port, version_of(program, "-v"))
 
 
-def haproxy(folder, upstream):
+def haproxy(setting):
     program = find("haproxy")
     if not program:
         return None
-    port = free_port()
-    configuration = write(f"{folder}/haproxy.cfg", f"""
+    files, port = setting.files, free_port()
+    listener = f" ssl crt {files}/both.pem ssl-min-ver TLSv1.3" if setting.tls.listener else ""
+    server = (f" ssl verify required ca-file {files}/certificate.pem verifyhost localhost sni str(localhost)"
+              if setting.tls.upstream else "")
+    configuration = write(f"{setting.folder}/haproxy.cfg", f"""
 global
     maxconn 4000
     nbthread 1
@@ -179,25 +247,36 @@ defaults
     timeout server 60s
     http-reuse always
 frontend bench
-    bind 127.0.0.1:{port}
+    bind 127.0.0.1:{port}{listener}
     default_backend bench
 backend bench
     http-request set-header Authorization "Bearer {TOKEN}"
-    server bench 127.0.0.1:{upstream} pool-max-conn 512
+    server bench 127.0.0.1:{setting.upstream} pool-max-conn 512{server}
 """)
     return Target("HAProxy", [program, "-db", "-f", configuration], port, version_of(program, "-v"))
 
 
-def lanyard(folder, upstream, program, access_log):
-    port = free_port()
+def static_identity(folder):
     write(f"{folder}/token", TOKEN)
+    return f"{{static: {{token_file: {folder}/token}}}}"
+
+
+def lanyard(setting, program, access_log=False, identity=None, login=""):
+    """`identity` and `login` are YAML; without them the user has the token of a file."""
+    folder, files, port = setting.folder, setting.files, free_port()
+    of_listener = f"tls: {{certificate_file: {files}/certificate.pem, key_file: {files}/key.pem}}"
+    to_upstream = f", tls: {{ca_file: {files}/certificate.pem}}"
+    upstream = f"{'https://localhost' if setting.tls.upstream else 'http://127.0.0.1'}:{setting.upstream}"
     configuration = write(f"{folder}/lanyard.yaml", f"""
-listeners: [{{address: "127.0.0.1:{port}", allowed_hosts: [api.example.test, "127.0.0.1:{port}"]}}]
+listeners:
+- address: "127.0.0.1:{port}"
+  allowed_hosts: [api.example.test, "127.0.0.1:{port}"]
+  {of_listener if setting.tls.listener else ""}
 health: {{address: "127.0.0.1:0"}}
 admin: {{address: "unix:{folder}/admin.sock"}}
-identities: {{fixed: {{static: {{token_file: {folder}/token}}}}}}
-users: {{bench: {{identity: fixed}}}}
-routes: [{{upstream: "http://127.0.0.1:{upstream}"}}]
+identities: {{bench: {identity or static_identity(folder)}}}
+users: {{bench: {{identity: bench{login}}}}}
+routes: [{{upstream: "{upstream}"{to_upstream if setting.tls.upstream else ""}}}]
 store: {{memory: true}}
 shards: 1
 log: {{access: {json.dumps(access_log)}}}
@@ -205,26 +284,30 @@ log: {{access: {json.dumps(access_log)}}}
     return Target("Lanyard", [program, "run", "--config", configuration], port, version_of(program, "version"))
 
 
-def peers(folder, upstream):
+def peers(setting):
     """Those that are installed."""
     makers = {"C proxy": c_proxy, "nginx": nginx, "HAProxy": haproxy}
-    found = {name: make(folder, upstream) for name, make in makers.items()}
-    for name, target in found.items():
-        if target is None:
-            print(f"{name} is not installed: it is left out", file=sys.stderr)
-    return [target for target in found.values() if target]
+    return [target for make in makers.values() if (target := make(setting))]
 
 
-def start_upstream(folder, cpu=None):
-    port = free_port()
-    return Program([f"{folder}/upstream", str(port), TOKEN], port, f"{folder}/upstream.log", cpu=cpu)
+def start_upstream(setting, cpu=None):
+    """Sets the port of the setting."""
+    setting.upstream = free_port()
+    files = [f"{setting.files}/certificate.pem", f"{setting.files}/key.pem"] if setting.tls.upstream else []
+    command = [f"{setting.files}/upstream", str(setting.upstream), TOKEN, *files]
+    return Program(command, setting.upstream, f"{setting.folder}/upstream.log", cpu=cpu)
+
+
+def start_load(folder, port, arguments, cpu=None):
+    pinned = ["taskset", "-c", str(cpu)] if cpu is not None and find("taskset") else []
+    return subprocess.Popen([*pinned, f"{folder}/load", *map(str, arguments), str(port)],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def load(folder, port, scenario, *arguments, cpu=None):
     """Runs the load, and returns what it has measured. A request that failed ends the run."""
-    pinned = ["taskset", "-c", str(cpu)] if cpu is not None and find("taskset") else []
-    command = [f"{folder}/load", *SCENARIOS[scenario][1].split(), *map(str, arguments), str(port)]
-    result = subprocess.run(pinned + command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if result.returncode:
-        raise RuntimeError(f"{scenario}: {result.stdout}{result.stderr[-2000:]}")
-    return json.loads(result.stdout)
+    process = start_load(folder, port, [*SCENARIOS[scenario].load.split(), *arguments], cpu)
+    output, errors = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{scenario}: {output}{errors[-2000:]}")
+    return json.loads(output)

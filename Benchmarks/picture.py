@@ -16,7 +16,7 @@ def draw(scenarios, results):
     """`scenarios`: title: {proxy: microseconds}. A bar that would be longer than the picture is cut."""
     names = [name for name in COLOURS if any(name in figures for figures in scenarios.values())]
     unit = (WIDTH - LEFT - RIGHT) / FULL
-    height = TOP + len(scenarios) * (len(names) * BAR + GAP) + 26
+    height = TOP + sum(len(figures) * BAR + GAP for figures in scenarios.values()) + 26
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
@@ -29,9 +29,9 @@ def draw(scenarios, results):
         x += 100
     y = TOP
     for title, figures in scenarios.items():
-        base = figures.get("nginx") or figures["C proxy"]
-        parts.append(text(LEFT - 8, y + len(names) * BAR / 2 + 4, title, anchor="end"))
-        for name in names:
+        base = figures.get("nginx") or figures.get("C proxy") or figures["Lanyard"]
+        parts.append(text(LEFT - 8, y + len(figures) * BAR / 2 + 4, title, anchor="end"))
+        for name in [name for name in names if name in figures]:
             length = min(figures[name] / base, FULL) * unit
             parts.append(f'<rect x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR - 1}" fill="{COLOURS[name]}"/>')
             parts.append(text(LEFT + length + 4, y + BAR - 2, f"{figures[name]:.1f}", 10))

@@ -1,18 +1,23 @@
 /* The load of the benchmarks: each connection sends its next request when the response to the last one has come.
  *
- *     load [-c CONNECTIONS] [-s SECONDS | -n REQUESTS] [-b RESPONSE_BYTES] [-u UPLOAD_BYTES] [-k] PORT
+ *     load [-c CONNECTIONS] [-s SECONDS | -n REQUESTS] [-r RATE] [-b RESPONSE_BYTES] [-u UPLOAD_BYTES] [-kti] PORT
  *
- * -k: each request has a connection of its own, and asks for its close. Prints one line of JSON. What is not a 200 with
- * so many bytes is an error; 100 of them end the load. One thread.
+ * -k: each request has a connection of its own, and asks for its close. -t: TLS; no certificate is checked.
+ * -r: requests are due at this rate. A connection that has its response takes the next one, and the latency begins when
+ * the request was due: so one that waits for a connection counts.
+ * -i: each connection sends one request, one connection after another, and stays open until the input ends.
+ *
+ * Prints one line of JSON. What is not a 200 with so many bytes is an error; 100 of them end the load. One thread.
  */
-#include "net.h"
+#include "tls.h"
 #include <time.h>
 
 enum { HEAD_MAX = 4096, READ_MAX = 256 << 10, SAMPLES_MAX = 4 << 20, ERRORS_MAX = 100 };
 
 struct client {
-    int descriptor;
-    int is_busy;             /* a request was begun */
+    struct stream stream;
+    struct client *next;     /* of those that wait until a request is due */
+    int is_waiting, is_busy; /* the second: a request was begun */
     uint64_t began;
     size_t sent;             /* bytes of the request */
     size_t head_count;       /* bytes of the response's head so far */
@@ -21,8 +26,10 @@ struct client {
     char head[HEAD_MAX];
 };
 
-static int port, closes;
-static uint64_t response_bytes, limit = UINT64_MAX, started, done, errors, deadline = UINT64_MAX;
+static int port, closes, stays;
+static double rate;
+static struct client *clients, *waiting;
+static uint64_t response_bytes, limit = UINT64_MAX, start, started, done, errors, deadline = UINT64_MAX;
 static char *request, input[READ_MAX];
 static size_t request_count;
 static uint32_t *samples;
@@ -50,26 +57,36 @@ static void make_request(uint64_t upload) {
 }
 
 static void reconnect(struct client *c) {
-    if (c->descriptor) close(c->descriptor);
-    *c = (struct client){.descriptor = connect_to(port)};
-    watch(c->descriptor, c);
+    if (c->stream.descriptor) close_stream(&c->stream);
+    *c = (struct client){.stream = open_stream(connect_to(port), SSL_set_connect_state)};
+    watch(c->stream.descriptor, c);
 }
 
 static void send_request(struct client *c) {
     while (c->sent < request_count) {
-        ssize_t sent = send(c->descriptor, request + c->sent, request_count - c->sent, MSG_NOSIGNAL);
+        ssize_t sent = stream_send(&c->stream, request + c->sent, request_count - c->sent);
         // A connection that is broken shows when its response is read.
         if (sent < 0) return;
         c->sent += sent;
     }
 }
 
+/* When the next request is to begin. */
+static uint64_t due(void) { return rate > 0 ? start + started * 1e9 / rate : now(); }
+
 static void begin(struct client *c) {
+    uint64_t at = due();
     c->is_busy = 0;
-    if (started == limit || now() >= deadline) return;
+    if (started == limit || at >= deadline || c->is_waiting || (stays && c->began)) return;
+    if (at > now()) {
+        c->is_waiting = 1;
+        c->next = waiting;
+        waiting = c;
+        return;
+    }
     started++;
     c->is_busy = 1;
-    c->began = now();
+    c->began = at;
     c->sent = c->head_count = c->in_body = 0;
     send_request(c);
 }
@@ -84,6 +101,8 @@ static void record_error(struct client *c, const char *what) {
 static void finish(struct client *c) {
     if (done < SAMPLES_MAX) samples[done] = (now() - c->began) / 1000;
     done++;
+    c->is_busy = 0;
+    if (stays) return done < limit ? reconnect(&clients[done]) : (void)0;
     if (closes && started < limit) return reconnect(c);
     begin(c);
 }
@@ -107,18 +126,29 @@ static void receive(struct client *c, const char *bytes, size_t count) {
 }
 
 static void handle(struct client *c, uint32_t events) {
-    if (events & EPOLLOUT) {
-        if (!c->is_busy) begin(c);
-        else send_request(c);
-    }
+    if (c->is_waiting && events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) fail("a connection without a request ended");
+    if (!c->is_busy && events & EPOLLOUT) begin(c);
+    else if (c->is_busy) send_request(c);
     while (c->is_busy && events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
-        int descriptor = c->descriptor;
-        ssize_t count = recv(descriptor, input, READ_MAX, 0);
-        if (count < 0 && errno == EAGAIN) return;
+        ssize_t count = stream_receive(&c->stream, input, READ_MAX);
+        // A request waits for the handshake, and this read may have ended it.
+        if (count < 0 && errno == EAGAIN) return send_request(c);
         if (count <= 0) return record_error(c, "the connection ended before the response");
         receive(c, input, count);
-        if (count < READ_MAX || c->descriptor != descriptor) return;
+        // A record is shorter than the buffer, whatever comes behind it.
+        if (!c->stream.tls && count < READ_MAX) return;
     }
+}
+
+/* Begins what is due, and waits for events until the next request is. */
+static int wait_for(struct epoll_event *events, int count) {
+    for (struct client *c; (c = waiting) && due() <= now();) {
+        waiting = c->next;
+        c->is_waiting = 0;
+        begin(c);
+    }
+    int64_t left = waiting ? (int64_t)(due() - now()) : 100000000;
+    return epoll_pwait2(poller, events, count, &(struct timespec){.tv_nsec = left > 0 ? left : 0}, NULL);
 }
 
 static int compare(const void *a, const void *b) {
@@ -134,34 +164,45 @@ static void report(uint64_t nanoseconds) {
            samples[count * 99 / 100]);
 }
 
+static void read_options(int argc, char **argv, int *connections, double *seconds, uint64_t *upload) {
+    for (int option; (option = getopt(argc, argv, "c:s:n:r:b:u:kti")) != -1;) switch (option) {
+        case 'c': *connections = atoi(optarg); break;
+        case 's': *seconds = atof(optarg); break;
+        case 'n': limit = strtoull(optarg, NULL, 10); break;
+        case 'r': rate = atof(optarg); break;
+        case 'b': response_bytes = strtoull(optarg, NULL, 10); break;
+        case 'u': *upload = strtoull(optarg, NULL, 10); break;
+        case 'k': closes = 1; break;
+        case 't': use_tls(TLS_client_method()); break;
+        case 'i': stays = 1; break;
+        default: exit(64);
+    }
+    if (stays) limit = *connections;
+    if (optind + 1 == argc && (*seconds > 0 || limit != UINT64_MAX)) return;
+    fprintf(stderr, "see the first lines of load.c\n");
+    exit(64);
+}
+
 int main(int argc, char **argv) {
     int connections = 1;
     double seconds = 0;
     uint64_t upload = 0;
-    for (int option; (option = getopt(argc, argv, "c:s:n:b:u:k")) != -1;) switch (option) {
-        case 'c': connections = atoi(optarg); break;
-        case 's': seconds = atof(optarg); break;
-        case 'n': limit = strtoull(optarg, NULL, 10); break;
-        case 'b': response_bytes = strtoull(optarg, NULL, 10); break;
-        case 'u': upload = strtoull(optarg, NULL, 10); break;
-        case 'k': closes = 1; break;
-        default: return 64;
-    }
-    if (optind + 1 != argc || (seconds <= 0 && limit == UINT64_MAX))
-        return fprintf(stderr, "see the first lines of load.c\n"), 64;
+    read_options(argc, argv, &connections, &seconds, &upload);
     port = atoi(argv[optind]);
     samples = malloc(SAMPLES_MAX * sizeof *samples);
     make_request(upload);
     poller = epoll_create1(EPOLL_CLOEXEC);
-    struct client *clients = calloc(connections, sizeof *clients);
-    uint64_t start = now();
+    clients = calloc(connections, sizeof *clients);
+    start = now();
     if (seconds > 0) deadline = start + (uint64_t)(seconds * 1e9);
-    for (int i = 0; i < connections; i++) reconnect(&clients[i]);
+    for (int i = 0; i < (stays ? 1 : connections); i++) reconnect(&clients[i]);
     struct epoll_event events[256];
-    while (done < limit && !(done == started && now() >= deadline)) {
-        int count = epoll_wait(poller, events, 256, 100);
+    while (done < limit && !(done == started && due() >= deadline)) {
+        int count = wait_for(events, 256);
         for (int i = 0; i < count; i++) handle(events[i].data.ptr, events[i].events);
     }
     report(now() - start);
+    fflush(stdout);
+    while (stays && read(STDIN_FILENO, input, READ_MAX) > 0);
     return errors > 0;
 }
