@@ -7,7 +7,8 @@ import TestSupport
 /// A store in memory that outlives a session service, and fails when a test says so.
 final class KeptStore: SessionStore {
     private let kept = Guarded(StoreContents(fingerprintKey: KeyedHash.newKey()))
-    private let isFailing = Guarded(false)
+    /// So many of the next changes fail.
+    private let failures = Guarded(0)
     private let delay = Guarded(Duration.zero)
     private let heldRead = Guarded<HeldRead>(.none)
     private let queue = DispatchQueue(label: "test.store")
@@ -22,7 +23,10 @@ final class KeptStore: SessionStore {
     var contents: StoreContents { kept.withLock { $0 } }
     var isMemoryOnly: Bool { false }
 
-    func fails(_ fails: Bool) { isFailing.withLock { $0 = fails } }
+    func fails(_ fails: Bool) { failures.withLock { $0 = fails ? .max : 0 } }
+
+    /// So many changes fail from now on, and then none.
+    func fails(times: Int) { failures.withLock { $0 = times } }
 
     /// How long a change takes from now on.
     func takes(_ delay: Duration) { self.delay.withLock { $0 = delay } }
@@ -76,9 +80,12 @@ final class KeptStore: SessionStore {
     }
 
     private func handle(_ change: StoreChange, _ reply: (Result<StoreChange.Verdict, StoreError>) -> Void) {
-        guard !isFailing.withLock({ $0 }) else {
-            return reply(.failure(StoreError(.system(28), message: "full")))
+        let isFailing = failures.withLock { failures in
+            guard failures > 0 else { return false }
+            failures -= 1
+            return true
         }
+        guard !isFailing else { return reply(.failure(StoreError(.system(28), message: "full"))) }
         reply(.success(kept.withLock { $0.apply(change, now: .now) }))
     }
 

@@ -280,7 +280,9 @@ final class ScriptedServices: @unchecked Sendable {
         var tokens = 0
     }
 
-    private let state = Guarded(State())
+    private let state: Guarded<State>
+
+    init(isHolding: Bool = false) { state = Guarded(State(isHolding: isHolding)) }
 
     /// - Returns: objects that stay the same for what stays the same, as `SessionSources` makes them.
     func made(_ file: ReloadWalk.File) -> SessionConfiguration {
@@ -299,7 +301,7 @@ final class ScriptedServices: @unchecked Sendable {
             settings: SessionSettings(activeUser: file.active))
     }
 
-    private func service(_ name: String) -> ScriptedService {
+    func service(_ name: String) -> ScriptedService {
         state.withLock { state in
             let service = state.made[name] ?? ScriptedService(name, of: self)
             state.made[name] = service

@@ -98,7 +98,12 @@ struct SessionDrainTests {
             let service = refreshing.service
             let drain = Task { service.drain(within: .milliseconds(20), rotations: .seconds(60)) }
             try await eventually("the short limit has passed") {
-                service.loop.perform { if case .draining(.rotations) = service.life { true } else { false } }
+                service.loop.perform {
+                    switch service.life {
+                    case .starting, .serving, .draining(.everything): false
+                    case .draining, .stopped: true
+                    }
+                }
             }
             let isAwaited = service.loop.perform { service.runner(named: "alice")?.isRotating }
             #expect(isAwaited == (rotation != .none))

@@ -45,6 +45,11 @@ extension SessionCoordinator {
         }
     }
 
+    /// After the start: tokens from the store serve. A call that the start has begun has the present request.
+    var hasFormerTokens: Bool {
+        session.tokens != nil && session.call == nil || variants.contains { $0.session.tokens != nil }
+    }
+
     /// When the service wants calls again that a renewal of a changed request waits for; `.never`: it waits for none.
     var formerRequestDue: Instant {
         waiting.renewsFormerRequest && context.notBefore > eventContext.instant ? context.notBefore : .never

@@ -212,8 +212,10 @@ package struct SessionCoordinator: Sendable {
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
 
-    package init(_ setup: Setup) {
+    /// - Parameter hasFormerRequest: a reload has changed what token calls ask for since the store got its tokens.
+    package init(_ setup: Setup, hasFormerRequest: Bool = false) {
         self.setup = setup
+        waiting.renewsFormerRequest = hasFormerRequest
         variants = Self.variants(of: setup)
         view.isProvisional = setup.isAdded
         context = SessionContext(
@@ -302,7 +304,9 @@ package struct SessionCoordinator: Sendable {
 
     private mutating func handle(_ event: Event) {
         switch event {
-        case .begin(let stored, let other): begin(stored, duplicateOf: other)
+        case .begin(let stored, let other):
+            begin(stored, duplicateOf: other)
+            if !hasFormerTokens { waiting.renewsFormerRequest = false }
         case .due:
             applyToSession(.due)
             performDueOfVariants()

@@ -18,15 +18,20 @@ enum ServiceLife {
 
 /// What a drain waits for.
 enum DrainStep {
-    /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to one of the last two when the time is up.
+    /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to one of the next two when its time is up.
     case everything
-    /// Each user's unsaved changes are about to be tried once more. Goes to `lastWrites` in the same turn of the queue.
-    case beginningLastWrites
-    case lastWrites
-    /// Operators' calls are waited for, and refreshes as below. Goes to `rotations`.
+    /// Operators' calls are waited for, and refreshes as below. Goes to `rotations`, or to `beginningLastWrites`.
     case operatorsCalls
-    /// Refreshes are waited for whose responses may have the only copy of the next refresh token.
+    /// Refreshes are waited for whose responses may have the only copy of the next refresh token. Goes to
+    /// `beginningLastWrites`.
     case rotations
+    /// Each user's unsaved changes are about to be tried once more. Goes to one of the last two in the same turn of the
+    /// queue.
+    case beginningLastWrites
+    /// The last writes, after which nothing is in progress.
+    case lastWrites
+    /// The last writes of the users that have no call. Their time is short, and other users' calls are not waited for.
+    case lastWritesBesideCalls
 }
 
 /// What the end of the process waits for: calls of the session service, which its queue counts, and signals, which other

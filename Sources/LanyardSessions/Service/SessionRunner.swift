@@ -35,9 +35,10 @@ package final class SessionRunner: @unchecked Sendable {
     private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
     let openCall: OpenCall
 
+    /// - Parameter hasFormerRequest: see `SessionCoordinator.init`.
     init(
-        _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, publisher: any TokenPublisher,
-        environment: any RunnerEnvironment
+        _ managedUser: ManagedUser, setup: SessionCoordinator.Setup, hasFormerRequest: Bool,
+        publisher: any TokenPublisher, environment: any RunnerEnvironment
     ) {
         life = .created(publisher)
         user = managedUser
@@ -47,7 +48,7 @@ package final class SessionRunner: @unchecked Sendable {
         logger[metadataKey: "user"] = .string(managedUser.settings.name)
         self.logger = logger
         openCall = OpenCall(on: environment.loop, logger: logger)
-        machine = SessionCoordinator(setup)
+        machine = SessionCoordinator(setup, hasFormerRequest: hasFormerRequest)
     }
 
     /// The user's name.
@@ -101,7 +102,8 @@ package final class SessionRunner: @unchecked Sendable {
         if isWaiting {
             var setup = setup
             setup.generation = machine.latestGeneration
-            return machine = SessionCoordinator(setup)
+            let hasFormerRequest = isRequestNew || machine.waiting.renewsFormerRequest
+            return machine = SessionCoordinator(setup, hasFormerRequest: hasFormerRequest)
         }
         guard case .service = new.source else { return }
         if isCredentialNew {
@@ -109,6 +111,13 @@ package final class SessionRunner: @unchecked Sendable {
             watchCredential()
         }
         handle(.reconfigured(setup, isCredentialNew: isCredentialNew, isRequestNew: isRequestNew))
+    }
+
+    /// The tokens that this runner leaves in the store for `new` may be those of another request.
+    func hasFormerRequest(of new: ManagedUser) -> Bool {
+        environment.loop.assertIsCurrent()
+        return user.storedIdentity.matches(new.storedIdentity)
+            && (user.tokenRequest != new.tokenRequest || machine.waiting.renewsFormerRequest)
     }
 
     /// The user leaves this process, or gets another runner. What has begun is finished and stored. Then the service is
@@ -353,7 +362,11 @@ package final class SessionRunner: @unchecked Sendable {
         if isServing { environment.update(self) }
         // The replies come after the report shows what they say.
         for (reply, result) in readyReplies { reply(ending(result)) }
-        if isRetiring { endRetirement() }
+        if isRetiring {
+            endRetirement()
+            // The end of the process may have waited for a write that has failed.
+            environment.signalIfDrained()
+        }
     }
 
     /// Not the process ends, but the runner.

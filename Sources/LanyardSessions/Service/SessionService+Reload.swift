@@ -142,7 +142,7 @@ extension SessionService {
     private func exchangeRunner(of user: RegisteredUser) -> SessionRunner? {
         guard let managedUser = configuration.managedUser(for: user) else { return nil }
         let former = slots[user.index]
-        let runner = makeRunner(managedUser, user.index, after: former.current?.coordinator.latestGeneration ?? .zero)
+        let runner = makeRunner(managedUser, user.index, after: former)
         slots[user.index].current = runner
         publisher.publish(.pending, for: user.index)
         publishVariants(of: user.name, .pending)

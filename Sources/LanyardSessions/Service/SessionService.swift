@@ -132,7 +132,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// Stopping during a refresh would leave its outcome unknown. Where refresh tokens rotate, that costs a login.
     ///
     /// - Parameters:
-    ///   - limit: the longest wait for work that no operator waits for.
+    ///   - limit: the longest wait for work that no operator waits for. When the time is up, unsaved changes are tried
+    ///     once more, which takes `lastWritesMax` at most.
     ///   - operators: the longest wait for operators' calls, if that is longer.
     ///   - rotations: the longest wait for refreshes that may bring another refresh token, if that is longer. A refresh has
     ///     a limit of its own.
@@ -149,7 +150,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             }
             guard !waits.waitUntilDrained(within: left) else { return }
         }
+        loop.post { [self] in beginLastWrites(.lastWritesBesideCalls) }
+        _ = waits.waitUntilDrained(within: Self.lastWritesMax)
     }
+
+    /// The longest wait for the last writes of a stop whose time is up.
+    private static let lastWritesMax = Duration.seconds(1)
 
     private func beginDrain() {
         guard !isStopped else { return }
@@ -166,11 +172,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.assertIsCurrent()
         guard case .draining(let step) = life else { return }
         switch step {
-        case .everything: if isFinished { beginLastWrites() }
+        case .everything: if isFinished { beginLastWrites(.lastWrites) }
+        case .operatorsCalls: if userService.isDrained, !isRotating { beginLastWrites(.lastWritesBesideCalls) }
+        case .rotations: if !isRotating { beginLastWrites(.lastWritesBesideCalls) }
         case .beginningLastWrites: break
         case .lastWrites: if isFinished { waits.signalDrained() }
-        case .operatorsCalls: if userService.isDrained, !isRotating { waits.signalDrained() }
-        case .rotations: if !isRotating { waits.signalDrained() }
+        case .lastWritesBesideCalls: if !slots.all.contains(where: \.isWriting) { waits.signalDrained() }
         }
     }
 
@@ -184,10 +191,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private var isRotating: Bool { slots.all.contains(where: \.isRotating) }
 
     /// The store may have recovered since a session's own last try: another user's call can have taken seconds.
-    private func beginLastWrites() {
+    ///
+    /// - Parameter step: what is waited for then.
+    private func beginLastWrites(_ step: DrainStep) {
+        guard isDraining else { return }
         life = .draining(.beginningLastWrites)
         for runner in slots.all { runner.retryUnsaved() }
-        life = .draining(.lastWrites)
+        life = .draining(step)
         signalIfDrained()
     }
 
@@ -287,13 +297,15 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         slots[user.index].current = makeRunner(managedUser, user.index)
     }
 
-    /// - Parameter generation: of the latest token that was published for the index.
-    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after generation: Generation = .zero)
+    /// - Parameter former: the runners of the name that have not ended.
+    func makeRunner(_ managedUser: ManagedUser, _ index: UserIndex, after former: UserSlot = UserSlot())
         -> SessionRunner
     {
         var setup = configuration.setup(of: managedUser, index, names)
-        setup.generation = generation
-        return SessionRunner(managedUser, setup: setup, publisher: publisher, environment: self)
+        setup.generation = former.current?.coordinator.latestGeneration ?? .zero
+        let hasFormerRequest = former.all.contains { $0.hasFormerRequest(of: managedUser) }
+        return SessionRunner(
+            managedUser, setup: setup, hasFormerRequest: hasFormerRequest, publisher: publisher, environment: self)
     }
 
     func drop(_ runner: SessionRunner) {
