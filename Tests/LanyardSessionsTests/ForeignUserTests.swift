@@ -125,6 +125,53 @@ struct ForeignUserTests {
         #expect(two.storedRefresh == "corp-1" && two.stored?.identity == "corp")
     }
 
+    /// A session that lives beside another identity's user, with a refresh token that no store has.
+    private static func displaced(
+        rotation: RefreshTokenRotation = .none
+    ) throws -> (one: CoordinatorDriver, two: CoordinatorDriver) {
+        let one = CoordinatorDriver(rotation: rotation, identity: demo)
+        try one.logIn()
+        let two = other(corp, after: one)
+        two.begin()
+        try two.grant(refresh: "corp-1", account: "c")
+        one.pass(2)
+        one.toCall()
+        try one.grant(refresh: "demo-2")
+        try #require(one.refresh == "demo-2" && one.revoked.isEmpty && one.coordinator.view.isDisplaced)
+        return (one, two)
+    }
+
+    @Test(
+        "a displaced session is revoked when the other identity's user is removed elsewhere",
+        arguments: [false, true])
+    func displacedThenRemoved(isReadByCall: Bool) throws {
+        let (one, two) = try Self.displaced()
+        two.terminate(.remove, ticket: 1)
+        if isReadByCall { one.toDue { one.state != .valid } } else { one.handle(.storeSnapshot(one.stored)) }
+        #expect(one.state == .loggedOut && one.revoked == ["demo-2"] && one.sent == ["one"])
+    }
+
+    @Test("a displaced session is revoked when a session of its own identity takes the name again")
+    func displacedThenReplaced() throws {
+        let (one, two) = try Self.displaced()
+        let three = Self.other(Self.demo, after: two)
+        three.begin()
+        try three.grant(refresh: "three", account: "a")
+        one.pass(2)
+        one.handle(.storeSnapshot(one.stored))
+        #expect(one.refresh == "three" && one.revoked == ["demo-2"])
+    }
+
+    @Test("a displaced session whose response was lost is dropped: its one-use token is not sent again")
+    func displacedDoubtThenRemoved() throws {
+        let (one, two) = try Self.displaced(rotation: .grace)
+        one.toCall()
+        two.terminate(.remove, ticket: 1)
+        try one.fail(.unknownOutcome)
+        one.handle(.storeSnapshot(one.stored))
+        #expect(one.state == .loggedOut && one.revoked.isEmpty)
+    }
+
     @Test("a lost response of a displaced process stays known to it: a one-use token is not sent twice")
     func displacedDoubt() throws {
         let one = CoordinatorDriver(hasCredential: false, rotation: .oneUse, identity: Self.demo)

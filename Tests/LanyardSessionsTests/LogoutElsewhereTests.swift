@@ -105,6 +105,57 @@ struct LogoutElsewhereTests {
         }
     }
 
+    // MARK: A failed call
+
+    @Test(
+        "a failed call that meets another process's logout or removal ends the session at once",
+        arguments: terminations, [SessionCall.Kind.refresh, .login])
+    func failedCall(_ termination: SessionCoordinator.Termination, _ kind: SessionCall.Kind) throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        if kind == .login { driver.login(Self.given, ticket: 1) } else { driver.toCall() }
+        try #require(driver.call?.kind == kind && driver.token != nil)
+        other.terminate(termination, ticket: nil)
+        try driver.fail(.transient(retryAfter: nil))
+        #expect(driver.state == .loggedOut && driver.token == nil && driver.refresh == nil)
+        #expect(driver.revoked.isEmpty && driver.coordinator.isIdle && driver.disk.holder == nil)
+    }
+
+    @Test("a failed call that the store learns of later yields to another process's logout then")
+    func failedCallUnsaved() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        driver.toCall()
+        driver.storeError = CoordinatorDriver.full
+        try driver.fail(.transient(retryAfter: .seconds(60)))
+        try #require(driver.coordinator.isUnsaved && driver.token != nil)
+        other.terminate(.logOut, ticket: nil)
+        driver.storeError = nil
+        driver.toDue { !driver.coordinator.isUnsaved }
+        #expect(driver.state == .loggedOut && driver.token == nil && driver.calls.count == 2)
+    }
+
+    @Test("a refresh token that was given up, which only its own process has, is revoked after a logout elsewhere")
+    func givenUpToken() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        for _ in 0..<2 {
+            driver.toCall()
+            try #require(driver.call?.kind == .refresh)
+            try driver.fail(.unknownOutcome)
+        }
+        driver.toCall()
+        try #require(driver.call?.kind == .login && driver.storedRefresh == nil)
+        let other = driver.another()
+        other.terminate(.logOut, ticket: nil)
+        try #require(other.revoked.isEmpty)
+        try driver.fail(.transient(retryAfter: nil))
+        driver.handle(.storeSnapshot(driver.stored))
+        #expect(driver.state == .loggedOut && driver.revoked == ["one"])
+    }
+
     // MARK: What an unsaved logout ends
 
     /// A logout that the store has not taken. The service is told, and the other process finds its session dead.

@@ -34,6 +34,7 @@ extension SessionCoordinator {
             if let user { restoreNewer(over: user) }
             prepareCall()
         case .endToken:
+            revokeDisplaced(by: user, relation)
             view.rebase(on: user)
             refreshToken.triesWithoutResponse = 0
             learn(user)
@@ -51,21 +52,36 @@ extension SessionCoordinator {
                 exchanged: refreshToken.exchanged, hasDeletionMark: hasDeletionMark))
     }
 
-    /// Handles a read of all users. If this user is idle, an external change is taken over without a call.
+    /// Handles what the store holds. If this user is idle, an external change is taken over without a call.
     mutating func applySnapshot(_ user: StoredUser?) {
         guard isIdle, waiting.call == nil, !view.isProvisional else { return }
-        switch relation(of: user).resolutions.atRest {
+        let relation = relation(of: user)
+        switch relation.resolutions.atRest {
         case .proceed: view.forgetForeign()
         case .continueBeside: if let user { noteForeign(user) }
         case .writeNewer: if let user { restoreNewer(over: user) }
         case .yield:
+            revokeDisplaced(by: user, relation)
             refreshToken.triesWithoutResponse = 0
             yield(to: user)
         }
     }
 
+    /// Another identity's user had taken this one's place in the store. A process that has changed the store since could not find the
+    /// session that is given up now. A refresh token whose outcome is unknown is not sent, not even to revoke it.
+    private mutating func revokeDisplaced(by user: StoredUser?, _ relation: StoredRelation) {
+        guard view.isDisplaced, !relation.hasKnownSession else { return }
+        guard let token = session.tokens?.refresh else {
+            // Beside a session in the store the access token stays: some services give out the same one twice.
+            if user?.session == nil { for revocation in accessTokensToRevoke { emit(.revoke(revocation)) } }
+            return
+        }
+        if refreshToken.triesWithoutResponse == 0 || rotation == .none { revoke(token) }
+    }
+
     /// Another process has changed the user. No call is made if what it stored suffices.
     private mutating func applyExternalChange(_ user: StoredUser?, _ relation: StoredRelation) {
+        revokeDisplaced(by: user, relation)
         view.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
         let isOwn = operation?.purpose == .own
@@ -112,6 +128,8 @@ extension SessionCoordinator {
     /// The session has ended in the store.
     private mutating func end(with user: StoredUser?, reason: String) {
         learn(user)
+        // The other process does not know of it.
+        revokeOrphaned()
         applyToSession(.ended(reason: reason))
     }
 

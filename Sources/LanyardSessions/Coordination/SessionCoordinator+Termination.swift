@@ -57,7 +57,7 @@ extension SessionCoordinator {
     }
 
     /// The access tokens of a session without a refresh token: nothing else ends it at the service (RFC 7009 §2.1).
-    private var accessTokensToRevoke: [StoredRevocation] {
+    var accessTokensToRevoke: [StoredRevocation] {
         guard setup.service.revokesAccessTokens, let plain = session.tokens, plain.refresh == nil else { return [] }
         let all = [plain] + variants.compactMap(\.session.tokens)
         return all.filter { $0.expiry.map { eventContext.wall < $0 } ?? true }.map {

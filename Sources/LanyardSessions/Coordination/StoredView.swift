@@ -160,8 +160,8 @@ struct RefreshTokenState: Sendable {
     var unconfirmedSince = WallTime(seconds: 0)
     /// The store counts fewer of them than `triesWithoutResponse`.
     var isIntentUnsaved = false
-    /// A refresh token from a refresh whose access token was unusable, where refresh tokens rotate. The token in hand
-    /// is then used up. The orphaned token renews nothing: it is revoked when the session is replaced or ended.
+    /// A refresh token that is given up while the access token serves: two calls with it had no response, or the service
+    /// refuses refreshes to the client. It renews nothing: it is revoked when the session is replaced or ended.
     /// `session` is the `StoredSession.id` of its session.
     var orphan: (token: Secret, session: UInt64)?
     /// A response of this session has brought another refresh token than the one that was sent.
