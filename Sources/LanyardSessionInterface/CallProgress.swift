@@ -22,18 +22,22 @@ package final class CallProgress: Sendable {
     package let kind: Kind
     /// When the call began.
     package let startedAt: Instant
+    /// Holds the body back until the session has stored that it is sent; nil: it is sent as soon as the service is connected.
+    package let gate: SendGate?
     private let waitingFor = Guarded<String?>(nil)
 
     /// Of a call that a session makes for its token.
-    package init(_ kind: SessionCall.Kind, startedAt: Instant = .now) {
+    package init(_ kind: SessionCall.Kind, startedAt: Instant = .now, gate: SendGate? = nil) {
         self.kind = Kind(rawValue: kind.rawValue)
         self.startedAt = startedAt
+        self.gate = gate
     }
 
     /// Of any other call.
     package init(of kind: Kind, startedAt: Instant = .now) {
         self.kind = kind
         self.startedAt = startedAt
+        gate = nil
     }
 
     /// The URL that the call waits for: the service's location, or its own. nil: no request has been sent, as while the credential's

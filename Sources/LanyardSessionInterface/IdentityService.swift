@@ -34,6 +34,8 @@ package protocol IdentityService: AnyObject, Sendable {
     func fetch(
         _ variant: TokenVariant, by proof: VariantProof, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// A refresh, and a fetch by a refresh token, ask the gate of their `progress` before the refresh token is sent.
+    var asksBeforeSending: Bool { get }
     /// Tells the service that the session is over.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
     /// The service can revoke an access token: a session without a refresh token is revoked by its access tokens.
@@ -48,6 +50,7 @@ extension IdentityService {
     package var accounts: (any AccountService)? { nil }
     package var browserLogins: (any BrowserLoginService)? { nil }
     package var revokesAccessTokens: Bool { false }
+    package var asksBeforeSending: Bool { false }
 
     /// For a service without `revokesAccessTokens`. A file of another release of Lanyard may ask for it.
     package func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {

@@ -67,7 +67,8 @@ final class CoordinatorDriver {
         graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
         isAdded: Bool = false, variants: [TokenVariant] = [],
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
-        revokesAccessTokens: Bool = false, identity: StoredIdentity = "demo", others: [StoredIdentity] = [],
+        revokesAccessTokens: Bool = false, asksBeforeSending: Bool = false, identity: StoredIdentity = "demo",
+        others: [StoredIdentity] = [],
         configured: Set<String> = ["alice", "bob"]
     ) {
         var refreshTokens = RefreshTokenSettings(rotation, graceWindow: graceWindow)
@@ -80,6 +81,7 @@ final class CoordinatorDriver {
             others: others, configured: configured)
         setup.variants = Self.named(variants)
         setup.service.revokesAccessTokens = revokesAccessTokens
+        setup.service.asksBeforeSending = asksBeforeSending
         coordinator = SessionCoordinator(setup)
         self.disk = disk
     }
@@ -106,7 +108,7 @@ final class CoordinatorDriver {
     var refusal: AccessToken.Refusal? { if case .none(let refusal)? = availability { refusal } else { nil } }
     /// The call that waits for its response.
     var call: SessionCall? {
-        if case .calling? = coordinator.operation?.stage { coordinator.operation?.call } else { nil }
+        coordinator.operation.flatMap { $0.isAwaitingResult ? $0.call : nil }
     }
 
     func noted(_ event: SessionLogEvent.Event) -> Bool { logEvents.contains { $0.event == event } }
@@ -170,6 +172,12 @@ final class CoordinatorDriver {
             trail.append("refresh")
             calls.append(call)
             sent.append(Tokens.text(token) ?? "")
+        case .prepareRefresh(let token, let call):
+            trail.append("prepare")
+            calls.append(call)
+            sent.append(Tokens.text(token) ?? "")
+        case .sendRefresh: trail.append("send")
+        case .cancelRefresh: trail.append("cancel")
         case .claim(_, let operation):
             if holdsClaims { heldClaims.append(operation) } else { handle(.claimed(ownership, operation: operation)) }
         case .revoke(let revocation): revoke(revocation)
@@ -306,6 +314,9 @@ final class CoordinatorDriver {
         grant.audienceMismatch = mismatch
         handle(.callCompleted(.success(grant), call))
     }
+
+    /// The service is connected for the call that is prepared.
+    func connect() throws { handle(.refreshPrepared(operation: try #require(call).number)) }
 
     func fail(_ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil) throws {
         let error = IdentityError(verdict, message: "planned", credential: credential)

@@ -34,6 +34,11 @@ static inline CURLcode lanyard_curl_set_data_callback(CURL *easy, CURLoption opt
     return curl_easy_setopt(easy, option, call);
 }
 
+/* Has libcurl ask its read callback again, which has returned CURL_READFUNC_PAUSE. */
+static inline CURLcode lanyard_curl_resume(CURL *easy) {
+    return curl_easy_pause(easy, CURLPAUSE_CONT);
+}
+
 /* Makes the socket of one connection; CURL_SOCKET_BAD: that address is not dialled. */
 typedef curl_socket_t (*lanyard_curl_open_callback)(void *context, curlsocktype purpose, struct curl_sockaddr *address);
 static inline CURLcode lanyard_curl_set_open_callback(CURL *easy, lanyard_curl_open_callback call) {

@@ -138,6 +138,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
         running[transfer.easy] = transfer
+        let place = UInt(bitPattern: transfer.easy)
+        transfer.resume = { [weak self] in
+            guard let self else { return }
+            loop.post { self.resume(place) }
+        }
         let code = curl_multi_add_handle(multi, transfer.easy)
         guard code == CURLM_OK else {
             running[transfer.easy] = nil
@@ -145,6 +150,15 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             let message = String(cString: curl_multi_strerror(code))
             return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
+    }
+
+    /// The gate of a transfer's body has decided. If another transfer has the handle by now, it asks its own gate again.
+    private func resume(_ place: UInt) {
+        loop.assertIsCurrent()
+        guard let easy = UnsafeMutableRawPointer(bitPattern: place), running[easy] != nil else { return }
+        // It fails where memory is short: the transfer then ends by its time limit.
+        _ = lanyard_curl_resume(easy)
+        collect()
     }
 
     /// A socket is ready, or libcurl's timer is due.

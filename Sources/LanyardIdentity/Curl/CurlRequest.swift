@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSettings
 
 /// One HTTP request to an identity service.
@@ -22,6 +23,8 @@ struct CurlRequest: Sendable {
     var secretFields: [SecretField] = []
     /// The body of a POST or PUT; nil is an empty one.
     var body: Secret?
+    /// Asked before the body of a POST is sent, which then is not empty; nil: the body needs no permission.
+    var gate: SendGate?
     /// A login, or an operator's call about an account: it waits behind every call of a live session and never takes the
     /// last slots (`CurlMulti`).
     var isLogin = false

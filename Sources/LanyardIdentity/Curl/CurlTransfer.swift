@@ -3,6 +3,7 @@ import CLinux
 import COpenSSL
 import Glibc
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSettings
 
 /// One HTTP exchange with a libcurl easy handle. Belongs to its `CurlMulti`, which checks the loop.
@@ -73,6 +74,10 @@ final class CurlTransfer {
     private var hasAllowedConnection = false
     private var isRetry = false
     private var requestStartedAt: ClockReading?
+    /// Bytes of a body with a gate that libcurl has got.
+    private var bodyBytesGiven = 0
+    /// Has libcurl ask for the body again. Late because it names libcurl's handle, which this object makes.
+    var resume: (@Sendable () -> Void)?
 
     /// nil when memory is short.
     init?(_ request: CurlRequest, reply: @escaping Reply) {
@@ -162,8 +167,11 @@ final class CurlTransfer {
         return code == CURLE_OPERATION_TIMEDOUT && microseconds == 0
     }
 
-    /// Bytes of the request itself were sent: TLS is established, and a proxy has connected.
-    var wasRequestSent: Bool {
+    /// Bytes of the request itself were sent: TLS is established, and a proxy has connected. Where the body has a gate, it is the body that
+    /// counts: the head does nothing without it.
+    var wasRequestSent: Bool { request.gate == nil ? wasHeadSent : bodyBytesGiven > 0 }
+
+    private var wasHeadSent: Bool {
         var bytes = 0
         var begun: curl_off_t = 0
         lanyard_curl_get_long(easy, CURLINFO_REQUEST_SIZE, &bytes)
@@ -177,7 +185,7 @@ final class CurlTransfer {
     /// the request, which a server that ends the handshake never reads.
     private var certificateRefusal: String? {
         let alert = CInt(handle.tally.pointee.alert)
-        guard Self.certificateAlerts.contains(alert) || wasRequestSent && Self.handshakeAlerts.contains(alert)
+        guard Self.certificateAlerts.contains(alert) || wasHeadSent && Self.handshakeAlerts.contains(alert)
         else { return nil }
         return String(cString: SSL_alert_desc_string_long(alert))
     }
@@ -319,8 +327,36 @@ final class CurlTransfer {
     /// libcurl copies the body; its allocator wipes the copy.
     private func setBody() -> Bool {
         guard let body = request.body else { return set(CURLOPT_POSTFIELDSIZE, 0) && set(CURLOPT_COPYPOSTFIELDS, "") }
+        guard request.gate == nil else { return set(CURLOPT_POSTFIELDSIZE, body.count) && setBodySource() }
         return set(CURLOPT_POSTFIELDSIZE, body.count)
             && body.withBytes { set(CURLOPT_COPYPOSTFIELDS, own: UnsafeMutableRawPointer(mutating: $0.baseAddress!)) }
+    }
+
+    /// libcurl asks for the body when it has written the head.
+    private func setBodySource() -> Bool {
+        set(CURLOPT_READDATA, own: UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque()))
+            && lanyard_curl_set_data_callback(easy, CURLOPT_READFUNCTION, Self.onRead) == CURLE_OK
+    }
+
+    private static let onRead: lanyard_curl_data_callback = { bytes, size, count, context in
+        let transfer = Unmanaged<CurlTransfer>.fromOpaque(context!).takeUnretainedValue()
+        return transfer.giveBody(to: UnsafeMutableRawBufferPointer(start: bytes, count: size * count))
+    }
+
+    /// Returns the number of bytes, 0 at the end, or that libcurl is to wait or to end the transfer.
+    private func giveBody(to room: UnsafeMutableRawBufferPointer) -> Int {
+        guard let gate = request.gate, let body = request.body, let resume else { return Int(CURL_READFUNC_ABORT) }
+        switch gate.ask(resume) {
+        case .pending: return Int(CURL_READFUNC_PAUSE)
+        case .refused: return Int(CURL_READFUNC_ABORT)
+        case .granted:
+            return body.withBytes { bytes in
+                let part = bytes[bodyBytesGiven..<min(bodyBytesGiven + room.count, bytes.count)]
+                room.copyBytes(from: part)
+                bodyBytesGiven += part.count
+                return part.count
+            }
+        }
     }
 
     /// The line is in wiped memory.

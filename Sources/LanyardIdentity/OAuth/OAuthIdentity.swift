@@ -190,6 +190,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     package var revokesAccessTokens: Bool { true }
+    package var asksBeforeSending: Bool { true }
 
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         revoke(refreshToken, hint: "refresh_token", reply)
@@ -304,6 +305,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .failure(let error): call.reply(.failure(error))
         case .success((var request, let proof)):
             request.isLogin = call.kind == .login
+            request.gate = call.progress.gate
             call.progress.wait(for: url)
             let certificate = http.certificate
             http.send(request) { [self] outcome in

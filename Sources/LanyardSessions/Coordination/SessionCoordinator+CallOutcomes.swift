@@ -5,7 +5,7 @@ import LanyardSettings
 /// How the outcome of a call is handled: it is stored first, then the session learns of it (refresh.md 8).
 extension SessionCoordinator {
     mutating func handleCallCompleted(_ result: Result<Grant, IdentityError>, _ call: SessionCall) {
-        guard let operation, operation.number == call.number, case .calling = operation.stage else {
+        guard let operation, operation.number == call.number, operation.isAwaitingResult else {
             return discard(result, call)
         }
         if case .success(let grant) = result, let start = grant.requestStartedAt {
@@ -144,7 +144,7 @@ extension SessionCoordinator {
         guard let operation else { return }
         if operation.isFetch { return handleFetchFailure(error, of: operation) }
         // While another process has the lock, an intent in the store belongs to that process.
-        let isSent = !operation.isAwaitingLock
+        let isSent = !operation.isAwaitingLock && !operation.isPreparing
         if operation.purpose == .operatorLogin {
             logEvent(.operatorLoginFailed, .warning, reason: error.verdict.label, error: error)
             if let grant = operation.obtained?.grant { revoke(unwanted: grant) }
@@ -164,6 +164,7 @@ extension SessionCoordinator {
         limitVariants(by: error)
         // Nothing can begin another session, so nothing else would end the orphaned one.
         if session.state == .loginRequired { revokeOrphaned() }
+        if operation.isPreparing { return closeUnsent(with: pendingChange(after: error, of: operation)) }
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
         close(with: pendingChange(after: error, of: operation))
     }
@@ -205,6 +206,11 @@ extension SessionCoordinator {
     private var endedVersion: SessionVersion? {
         guard view.base.session != 0, session.tokens == nil, let stored = view.user?.session else { return nil }
         return stored.refresh == nil || writes.hasUnsavedTokenDrop ? view.base : nil
+    }
+
+    /// The call has no intent. An intent of an earlier call stays.
+    private mutating func closeUnsent(with pendingChange: SessionWrites.PendingChange) {
+        if case .clearIntent = pendingChange { finish() } else { close(with: pendingChange) }
     }
 
     mutating func close(with pendingChange: SessionWrites.PendingChange) {

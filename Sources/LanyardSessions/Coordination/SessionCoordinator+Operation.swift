@@ -60,7 +60,8 @@ extension SessionCoordinator {
 
     /// The intent of an operation that begins with it; nil: more is to be decided once the user is read.
     private func intentWithoutLook(of operation: TokenOperation) -> StoredIntent? {
-        guard operation.purpose == .own, writes.isIdle, refreshToken.triesWithoutResponse == 0,
+        guard operation.purpose == .own, !preparesCall(of: operation), writes.isIdle,
+            refreshToken.triesWithoutResponse == 0,
             !refreshToken.isIntentUnsaved, view.foreign == nil, !view.isProvisional, deletion == nil
         else { return nil }
         switch operation.credentials {
@@ -131,8 +132,8 @@ extension SessionCoordinator {
     mutating func continueAfterDelay() {
         switch operation?.stage {
         case .queueing: continueWithLock()
-        case .pausing: storeIntent()
-        case nil, .beginning, .calling, .claiming, .saving, .closing: break
+        case .pausing: prepareOrStoreIntent()
+        case nil, .beginning, .preparing, .calling, .claiming, .saving, .closing: break
         }
     }
 
@@ -169,7 +170,9 @@ extension SessionCoordinator {
         guard !isLoginDuringDeletion(operation) else {
             return handleFailure(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
         }
-        guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else { return storeIntent() }
+        guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else {
+            return prepareOrStoreIntent()
+        }
         // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
         let isAllowed =
             switch rotation {
@@ -180,7 +183,7 @@ extension SessionCoordinator {
         guard isAllowed else { return abandon(operation.call, Self.unknownOutcome) }
         let pause = context.policy.unknownOutcomePause
         let since = min(max(eventContext.wall - refreshToken.unconfirmedSince, .zero), pause)
-        guard since < pause else { return storeIntent() }
+        guard since < pause else { return prepareOrStoreIntent() }
         let until = eventContext.instant + (pause - since)
         self.operation?.stage = .pausing(until: until)
     }
@@ -218,6 +221,43 @@ extension SessionCoordinator {
         close(with: context.hasCredential ? .dropRefreshToken : .end)
     }
 
+    /// The refresh token may work only once. A crash after the intent is stored, and before the token is sent, would cost the session, so
+    /// the time between is kept short: the service is connected first.
+    private func preparesCall(of operation: TokenOperation) -> Bool {
+        operation.refresh != nil && rotation != .none && setup.service.asksBeforeSending
+    }
+
+    private mutating func prepareOrStoreIntent() {
+        guard let operation, preparesCall(of: operation), operation.preparation != .ready else { return storeIntent() }
+        guard let token = operation.refresh else { return }
+        self.operation?.stage = .preparing
+        self.operation?.preparation = .begun
+        setStart()
+        emit(.prepareRefresh(token, self.operation?.call ?? operation.call))
+    }
+
+    mutating func handlePrepared(_ number: UInt64) {
+        guard let operation, operation.number == number, operation.isPreparing else { return }
+        self.operation?.preparation = .ready
+        storeIntent()
+    }
+
+    /// The call that is prepared and not sent yet.
+    var preparedCall: UInt64? { operation.flatMap { $0.isPrepared ? $0.number : nil } }
+
+    /// A call that was prepared before the present event is given up, unless it still waits or was sent.
+    mutating func cancelUnlessNeeded(_ number: UInt64) {
+        guard number != preparedCall else { return }
+        if let operation, operation.number == number, operation.preparation == .sent { return }
+        emit(.cancelRefresh(operation: number))
+    }
+
+    private mutating func setStart() {
+        let (instant, wall) = (eventContext.instant, eventContext.wall)
+        operation?.call.startedAt = instant
+        operation?.call.startedAtWall = wall
+    }
+
     private mutating func storeIntent() {
         guard let operation else { return }
         self.operation?.stage = .beginning(.intent)
@@ -234,21 +274,22 @@ extension SessionCoordinator {
     /// Makes the call, whether or not the intent could be stored. The token's lifetime counts from this moment, unless the grant says
     /// when the request itself began.
     mutating func call() {
-        guard var operation else { return }
+        guard let operation else { return }
         // While the intent was being stored the window may have ended, or the wall clock may have been set back.
         if operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0, rotation == .grace, !isWithinGrace {
             return abandon(operation.call, Self.unknownOutcome)
         }
-        operation.call.startedAt = eventContext.instant
-        operation.call.startedAtWall = eventContext.wall
-        operation.stage = .calling
-        self.operation = operation
+        setStart()
+        self.operation?.stage = .calling
+        let call = self.operation?.call ?? operation.call
         switch operation.credentials {
         case .refreshToken(let token):
             refreshToken.send(at: eventContext.wall)
-            emit(.refresh(token, operation.call))
+            guard operation.preparation == .ready else { return emit(.refresh(token, call)) }
+            self.operation?.preparation = .sent
+            emit(.sendRefresh(operation: call.number))
         case .login(let credential):
-            emit(.login(credential, refused: unsendable(credential, by: operation), operation.call))
+            emit(.login(credential, refused: unsendable(credential, by: operation), call))
         case .obtained, .none:
             let remedy =
                 operation.isFetch

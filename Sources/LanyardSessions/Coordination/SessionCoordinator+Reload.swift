@@ -73,8 +73,7 @@ extension SessionCoordinator.Event {
         case .terminate(_, let id): .termination(id)
         case .beginDeletion: .deletion
         case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsaved, .retryUnsavedEnd,
-            .locked,
-            .begun, .read, .storeSnapshot, .committed, .callCompleted, .claimed:
+            .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared, .claimed:
             nil
         }
     }

@@ -70,7 +70,7 @@ extension SessionCoordinator {
         switch operation?.stage {
         case .claiming(let grant), .saving(let grant):
             operation?.call.kind == .login ? spentCredential(after: grant) : nil
-        case nil, .beginning, .queueing, .pausing, .calling, .closing:
+        case nil, .beginning, .queueing, .pausing, .preparing, .calling, .closing:
             writes.unsaved?.spent
         }
     }
@@ -118,7 +118,7 @@ extension SessionCoordinator {
         return switch operation.stage {
         // The store may have the intent already, and then the call follows.
         case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving: true
-        case .beginning(.lock), .beginning(.read), .queueing, .pausing, .closing: false
+        case .beginning(.lock), .beginning(.read), .queueing, .pausing, .preparing, .closing: false
         }
     }
 

@@ -301,7 +301,7 @@ extension SessionCoordinator {
     /// Errors of the variant stay with it. Whether the refresh token or the credential has ended is the session's to find out: a
     /// server may have refused what the route asks for.
     mutating func handleFetchFailure(_ error: IdentityError, of operation: TokenOperation) {
-        let isSent = !operation.isAwaitingLock
+        let isSent = !operation.isAwaitingLock && !operation.isPreparing
         if operation.call.kind == .refresh, isSent {
             if error.verdict == .unknownOutcome, rotation == .oneUse || rotation == .grace && !isWithinGrace {
                 return abandon(operation.call, error)
@@ -310,12 +310,12 @@ extension SessionCoordinator {
                 refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
             }
         }
-        if isSent, refusesProof(error, operation) {
+        if !operation.isAwaitingLock, refusesProof(error, operation) {
             var refusal = error
             refusal.verdict = .clientRefused
             failFetch(refusal, of: operation)
             applyToSession(.refreshNow(.fetchRefused))
-            return close(with: .clearIntent)
+            return isSent ? close(with: .clearIntent) : finish()
         }
         failFetch(error, of: operation)
         applyToSession(.limited(error))

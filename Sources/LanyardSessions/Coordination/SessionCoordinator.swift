@@ -8,8 +8,10 @@ import LanyardSettings
 ///
 /// `handle` takes each event and returns the actions to perform, in this order. `due` says when to send `.due` next.
 /// One event reports each result: `begun` for `begin`, `locked` for `tryLock`, `read` for `read`, `committed` for `commit` (at most one is
-/// open), `callCompleted` for `login` and `refresh`, `claimed` for `claim`. `unlock`, `revoke`, `publish`, `logEvent`
-/// and those that end an operator's call have no result.
+/// open), `callCompleted` for `login` and `refresh`, `claimed` for `claim`. `prepareRefresh` leads to `refreshPrepared`,
+/// and then to `sendRefresh` with `callCompleted`, or to `cancelRefresh` without an event. If the service cannot be
+/// connected, `callCompleted` follows at once. Between `refreshPrepared` and `sendRefresh` it must be held back.
+/// `unlock`, `revoke`, `publish`, `logEvent` and those that end an operator's call have no result.
 ///
 /// Of each operator's call, exactly one action tells the result: `refuseCall` with the actions of its own event, or later
 /// the one that is named at the event.
@@ -61,6 +63,8 @@ package struct SessionCoordinator: Sendable {
         case storeSnapshot(StoredUser?)
         case committed(Result<StoreChange.Verdict, StoreError>)
         case callCompleted(Result<Grant, IdentityError>, SessionCall)
+        /// The service is connected, and the refresh token would be sent next.
+        case refreshPrepared(operation: UInt64)
         case claimed(AccountOwnership, operation: UInt64)
     }
 
@@ -74,6 +78,10 @@ package struct SessionCoordinator: Sendable {
         /// - refused: the fingerprint of the refused credential. A credential with this fingerprint is not sent.
         case login(Credential, refused: CredentialFingerprint?, SessionCall)
         case refresh(Secret, SessionCall)
+        /// Connects to the service for such a call, and holds the refresh token back.
+        case prepareRefresh(Secret, SessionCall)
+        /// Sends the refresh token that is held back, or gives the call up.
+        case sendRefresh(operation: UInt64), cancelRefresh(operation: UInt64)
         /// Asks whether this account may be the user's.
         case claim(account: String?, operation: UInt64)
         /// Tells the identity service that a session is over.
@@ -149,6 +157,8 @@ package struct SessionCoordinator: Sendable {
             package var fingerprint: IdentityFingerprint?
             /// See `IdentityService.revokesAccessTokens`.
             package var revokesAccessTokens = false
+            /// See `IdentityService.asksBeforeSending`.
+            package var asksBeforeSending = false
         }
 
         package init(
@@ -228,6 +238,8 @@ package struct SessionCoordinator: Sendable {
     package mutating func handle(_ event: Event, at eventContext: EventContext) -> [Action] {
         self.eventContext = eventContext
         actions = []
+        var prepared = preparedCall
+        if case .callCompleted(_, let call) = event, call.number == prepared { prepared = nil }
         handle(event)
         renewFormerRequest()
         beginFetches()
@@ -235,6 +247,7 @@ package struct SessionCoordinator: Sendable {
         retryBeforeExit()
         replyToRefreshCalls()
         addWarnings()
+        if let prepared { cancelUnlessNeeded(prepared) }
         defer { actions = [] }
         return actions
     }
@@ -298,7 +311,7 @@ package struct SessionCoordinator: Sendable {
     var isCallOrWriteUnderWay: Bool {
         switch operation?.stage {
         case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving, .closing: true
-        case nil, .beginning(.lock), .beginning(.read), .queueing, .pausing: writes.isWriting
+        case nil, .beginning(.lock), .beginning(.read), .queueing, .pausing, .preparing: writes.isWriting
         }
     }
 
@@ -336,6 +349,7 @@ package struct SessionCoordinator: Sendable {
         case .storeSnapshot(let user): applySnapshot(user)
         case .committed(let result): handleCommitted(result)
         case .callCompleted(let result, let call): handleCallCompleted(result, call)
+        case .refreshPrepared(let number): handlePrepared(number)
         case .claimed(let ownership, let number): handleClaimed(ownership, number)
         }
     }

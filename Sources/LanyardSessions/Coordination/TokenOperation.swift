@@ -3,8 +3,9 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// One call for a user with all its steps, in this order: the user's lock, the store read, the intent, the call, the
-/// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). `SessionCoordinator` moves it from stage
-/// to stage.
+/// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). Before a refresh token is sent that may
+/// work only once, the service is connected before the intent is stored. `SessionCoordinator` moves it from stage to
+/// stage.
 package struct TokenOperation: Sendable {
     /// Who wants the operation.
     package enum Purpose: Equatable, Sendable {
@@ -34,6 +35,8 @@ package struct TokenOperation: Sendable {
         case queueing(until: Instant)
         /// The wait before the single retry of refresh.md 9: two seconds after the call whose response was lost.
         case pausing(until: Instant)
+        /// The service is being connected. The refresh token is not sent, and no intent is stored, before that.
+        case preparing
         case calling
         /// A login has succeeded; its account is being checked.
         case claiming(Grant)
@@ -51,12 +54,23 @@ package struct TokenOperation: Sendable {
         case lock, read, intent
     }
 
+    /// How far a call has come that is prepared before its intent is stored.
+    enum Preparation: Equatable, Sendable {
+        case none
+        /// The service is being connected, or is connected and waits for the intent.
+        case begun, ready
+        /// The refresh token was sent.
+        case sent
+    }
+
     /// Who wants the operation.
     package let purpose: Purpose
     /// The call's number is the operation's.
     package internal(set) var call: SessionCall
     /// The step under way.
     package internal(set) var stage = Stage.beginning(.lock)
+    /// Of a refresh token that may work only once.
+    var preparation = Preparation.none
     /// The wait for the lock has been logged.
     var hasLoggedWait = false
     /// What the call sends.
@@ -100,7 +114,28 @@ package struct TokenOperation: Sendable {
     var isAwaitingLock: Bool {
         switch stage {
         case .beginning(.whole), .beginning(.lock): true
-        case .beginning(.read), .beginning(.intent), .queueing, .pausing, .calling, .claiming, .saving, .closing: false
+        case .beginning(.read), .beginning(.intent), .queueing, .pausing, .preparing, .calling, .claiming, .saving,
+            .closing:
+            false
+        }
+    }
+
+    /// The service is being connected. Nothing is stored of the call, and nothing was sent that works only once.
+    var isPreparing: Bool { if case .preparing = stage { true } else { false } }
+
+    /// Its call has been made, wholly or so far that the service is being connected.
+    var isAwaitingResult: Bool {
+        switch stage {
+        case .preparing, .calling: true
+        case .beginning, .queueing, .pausing, .claiming, .saving, .closing: false
+        }
+    }
+
+    /// The call was prepared, and waits to be sent.
+    var isPrepared: Bool {
+        switch stage {
+        case .preparing, .beginning: preparation == .begun || preparation == .ready
+        case .queueing, .pausing, .calling, .claiming, .saving, .closing: false
         }
     }
 
@@ -126,7 +161,7 @@ package struct TokenOperation: Sendable {
     var hasBegun: Bool {
         switch stage {
         case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving, .closing: true
-        case .beginning(.lock), .beginning(.read), .queueing, .pausing: obtained != nil
+        case .beginning(.lock), .beginning(.read), .queueing, .pausing, .preparing: obtained != nil
         }
     }
 
@@ -137,7 +172,7 @@ package struct TokenOperation: Sendable {
     var due: Instant {
         switch stage {
         case .queueing(let until), .pausing(let until): until
-        case .beginning, .calling, .claiming, .saving, .closing: .never
+        case .beginning, .preparing, .calling, .claiming, .saving, .closing: .never
         }
     }
 
@@ -146,7 +181,7 @@ package struct TokenOperation: Sendable {
         switch stage {
         case .claiming(let grant), .saving(let grant): grant
         case .closing: nil
-        case .beginning, .queueing, .pausing, .calling: obtained?.grant
+        case .beginning, .queueing, .pausing, .preparing, .calling: obtained?.grant
         }
     }
 }

@@ -5,23 +5,64 @@ import Logging
 /// A user's call that has no response yet, and since when calls have failed. A slow call is logged once. Belongs to the queue of its loop.
 final class OpenCall {
     private(set) var progress: CallProgress?
+    /// What has come before the session allowed the call to be sent: its response in place of the connection.
+    private var held: Held?
     private let loop: EventLoop
     private let logger: Logger
     /// Since when each call has failed; nil: the latest one has succeeded.
     private var failingSince: WallTime?
     private lazy var timer = SessionTimer(on: loop) { [unowned self] in logSlowCall() }
 
+    struct Held {
+        let result: Result<Grant, IdentityError>
+        let call: SessionCall
+    }
+
     init(on loop: EventLoop, logger: Logger) {
         self.loop = loop
         self.logger = logger
     }
 
-    func begin(_ kind: SessionCall.Kind) -> CallProgress {
+    /// - Parameter gate: holds the call's body back; nil: it is sent as soon as the service is connected.
+    func begin(_ kind: SessionCall.Kind, gate: SendGate? = nil) -> CallProgress {
         loop.assertIsCurrent()
-        let progress = CallProgress(kind)
+        let progress = CallProgress(kind, gate: gate)
+        held = nil
         self.progress = progress
         timer.set(at: progress.startedAt + CallProgress.slowTime)
         return progress
+    }
+
+    /// The session stores that the call is about to be sent, and learns of its result afterwards.
+    ///
+    /// - Returns: whether the result is held back until then.
+    func hold(_ result: Result<Grant, IdentityError>, _ call: SessionCall, _ progress: CallProgress) -> Bool {
+        loop.assertIsCurrent()
+        guard self.progress === progress, progress.gate?.isAwaited == true else { return false }
+        held = Held(result: result, call: call)
+        return true
+    }
+
+    /// The call may be sent.
+    ///
+    /// - Returns: its result, if it has come already.
+    func send() -> Held? {
+        loop.assertIsCurrent()
+        progress?.gate?.open()
+        defer { held = nil }
+        return held
+    }
+
+    /// The call is given up before it was sent. Its result will not be told.
+    ///
+    /// - Returns: false: it has ended already.
+    func cancel() -> Bool {
+        loop.assertIsCurrent()
+        guard let progress, let gate = progress.gate else { return false }
+        gate.cancel()
+        held = nil
+        end(progress)
+        return true
     }
 
     /// A response has come. It may be that of an earlier call.

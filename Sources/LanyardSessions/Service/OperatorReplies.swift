@@ -46,8 +46,8 @@ package struct OperatorReplies<Reply> {
         case .refreshEnded(let result):
             defer { ofRefresh = [] }
             return ofRefresh.map { ($0, result) }
-        case .tryLock, .unlock, .begin, .read, .commit, .login, .refresh, .claim, .revoke, .completeTermination,
-            .publish, .publishVariant, .countUses, .logEvent:
+        case .tryLock, .unlock, .begin, .read, .commit, .login, .refresh, .prepareRefresh, .sendRefresh, .cancelRefresh,
+            .claim, .revoke, .completeTermination, .publish, .publishVariant, .countUses, .logEvent:
             return []
         }
     }

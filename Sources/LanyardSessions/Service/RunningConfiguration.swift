@@ -44,6 +44,7 @@ struct RunningConfiguration {
         setup.variants = variants(of: managedUser, names)
         if case .service(let service) = managedUser.source {
             setup.service.revokesAccessTokens = service.revokesAccessTokens
+            setup.service.asksBeforeSending = service.asksBeforeSending
         }
         return setup
     }

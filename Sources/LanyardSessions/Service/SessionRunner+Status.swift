@@ -18,9 +18,8 @@ extension SessionRunner {
 
     var isRefreshing: Bool {
         environment.loop.assertIsCurrent()
-        return if case .calling? = coordinator.operation?.stage { coordinator.operation?.call.kind == .refresh } else {
-            false
-        }
+        guard let operation = coordinator.operation, operation.isAwaitingResult else { return false }
+        return operation.call.kind == .refresh
     }
 
     /// The user as of now, for the report.

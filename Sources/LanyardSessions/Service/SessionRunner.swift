@@ -392,17 +392,12 @@ package final class SessionRunner: @unchecked Sendable {
             if case .saveSession = change { environment.retryUnsavedEnds(for: self) }
             environment.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
-        case .refresh(let token, let call):
-            guard case .service(let service) = user.source else { return }
-            environment.beginCall()
-            let progress = openCall.begin(.refresh)
-            guard call.variant == .plain else {
-                service.fetch(call.variant, by: .refreshToken(token), progress: progress) { [self] in
-                    complete($0, to: call, progress)
-                }
-                return
-            }
-            service.refresh(token, progress: progress) { [self] in complete($0, to: call, progress) }
+        case .refresh(let token, let call): refresh(token, call, gate: nil)
+        case .prepareRefresh(let token, let call):
+            let gate = SendGate { [weak self] in self?.send(.refreshPrepared(operation: call.number)) }
+            refresh(token, call, gate: gate)
+        case .sendRefresh: if let held = openCall.send() { handle(.callCompleted(held.result, held.call)) }
+        case .cancelRefresh: if openCall.cancel() { environment.endCall() }
         case .claim(let account, let operation):
             // The registry knows the index as the successor's. The store checks the account all the same.
             let ownership = isRetiring ? .free : environment.accounts.claim(account, for: index)
@@ -438,6 +433,19 @@ package final class SessionRunner: @unchecked Sendable {
         service.login(credential, guarded: guarded, progress: progress) { [self] in complete($0, to: call, progress) }
     }
 
+    private func refresh(_ token: Secret, _ call: SessionCall, gate: SendGate?) {
+        guard case .service(let service) = user.source else { return }
+        environment.beginCall()
+        let progress = openCall.begin(.refresh, gate: gate)
+        guard call.variant == .plain else {
+            service.fetch(call.variant, by: .refreshToken(token), progress: progress) { [self] in
+                complete($0, to: call, progress)
+            }
+            return
+        }
+        service.refresh(token, progress: progress) { [self] in complete($0, to: call, progress) }
+    }
+
     /// Replies once the service has been asked, too.
     private func completeTermination(_ revocations: [StoredRevocation], isStored: Bool, _ id: UInt64?) {
         let reply = id.flatMap { replies.take(termination: $0) }
@@ -465,6 +473,9 @@ package final class SessionRunner: @unchecked Sendable {
     /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall, _ progress: CallProgress) {
         environment.loop.post { [self] in
+            // Its end was counted when it was given up.
+            guard progress.gate?.isCancelled != true else { return }
+            if openCall.hold(result, call, progress) { return }
             environment.endCall()
             openCall.end(progress)
             defer { environment.signalIfDrained() }

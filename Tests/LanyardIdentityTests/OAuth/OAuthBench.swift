@@ -75,6 +75,13 @@ final class OAuthBench: Sendable {
         await settling { identity.refresh(Tokens.secret(token), reply: $0) }
     }
 
+    /// A refresh whose body is held back by a gate.
+    func refresh(_ token: String = Tokens.refresh, gate: SendGate) async -> Result<Grant, IdentityError> {
+        await settling {
+            identity.refresh(Tokens.secret(token), progress: CallProgress(.refresh, gate: gate), reply: $0)
+        }
+    }
+
     /// The fetch of a variant by a refresh token.
     func fetch(_ variant: TokenVariant) async -> Result<Grant, IdentityError> {
         await settling {

@@ -103,4 +103,77 @@ import Testing
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
         #expect(await bench.login(.clientCredentials).failure?.verdict == .transient(retryAfter: nil))
     }
+
+    // MARK: A body that is held back
+
+    private final class Questions: Sendable {
+        private let number = Guarded(0)
+        var count: Int { number.withLock { $0 } }
+        func add() { number.withLock { $0 += 1 } }
+    }
+
+    /// A gate that counts how often it is asked.
+    private static func gate() -> (gate: SendGate, questions: Questions) {
+        let questions = Questions()
+        return (SendGate { questions.add() }, questions)
+    }
+
+    /// What has come on the only connection to the token endpoint.
+    private static func bytes(_ server: RawServer) -> String {
+        String(decoding: server.records.first?.bytes ?? [], as: UTF8.self)
+    }
+
+    @Test(
+        "the head is sent, the gate is asked once, and the body with the refresh token follows its answer",
+        arguments: [false, true])
+    func held(overTLS: Bool) async throws {
+        let server = try RawServer { _ in OAuthBench.json(200, #"{"access_token":"a","refresh_token":"r2"}"#) }
+        let authority = TestAuthority()
+        let relay = try TLSRelay(.server(authority.issue("IP:127.0.0.1")), before: server.endpoint)
+        let bench = try OAuthBench(
+            tls: IdentityTLSContents(authorities: Tokens.secret(authority.pem)),
+            settings: { client, _ in
+                client.endpoints.token = overTLS ? "https://\(relay.endpoint)/token" : "http://\(server.endpoint)/token"
+            })
+        let (gate, questions) = Self.gate()
+        async let result = bench.refresh(gate: gate)
+        try await eventually("the head has come") { Self.bytes(server).hasSuffix("\r\n\r\n") }
+        try await eventually("the gate is asked") { questions.count == 1 }
+        #expect(gate.isAwaited && server.requests.isEmpty)
+        gate.open()
+        #expect(Tokens.text(try await result.get().refreshToken) == "r2")
+        #expect(questions.count == 1)
+        #expect(server.requests.map(\.bodyText).first?.contains("refresh_token=\(Tokens.refresh)") == true)
+    }
+
+    @Test("a refresh that is given up before its body: the refresh token is not sent")
+    func givenUp() async throws {
+        let server = try RawServer()
+        let bench = try Self.bench(token: "http://\(server.endpoint)/token")
+        let (gate, questions) = Self.gate()
+        async let result = bench.refresh(gate: gate)
+        try await eventually("the gate is asked") { questions.count == 1 }
+        gate.cancel()
+        #expect(await result.failure?.verdict == .transient(retryAfter: nil))
+        try await eventually("the connection ends") { server.records.first?.ended == true }
+        #expect(Self.bytes(server).hasSuffix("\r\n\r\n") && server.requests.isEmpty)
+        // Given up before it is asked.
+        let early = Self.gate()
+        early.gate.cancel()
+        #expect(await bench.refresh(gate: early.gate).failure?.verdict == .transient(retryAfter: nil))
+        #expect(early.questions.count == 0 && server.requests.isEmpty)
+    }
+
+    @Test("a response that comes before the body counts, once the gate has been answered")
+    func earlyResponse() async throws {
+        let response =
+            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n{\"error\":\"invalid_grant\"}"
+        let relay = try FaultGate(before: .tcp(1), mode: .garbage(Array(response.utf8)))
+        let bench = try Self.bench(token: "http://\(relay.endpoint)/token")
+        let (gate, questions) = Self.gate()
+        async let result = bench.refresh(gate: gate)
+        try await eventually("the gate is asked") { questions.count == 1 }
+        gate.open()
+        #expect(await result.failure?.verdict == .sessionDead)
+    }
 }

@@ -25,6 +25,10 @@ struct FleetCall {
     var fate: FleetWeather.Fate
     /// What the service said, once it was reached.
     var response: FleetService.Response?
+    /// It was prepared, and the service could not be connected.
+    var isUnsent = false
+    /// The session does not wait for it any more.
+    var isGivenUp = false
     /// How often it is still to be heard of.
     var eventsToCome = 0
     /// The process has heard of it.

@@ -9,6 +9,8 @@ enum FleetEvent {
     case reach(call: Int)
     /// What becomes of it reaches the process.
     case response(call: Int)
+    /// The service is connected for a call that is prepared.
+    case prepared(process: Int, life: Int, user: Int, operation: UInt64)
     /// The clocks are compared.
     case tick(process: Int, life: Int)
     /// The store is looked at beside all sessions' calls.
@@ -44,7 +46,8 @@ enum FleetEvent {
     /// The machine must be awake for it.
     var needsMachine: Bool {
         switch self {
-        case .due, .storeTurn, .response, .tick, .look, .request, .variantTurn, .variantWaitEnds, .waitEnds, .claimed,
+        case .due, .storeTurn, .response, .prepared, .tick, .look, .request, .variantTurn, .variantWaitEnds, .waitEnds,
+            .claimed,
             .accountReply, .revocations, .start, .audit, .relief, .lead, .step, .feed, .holiday:
             true
         default: false

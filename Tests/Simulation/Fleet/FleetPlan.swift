@@ -40,6 +40,8 @@ package struct FleetPlan: Sendable {
     package let hasVariants: Bool
     /// Processes end in order now and then.
     package private(set) var drains = false
+    /// The client of the service connects before the intent is stored.
+    var preparesCalls: Bool { seed % 4 != 0 }
     /// Prints what happens.
     package var isTold = false
 

@@ -56,6 +56,8 @@ final class FleetSession {
     var call: Int?
     /// When that comes.
     var responseAt = Instant.past
+    /// The call that is prepared, and what will become of it once it is sent.
+    var prepared: (secret: Secret, call: SessionCall, fate: FleetWeather.Fate)?
     /// Another process had the user's lock when this one wanted it last.
     var isLockBusy = false
     /// The refresh token that this process was given last.

@@ -26,6 +26,8 @@ package enum FleetSituation: Int, CaseIterable, Sendable {
     case variantFetchedByLogin
     // Ends of processes.
     case drained, drainedDuringFetch
+    // Calls that are prepared before their intent is stored.
+    case preparedAndSent, preparedInVain, preparationGivenUp, preparationCutOff
 
     /// As a reader of the report knows it.
     package var name: String {

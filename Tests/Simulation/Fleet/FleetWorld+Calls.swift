@@ -49,7 +49,9 @@ extension FleetWorld {
         }
     }
 
-    func refresh(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
+    func refresh(
+        _ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall, _ fate: FleetWeather.Fate
+    ) {
         var token = SimulatedToken(secret)
         let session = process.sessions[user]
         if plan.bug == .oldTokenAfterFailedSave, session.failedSave, let old = session.known?.session?.refresh {
@@ -57,9 +59,7 @@ extension FleetWorld {
         }
         checkRefresh(process, user, token, call)
         if call.variant != .plain { checkFetch(process, user, call) }
-        var sent = FleetCall(
-            process: process.number, life: process.life, user: user, call: call,
-            fate: weather(of: process.number).fate(isLogin: false, &dice))
+        var sent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
         sent.token = token
         sent.variant = variant(of: call)
         if !members[user].variants.isEmpty { checkRotationStored(process, user, token) }
@@ -91,7 +91,7 @@ extension FleetWorld {
 
     func send(_ call: FleetCall, _ process: FleetProcess, isCall: Bool) {
         let place = keep(call)
-        if let token = call.token, !members[call.user].variants.isEmpty {
+        if let token = call.token, !members[call.user].variants.isEmpty, !call.isUnsent {
             checkLane(process, call.user, token)
             openRefreshes[call.user].append(place)
         }
@@ -173,7 +173,7 @@ extension FleetWorld {
         defer { release(place) }
         if call.account != nil { return completeAccountCall(place) }
         openRefreshes[call.user].removeAll { $0 == place }
-        guard let process = process(call.process, call.life), let asked = call.call else { return }
+        guard let process = process(call.process, call.life), let asked = call.call, !call.isGivenUp else { return }
         guard survives(process, .response) else { return }
         let session = process.sessions[call.user]
         if session.call == place { session.call = nil }
@@ -241,7 +241,7 @@ extension FleetWorld {
             // The pause of a 410, and what it is spread by.
             if fault.verdict == .gone { session.goneUntil = clocks.instant + .seconds(320) }
             if fault.verdict == .sessionDead { members[call.user].wasDeclaredDead = true }
-            if call.token != nil, isOfLatest, fault.verdict != .unknownOutcome {
+            if call.token != nil, isOfLatest, !call.isUnsent, fault.verdict != .unknownOutcome {
                 members[call.user].unknownOutcomes = max(0, members[call.user].unknownOutcomes - 1)
             }
             // An operator's login that fails is nothing to the session at hand.

@@ -63,7 +63,7 @@ extension FleetWorld {
     }
 
     /// One call of a user's in flight, in all processes together, as long as locks can be had.
-    private func checkFlight(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
+    func checkFlight(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
         let session = process.sessions[user]
         let isAsked = session.isAsked || call.cause == .asked || call.cause == .credentialChanged
         // Who wants a token now wants the login, too, if that is what it takes.

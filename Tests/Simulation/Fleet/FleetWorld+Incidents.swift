@@ -135,6 +135,7 @@ extension FleetWorld {
 
     func end(_ process: FleetProcess) {
         forgetOpenRefreshes(of: process)
+        countCutOff(of: process)
         process.gate.die(at: CrashPoint(.open, .none))
         processes[process.number] = nil
         toldStore(byDying: process)

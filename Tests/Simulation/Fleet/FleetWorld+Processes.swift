@@ -85,6 +85,7 @@ extension FleetWorld {
             credential: member.hasCredential ? .configured(member.login) : nil,
             refreshTokens: plantedRefreshTokens, boot: clocks.bootName)
         setup.offline = plan.isCachedStart ? .cached : .never
+        setup.service.asksBeforeSending = plan.preparesCalls
         setup.variants = configured[process.number][user].sorted().map {
             (NamedVariant("route\($0)", FleetVariant.all[$0]), variantIndex(user, $0))
         }
@@ -173,7 +174,15 @@ extension FleetWorld {
         case .refresh(let token, let call):
             guard survives(process, .refresh) else { return }
             checkDraining(process, user, call)
-            refresh(process, user, token, call)
+            let fate = weather(of: process.number).fate(isLogin: false, &dice)
+            refresh(process, user, token, call, fate)
+        case .prepareRefresh(let token, let call):
+            checkDraining(process, user, call)
+            prepare(process, user, token, call)
+        case .sendRefresh(let operation):
+            guard survives(process, .refresh) else { return }
+            sendPrepared(process, user, operation)
+        case .cancelRefresh(let operation): giveUp(process, user, operation)
         case .claim(_, let operation):
             heap.plan(
                 .claimed(process: process.number, life: process.life, user: user, operation: operation), at: clocks.now)

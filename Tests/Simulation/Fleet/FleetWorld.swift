@@ -142,6 +142,8 @@ package final class FleetWorld {
             if let process = process(number, life) { stopWaiting(process, user, for: variant) }
         case .waitEnds(let number, let life, let user):
             if let process = process(number, life) { stopWaiting(process, user) }
+        case .prepared(let number, let life, let user, let operation):
+            if let process = process(number, life) { tell(process, user, .refreshPrepared(operation: operation)) }
         case .claimed(let number, let life, let user, let operation):
             if let process = process(number, life) { tell(process, user, .claimed(.free, operation: operation)) }
         case .accountReply(let number, let life, let user):

@@ -31,6 +31,8 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case intentNeverSettled = "intent-never-settled"
     /// A one-use refresh token is repeated after an unknown outcome.
     case oneUseRetried = "one-use-retried"
+    /// A refresh token is sent while the service is being connected, before its intent is stored.
+    case sentUnprepared = "sent-unprepared"
     /// The former refresh token is repeated after the service's grace period.
     case graceWindowIgnored = "grace-window-ignored"
     /// The store does not keep that a session's refresh token has rotated.

@@ -1,0 +1,51 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSessions
+
+/// Calls whose refresh token is held back until the service is connected and the intent is stored.
+extension FleetWorld {
+    func prepare(_ process: FleetProcess, _ user: Int, _ secret: Secret, _ call: SessionCall) {
+        checkFlight(process, user, call)
+        let fate = weather(of: process.number).fate(isLogin: false, &dice)
+        switch fate.fault {
+        case .connectionRefused, .connectTimedOut:
+            report.count(.preparedInVain)
+            var unsent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
+            unsent.token = SimulatedToken(secret)
+            unsent.variant = variant(of: call)
+            unsent.isUnsent = true
+            send(unsent, process, isCall: true)
+        case _ where plan.bug == .sentUnprepared: refresh(process, user, secret, call, fate)
+        default:
+            process.sessions[user].prepared = (secret, call, fate)
+            if fate.fault != nil { process.sessions[user].troubledAt = clocks.now }
+            // A slow service is slow to accept the connection, too.
+            heap.plan(
+                .prepared(process: process.number, life: process.life, user: user, operation: call.number),
+                at: clocks.now + min(fate.respondsIn / 8, .seconds(5)))
+        }
+    }
+
+    func sendPrepared(_ process: FleetProcess, _ user: Int, _ operation: UInt64) {
+        guard let prepared = process.sessions[user].prepared, prepared.call.number == operation else {
+            return accuse(.oldToken, "\(name(process, user)) sends call \(operation), which is not prepared")
+        }
+        process.sessions[user].prepared = nil
+        report.count(.preparedAndSent)
+        refresh(process, user, prepared.secret, prepared.call, prepared.fate)
+    }
+
+    func giveUp(_ process: FleetProcess, _ user: Int, _ operation: UInt64) {
+        let session = process.sessions[user]
+        report.count(.preparationGivenUp)
+        if session.prepared?.call.number == operation { session.prepared = nil }
+        guard let place = session.call, calls[place].isUnsent, calls[place].call?.number == operation else { return }
+        calls[place].isGivenUp = true
+        session.call = nil
+    }
+
+    /// A process ends.
+    func countCutOff(of process: FleetProcess) {
+        for session in process.sessions where session.prepared != nil { report.count(.preparationCutOff) }
+    }
+}
