@@ -211,4 +211,35 @@ extension StoreSamples {
         contents.metadata = [full, small]
         return contents
     }
+
+    /// A user whose account an ID token has named, and revocations of access tokens, beside metadata.
+    static var version6: StoreContents {
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
+        contents.writes = 8
+        var carol = StoredUser(name: "carol", identity: "idp")
+        carol.generation = 2
+        carol.status = .active(
+            StoredSession(
+                id: 12, access: secret("access c"), refresh: nil, refreshExpiry: nil,
+                issuedAt: WallTime(nanoseconds: 1_700_000_000_000_000_000),
+                issuedAtBoot: BootInstant(boot: "boot", instant: Instant(nanoseconds: 12345)),
+                lifetime: .seconds(1800)))
+        carol.accountID = "c"
+        carol.identityFingerprint = IdentityFingerprint(bytes: [UInt8](repeating: 0xbb, count: 32))
+        carol.subject = "248289761001"
+        contents.users = [carol]
+        contents.revocations = [
+            StoredRevocation(
+                identity: "idp", token: secret("an access token"), kind: .accessToken, since: WallTime(nanoseconds: 4)),
+            StoredRevocation(
+                identity: "idp", token: secret("another"), kind: .accessToken, since: WallTime(nanoseconds: 5),
+                fingerprint: IdentityFingerprint(bytes: [UInt8](repeating: 0xcc, count: 32))),
+        ]
+        contents.metadata = [
+            StoredMetadata(
+                issuer: "https://b.example", url: "https://b.example", readAt: WallTime(nanoseconds: 6),
+                endpoints: OAuthEndpoints(token: "https://b.example/t"), aliases: OAuthEndpoints())
+        ]
+        return contents
+    }
 }

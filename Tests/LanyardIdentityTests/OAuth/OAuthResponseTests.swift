@@ -304,4 +304,26 @@ import Testing
         guard case .failure(let error) = await bench.login(.clientCredentials) else { return #expect(Bool(false)) }
         #expect(error.message.contains("basic_raw") && !error.message.contains("canary"))
     }
+
+    @Test(
+        "tokens that stand deeper than the first level, or are no text, are no tokens, however deep the response is nested",
+        arguments: [
+            #"{"access_token":{"token":"a.b.c"},"token_type":"Bearer"}"#, #"{"data":{"access_token":"a.b.c"}}"#,
+            #"{"access_token":["a.b.c"]}"#, #"[{"access_token":"a.b.c"}]"#,
+            String(repeating: "[", count: 100_000), String(repeating: #"{"access_token":"#, count: 50_000),
+            #"{"access_token":"# + String(repeating: "[", count: 50_000) + String(repeating: "]", count: 50_000) + "}",
+        ])
+    func nested(_ body: String) async throws {
+        let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(200, body) : nil })
+        #expect(await bench.login(.clientCredentials).failure?.verdict == Self.transient)
+        #expect(await bench.refresh().failure?.verdict == Self.transient)
+    }
+
+    @Test("what else a response has, nested or not, changes nothing")
+    func surroundings() async throws {
+        let more = String(repeating: #"{"x":["#, count: 12) + "1" + String(repeating: "]}", count: 12)
+        let body = #"{"authed_user":{"access_token":"other"},"scope":["a"],"more":\#(more),"access_token":"a.b.c"}"#
+        let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(200, body) : nil })
+        #expect(Tokens.text(try await bench.refresh().get().accessToken) == "a.b.c")
+    }
 }
