@@ -25,9 +25,23 @@ final class ApacheSite: Sendable {
             </Location>
             \(server)
             """)
-        let lanyard = try await LanyardProcess.start(
-            before: apache.url, route: "tls: {ca_file: \(apache.folder.file("ca.pem")), server_name: localhost}")
-        return try ApacheSite(lanyard, apache)
+        return try ApacheSite(await lanyard(before: apache), apache)
+    }
+
+    /// Another Lanyard in front of the same Apache.
+    ///
+    /// - Parameters:
+    ///   - path: of Apache, that the route's paths are mapped to.
+    ///   - route: further keys of the route.
+    func another(path: String, route: String) async throws -> LanyardProcess {
+        try await Self.lanyard(before: apache, path: path, route: ", \(route)")
+    }
+
+    private static func lanyard(
+        before apache: ApacheProcess, path: String = "", route: String = ""
+    ) async throws -> LanyardProcess {
+        let tls = "tls: {ca_file: \(apache.folder.file("ca.pem")), server_name: localhost}"
+        return try await LanyardProcess.start(before: apache.url + path, route: tls + route)
     }
 
     private init(_ lanyard: LanyardProcess, _ apache: ApacheProcess) throws {

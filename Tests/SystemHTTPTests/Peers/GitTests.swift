@@ -38,6 +38,7 @@ struct GitTests {
             SetEnv GIT_CONFIG_KEY_0 safe.directory
             SetEnv GIT_CONFIG_VALUE_0 *
             ScriptAlias /git/ \(backend)/
+            Redirect 301 /git/old.git /git/all.git
             """)
         let bare = repositories.file("all.git")
         try await git(["init", "--quiet", "--bare", "--initial-branch=main", "--shared=0777", bare])
@@ -82,5 +83,29 @@ struct GitTests {
         try await git(["-C", clone, "pull", "--quiet", "--ff-only"])
         #expect(try await git(["-C", clone, "rev-parse", "HEAD"]) == git(["-C", work, "rev-parse", "HEAD"]))
         #expect(!site.accessLog.contains(" 401"), "\(site.accessLog)")
+    }
+
+    @Test(
+        "12.6 A repository that has moved is cloned and pushed to by its former address, behind Lanyard",
+        arguments: ["upstream", "client"])
+    func moved(host: String) async throws {
+        let lanyard = try await site.another(path: "/git", route: "match: {path: /code}, host: \(host)")
+        let (work, clone) = (site.folder.file("work"), site.folder.file("clone"))
+        try await git(["init", "--quiet", "--initial-branch=main", work])
+        try await commit(work, "first", bytes: 100)
+        try await git(["-C", work, "push", "--quiet", remote, "main"])
+
+        let former = "http://\(lanyard.data)/code/old.git"
+        try await git(["clone", "--quiet", former, clone])
+        try await commit(clone, "large", bytes: 1_500_000)
+        // A push sends its objects to where the redirect of its first request has led.
+        try await git(["-C", clone, "push", "--quiet", former, "main"])
+        let head = try await git(["-C", clone, "rev-parse", "main"])
+        #expect(try await git(["ls-remote", remote, "refs/heads/main"]).hasPrefix(head.dropLast()))
+        try await eventually("Apache's log has the redirect of the push and its end; it has\n\(site.accessLog)") {
+            site.accessLog.contains("GET /git/old.git/info/refs?service=git-receive-pack HTTP/1.1 301")
+                && site.accessLog.contains("POST /git/all.git/git-receive-pack HTTP/1.1 200")
+        }
+        #expect(!site.accessLog.contains(" 40"), "\(site.accessLog)")
     }
 }

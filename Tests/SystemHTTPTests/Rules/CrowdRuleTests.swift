@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "20.4 Out of descriptors requests in progress go on, and one that finds no upstream socket gets 503"
+        "20.4 Out of descriptors requests in progress continue, and one that finds no upstream socket gets 503"
     )
     func descriptors() async throws {
         let own = try await HTTPBench.start()
