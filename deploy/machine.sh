@@ -32,7 +32,7 @@ need_packages() {
     [ ${#missing[@]} -gt 0 ] || return 0
     if [ "$(id -u)" != 0 ]; then
         say "Missing packages. Install them with:  sudo apt-get install -y ${missing[*]}"
-        [ "$kind" = wanted ] && say "Going on: tests that need them are skipped." && return 0
+        [ "$kind" = wanted ] && say "Continuing: tests that need them are skipped." && return 0
         return 1
     fi
     say "Installing ${missing[*]}"

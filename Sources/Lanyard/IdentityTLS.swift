@@ -101,7 +101,7 @@ private struct IdentityTLSFiles {
 /// Has identity calls trust the authorities, and show the certificates, that their files hold now.
 ///
 /// The rules are those of a listener's files (`ListenerTLSWatches`): a change is used when no file has changed for a moment. Files that
-/// do not fit are logged once, and the previous contents go on until they fit.
+/// do not fit are logged once, and the previous contents stay in use until they fit.
 final class IdentityTLSWatches: Sendable {
     private struct State {
         /// By the name of the identity.
@@ -235,7 +235,7 @@ private final class IdentityTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
 
     override func logFailure(_ reason: String) {
         log.error(
-            "an identity's changed TLS files cannot be used: the previous ones go on",
+            "an identity's changed TLS files cannot be used: the previous ones stay in use",
             metadata: ["event": "identity.tls.failed", "identity": .string(name), "reason": .string(reason)])
     }
 }

@@ -188,7 +188,7 @@ private final class ListenerTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
 
     override func logFailure(_ reason: String) {
         log.error(
-            "a listener's changed TLS files cannot be used: the previous ones go on",
+            "a listener's changed TLS files cannot be used: the previous ones stay in use",
             metadata: ["event": "listener.tls.failed", "address": .string(address), "reason": .string(reason)])
     }
 }

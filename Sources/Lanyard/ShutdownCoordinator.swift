@@ -21,7 +21,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private let log: Logger
     private var stage = Stage.serving
     private var status: Int32 = 0
-    /// The instant when `drain_max` is over. Valid after `wait` has returned.
+    /// The instant when `drain_max` has passed. Valid after `wait` has returned.
     private(set) var drainDeadline = Instant.past
     /// A signalfd that was created before the first thread.
     private let signals: OwnedDescriptor
@@ -164,7 +164,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     override package func due(_ deadline: Deadline) {
         loop.assertIsCurrent()
         if stage == .waiting { return drain() }
-        log.warning("requests were still under way at drain_max", metadata: ["event": "shutdown.aborted"])
+        log.warning("requests were still in progress at drain_max", metadata: ["event": "shutdown.aborted"])
         finish()
     }
 

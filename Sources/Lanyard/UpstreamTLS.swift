@@ -184,7 +184,7 @@ private final class UpstreamTLSWatch: TLSFileGroupWatch, @unchecked Sendable {
 
     override func logFailure(_ reason: String) {
         log.error(
-            "a changed file of an upstream's TLS cannot be used: the previous one goes on",
+            "a changed file of an upstream's TLS cannot be used: the previous one stays in use",
             metadata: ["event": "upstream.tls.reload_failed", "reason": .string(reason)])
     }
 }

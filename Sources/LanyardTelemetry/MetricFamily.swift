@@ -61,7 +61,7 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_refresh_attempts", .counter, "Calls for a new access token."),
         .init("lanyard_refresh_denied", .counter, "Refreshes that an upstream's refusal would have forced too soon."),
         .init("lanyard_refresh_duration_seconds", .histogram, "How long such a call took."),
-        .init("lanyard_refresh_inflight", .gauge, "Such calls under way."),
+        .init("lanyard_refresh_inflight", .gauge, "Such calls in progress."),
         .init("lanyard_login_attempts", .counter, "Logins."),
         .init("lanyard_variant_state", .gauge, "1 for the state of the access token that a route asks for."),
         .init(
@@ -92,6 +92,6 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_upstream_connections", .gauge, "Connections to upstreams, by state."),
         .init("lanyard_upstream_idle_evictions", .counter, "Idle connections closed to leave descriptors, by reason."),
         .init("lanyard_upstream_waits", .counter, "Requests that waited for an upstream connection."),
-        .init("lanyard_route_breaker_open", .gauge, "1 while a route's upstream goes on refusing fresh tokens."),
+        .init("lanyard_route_breaker_open", .gauge, "1 while a route's upstream keeps refusing fresh tokens."),
     ]
 }

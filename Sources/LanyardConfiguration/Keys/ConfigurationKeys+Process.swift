@@ -103,7 +103,7 @@ extension ConfigurationKeys {
             "shutdown.drain_min", .value(.duration(momentOrZero)), "0s", "Not ready any more, but everything is served."
         ),
         .init(
-            "shutdown.drain_max", .value(.duration(momentOrZero)), "30s", "Requests under way have this long to end."),
+            "shutdown.drain_max", .value(.duration(momentOrZero)), "30s", "Requests in progress have this long to end."),
         .init("shutdown.exit_zero_on_sigterm", .value(.boolean), "false", "Exits 0 in place of 143."),
         .init("shutdown.logout", .value(.boolean), "false", "Logs all users out at the end."),
         .init(

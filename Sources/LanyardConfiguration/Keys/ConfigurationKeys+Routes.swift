@@ -17,7 +17,7 @@ extension ConfigurationKeys {
             "routes[].upstream", .value(.upstream), required: true,
             "Where requests go. With a path (also `/`) that path replaces the matched prefix, without one the target stays."
         ),
-        .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token goes on."),
+        .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token is sent."),
         .init(
             "routes[].token", .section,
             "OAuth 2.0: which of the user's access tokens is sent. The default is the one that a login brings."),
@@ -26,7 +26,7 @@ extension ConfigurationKeys {
             "routes[].token.resource", .values(.text), "[]",
             "It is asked for with these `resource` fields (RFC 8707): absolute URIs."),
         .init("routes[].token.scopes", .values(.text), "[]", "It is asked for with these scopes."),
-        .init("routes[].inject", .section, "How the token goes on."),
+        .init("routes[].inject", .section, "How the token is sent."),
         .init("routes[].inject.header", .value(.fieldName), "Authorization", "The field."),
         .init("routes[].inject.format", .value(.injectFormat), "Bearer {token}", "Its value."),
         .init(

@@ -107,7 +107,7 @@ extension UserRegistry {
         if let origin, let present, present == origin || present.hasSameAccounts(as: origin) { return nil }
         if reload.waiting.contains(user.index) { return "has a call of the admin API that waits for another call" }
         let isCutOff = origin == nil ? accountChanges.values.contains(user.index) : hasChangeUnderWay(user.index)
-        return isCutOff ? "has a login, a link or a deletion of the admin API under way" : nil
+        return isCutOff ? "has a login, a link or a deletion of the admin API in progress" : nil
     }
 
     private static func obstacle(_ name: String, _ what: String) -> String {

@@ -280,7 +280,7 @@ struct AccountCommand: ParsableCommand {
             guard SecretInput.isTerminal else {
                 throw CommandFailure.usage("deleting an account cannot be undone", "confirm it with --yes")
             }
-            Report.error("The account of \(name) is deleted for good. Write the user's name to go on:")
+            Report.error("The account of \(name) is deleted for good. Write the user's name to continue:")
             guard readLine() == name else {
                 throw CommandFailure.usage(
                     "that is not \(name): nothing was deleted", "repeat the command and type the name, or give --yes")

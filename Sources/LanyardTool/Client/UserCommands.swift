@@ -36,7 +36,7 @@ struct LogoutCommand: ParsableCommand {
         try session.show("POST", AdminSession.path(name) + "/logout", as: subject.output) { json in
             if json["revoked"]?.bool == false {
                 Report.error(
-                    "warning: the identity service has not confirmed it; Lanyard goes on trying for a day")
+                    "warning: the identity service has not confirmed it; Lanyard keeps trying for a day")
             }
             if json["stored"]?.bool == false {
                 Report.error(

@@ -23,7 +23,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case rightUser = "a token goes only on its own user's requests"
         case spentOnce = "a credential that was refused, or has served its only login, is not sent again"
         case newCredential = "a new credential in the file is tried at once"
-        case linkedSession = "a link goes on with the session that it was made with"
+        case linkedSession = "a link continues with the session that it was made with"
         case accountCall = "a call about an account whose token is refused is made once more, with another token"
         case deletionHolds = "nothing is left that logs in to a deleted account"
         case patience = "a request waits for a renewal that has just begun"
