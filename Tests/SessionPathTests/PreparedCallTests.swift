@@ -117,6 +117,14 @@ struct PreparedCallTests {
         }
         let user = try await bench.stored()
         #expect(user.intent == nil && Tokens.text(user.session?.refresh) == (isRefused ? "one" : "two"))
+        // The call has ended for a stop, too.
+        let hasDrained = Milestone()
+        let drain = Task {
+            service.drain(within: .seconds(3_600))
+            hasDrained.set()
+        }
+        try await eventually("the end of the drain") { hasDrained.isSet }
+        await drain.value
         service.stop()
     }
 }

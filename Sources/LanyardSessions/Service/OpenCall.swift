@@ -16,6 +16,7 @@ final class OpenCall {
     struct Held {
         let result: Result<Grant, IdentityError>
         let call: SessionCall
+        let progress: CallProgress
     }
 
     init(on loop: EventLoop, logger: Logger) {
@@ -39,7 +40,7 @@ final class OpenCall {
     func hold(_ result: Result<Grant, IdentityError>, _ call: SessionCall, _ progress: CallProgress) -> Bool {
         loop.assertIsCurrent()
         guard self.progress === progress, progress.gate?.isAwaited == true else { return false }
-        held = Held(result: result, call: call)
+        held = Held(result: result, call: call, progress: progress)
         return true
     }
 

@@ -396,7 +396,7 @@ package final class SessionRunner: @unchecked Sendable {
         case .prepareRefresh(let token, let call):
             let gate = SendGate { [weak self] in self?.send(.refreshPrepared(operation: call.number)) }
             refresh(token, call, gate: gate)
-        case .sendRefresh: if let held = openCall.send() { handle(.callCompleted(held.result, held.call)) }
+        case .sendRefresh: if let held = openCall.send() { finish(held.result, held.call, held.progress) }
         case .cancelRefresh: if openCall.cancel() { environment.endCall() }
         case .claim(let account, let operation):
             // The registry knows the index as the successor's. The store checks the account all the same.
@@ -475,18 +475,21 @@ package final class SessionRunner: @unchecked Sendable {
         environment.loop.post { [self] in
             // Its end was counted when it was given up.
             guard progress.gate?.isCancelled != true else { return }
-            if openCall.hold(result, call, progress) { return }
-            environment.endCall()
-            openCall.end(progress)
-            defer { environment.signalIfDrained() }
-            guard !environment.isStopped else { return }
-            count(result, call)
-            guard isStopped else { return handle(.callCompleted(result, call)) }
-            if case .success(let grant) = result, call.kind == .login {
-                revoke(unwanted: grant)
-            } else if let token = result.refreshToken {
-                revoke(token)
-            }
+            if !openCall.hold(result, call, progress) { finish(result, call, progress) }
+        }
+    }
+
+    private func finish(_ result: Result<Grant, IdentityError>, _ call: SessionCall, _ progress: CallProgress) {
+        environment.endCall()
+        openCall.end(progress)
+        defer { environment.signalIfDrained() }
+        guard !environment.isStopped else { return }
+        count(result, call)
+        guard isStopped else { return handle(.callCompleted(result, call)) }
+        if case .success(let grant) = result, call.kind == .login {
+            revoke(unwanted: grant)
+        } else if let token = result.refreshToken {
+            revoke(token)
         }
     }
 
