@@ -4,7 +4,7 @@ import LanyardSessionInterface
 /// The sessions whose end the identity services must still be told, and when each call is repeated. It does no I/O:
 /// time and chance are arguments (architecture.md 5.8: "retried in the background").
 ///
-/// The first call is made at once. After a failure it is repeated after 1 s, doubling up to 5 minutes, for a day.
+/// The first call is made at once. `ClockPolicy.Revocations` says when it is repeated.
 package struct RevocationQueue: Sendable {
     /// What to do.
     package enum Action: Equatable, Sendable {
@@ -37,9 +37,6 @@ package struct RevocationQueue: Sendable {
 
     /// The most calls at one time: after an outage a thousand revocations may be pending.
     private static let callsMax = 4
-    static let retryTimeout = Duration.seconds(86_400)
-    private static let revocationRetryAfterMax = Duration.seconds(300)
-    private static let backoff = Backoff(first: .seconds(1), max: .seconds(300), min: .seconds(1), fixedShare: 0.5)
 
     private var entries: [Entry] = []
     private var calls: Int { entries.count { $0.nextAt == .never } }
@@ -97,7 +94,7 @@ package struct RevocationQueue: Sendable {
         case .success: return finish(place, .told, at: eventContext)
         case .failure(let error) where error.verdict == .sessionDead: return finish(place, .told, at: eventContext)
         case .failure(let error) where error.isUnsupported: return finish(place, .notSupported, at: eventContext)
-        case .failure where eventContext.wall - revocation.since >= Self.retryTimeout:
+        case .failure where eventContext.wall - revocation.since >= ClockPolicy.Revocations.period:
             return finish(place, .givenUp, at: eventContext)
         case .failure(let error):
             entries[place].failures += 1
@@ -113,8 +110,8 @@ package struct RevocationQueue: Sendable {
 
     /// Retry-After makes the delay longer, never shorter.
     private func delay(after failures: Int, _ error: IdentityError, _ eventContext: EventContext) -> Duration {
-        let delay = Self.backoff.delay(after: failures, chance: eventContext.chance)
+        let delay = ClockPolicy.Revocations.backoff.delay(after: failures, chance: eventContext.chance)
         guard case .transient(let retryAfter?) = error.verdict else { return delay }
-        return max(delay, min(retryAfter, Self.revocationRetryAfterMax))
+        return max(delay, min(retryAfter, ClockPolicy.Revocations.retryAfterMax))
     }
 }

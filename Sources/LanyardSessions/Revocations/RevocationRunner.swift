@@ -83,7 +83,7 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     /// No configured service may see the token. The revocation stays in the store for a day, because another start or
     /// process may know the service.
     private func giveUp(_ revocation: StoredRevocation, _ user: String?, _ logger: Logger) {
-        if .now - revocation.since >= RevocationQueue.retryTimeout {
+        if .now - revocation.since >= ClockPolicy.Revocations.period {
             environment.commit(.removeRevocation(revocation.token)) { _ in }
         } else if !givenUp.contains(where: { $0.revocation.token == revocation.token }) {
             givenUp.append((revocation, user, logger))

@@ -97,6 +97,18 @@ package struct ClockPolicy: Sendable {
     }
 }
 
+extension ClockPolicy {
+    /// When a service is told again of a session that is over (architecture.md 5.8). No request waits for that.
+    enum Revocations {
+        /// How long the call is repeated, from the end of the session.
+        static let period = Duration.seconds(86_400)
+        /// How long a service's Retry-After is honoured.
+        static let retryAfterMax = Duration.seconds(300)
+        /// Between two calls.
+        static let backoff = Backoff(first: .seconds(1), max: .seconds(300), min: .seconds(1), fixedShare: 0.5)
+    }
+}
+
 /// How long the service has asked not to be called (Retry-After, 410). It outlives `RetryState`, because a session that is
 /// taken over from another process comes from the same service.
 struct ServiceLimit: Sendable {
