@@ -122,6 +122,18 @@ struct LogoutElsewhereTests {
         #expect(driver.revoked.isEmpty && driver.coordinator.isIdle && driver.disk.holder == nil)
     }
 
+    @Test("a refused login of an operator that meets another process's logout ends the session at once")
+    func refusedLogin() throws {
+        let driver = CoordinatorDriver()
+        try driver.logIn()
+        let other = driver.another()
+        driver.login(.configured(.emailPassword(email: "a@example.com", password: "/x")), ticket: 1)
+        other.terminate(.logOut, ticket: nil)
+        try driver.fail(.credentialRefused, credential: CredentialFingerprint(bytes: [1]))
+        #expect(driver.stored?.refused != nil && driver.stored?.isLoggedOut == true)
+        #expect(driver.state == .loggedOut && driver.token == nil && driver.calls.count == 2)
+    }
+
     @Test("a failed call that the store learns of later yields to another process's logout then")
     func failedCallUnsaved() throws {
         let driver = CoordinatorDriver()

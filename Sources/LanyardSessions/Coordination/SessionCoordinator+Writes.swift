@@ -131,10 +131,11 @@ extension SessionCoordinator {
             case .overtaken(let user): closeAgain(with: pendingChange, after: user)
             case .stored, .storedEnding, .inUse: finish()
             }
-        case .clearIntent:
+        // These changes apply to any version: what the store holds may be another process's.
+        case .clearIntent, .recordRefusal:
             finish()
             if case .stored(let user) = verdict { applySnapshot(user) }
-        case .recordRefusal, .terminate, .beginDeletion, .cancelDeletion: finish()
+        case .terminate, .beginDeletion, .cancelDeletion: finish()
         }
     }
 
@@ -260,7 +261,7 @@ extension SessionCoordinator {
         case .stored, .storedEnding:
             // A termination has been dropped with what came before it.
             if !pendingChange.isTermination { writes.dropFirst() }
-            if case (.clearIntent, .stored(let user)) = (pendingChange, verdict) { applySnapshot(user) }
+            if pendingChange.appliesToAnyVersion, case .stored(let user) = verdict { applySnapshot(user) }
             // The store now keeps the revocation until the service has confirmed it. It most likely has already.
             if case .terminate(_, let end) = pendingChange {
                 let revocations = end.revocations + ended

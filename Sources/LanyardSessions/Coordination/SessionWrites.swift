@@ -13,6 +13,14 @@ struct SessionWrites: Sendable {
         case terminate(SessionCoordinator.Termination, StoreChange.SessionEnd)
         case beginDeletion(session: UInt64), cancelDeletion(session: UInt64)
 
+        /// The result of a call that has not moved the session: what the store holds may be another process's.
+        var appliesToAnyVersion: Bool {
+            switch self {
+            case .clearIntent, .recordRefusal: true
+            case .storeIntent, .dropRefreshToken, .end, .saveSession, .terminate, .beginDeletion, .cancelDeletion: false
+            }
+        }
+
         /// An operator's logout or removal.
         var isTermination: Bool { if case .terminate = self { true } else { false } }
     }
