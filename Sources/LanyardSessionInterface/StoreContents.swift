@@ -250,8 +250,8 @@ extension StoredUser {
         guard belongs(to: identity), (self.intent?.tries ?? 0) == 0 else { return false }
         return switch (status, intent.kind) {
         case (.active(let session), .refresh): session.refresh != nil
-        case (.none, .refresh), (.refused, .refresh): false
-        case (.active, .login), (.none, .login), (.refused, .login): true
+        case (.none, .refresh): false
+        case (.active, .login), (.none, .login): true
         case (.loggedOut, _), (.deleting, _): false
         }
     }

@@ -13,8 +13,6 @@ package struct StoredUser: Equatable, Sendable {
         case deleting(StoredSession)
         /// An operator logged this user out: no automatic login until an operator requests one.
         case loggedOut
-        /// No session, and the configured credential with this fingerprint was refused, or has served its only login.
-        case refused(CredentialFingerprint)
     }
 
     package var name: String
@@ -24,22 +22,11 @@ package struct StoredUser: Equatable, Sendable {
     package var identityFingerprint: IdentityFingerprint?
     /// Grows with each access token of this user, across logins, and with each logout; 0 before the first.
     package var generation = Generation.zero
-    /// What the store says of the session. The fingerprint of a credential stays beside whatever status follows.
-    package var status = Status.none {
-        didSet {
-            switch (status, oldValue) {
-            case (.none, _):
-                if let former = credentialBesideStatus { status = .refused(former) }
-                credentialBesideStatus = nil
-            case (.refused, _): credentialBesideStatus = nil
-            case (.active, .refused(let former)), (.deleting, .refused(let former)), (.loggedOut, .refused(let former)):
-                credentialBesideStatus = former
-            case (.active, _), (.deleting, _), (.loggedOut, _): break
-            }
-        }
-    }
-    /// The same as that of `Status.refused`, beside another status that is not `none`.
-    private var credentialBesideStatus: CredentialFingerprint?
+    /// What the store says of the session.
+    package var status = Status.none
+    /// The fingerprint of the configured credential if it was refused, or has served its only login. It is not tried
+    /// again until it changes. Each status can have it, and no change of the status changes it.
+    package var refused: CredentialFingerprint?
     /// The service's id of the account, from the latest login.
     package var accountID: String?
     /// What the ID token of the latest login calls the account, to be shown (`Grant.subject`).
@@ -66,7 +53,7 @@ package struct StoredUser: Equatable, Sendable {
     package var session: StoredSession? {
         switch status {
         case .active(let session), .deleting(let session): session
-        case .none, .loggedOut, .refused: nil
+        case .none, .loggedOut: nil
         }
     }
 
@@ -74,19 +61,7 @@ package struct StoredUser: Equatable, Sendable {
     package var isLoggedOut: Bool {
         switch status {
         case .loggedOut, .deleting: true
-        case .none, .active, .refused: false
-        }
-    }
-
-    /// The fingerprint of the configured credential if it was refused, or has served its only login. It is not tried
-    /// again until it changes.
-    package var refused: CredentialFingerprint? {
-        get { if case .refused(let fingerprint) = status { fingerprint } else { credentialBesideStatus } }
-        set {
-            switch status {
-            case .none, .refused: status = newValue.map { .refused($0) } ?? .none
-            case .active, .deleting, .loggedOut: credentialBesideStatus = newValue
-            }
+        case .none, .active: false
         }
     }
 
@@ -98,7 +73,7 @@ package struct StoredUser: Equatable, Sendable {
     package var isAuthenticated: Bool {
         switch status {
         case .active: !isRefused
-        case .none, .deleting, .loggedOut, .refused: false
+        case .none, .deleting, .loggedOut: false
         }
     }
 
@@ -238,7 +213,7 @@ extension StoredUser {
         switch status {
         case .active: status = .none
         case .deleting: status = .loggedOut
-        case .none, .loggedOut, .refused: break
+        case .none, .loggedOut: break
         }
     }
 
@@ -248,7 +223,7 @@ extension StoredUser {
     package mutating func save(_ session: StoredSession, keepsLogout: Bool) {
         switch status {
         case .loggedOut where keepsLogout, .deleting where keepsLogout: status = .deleting(session)
-        case .none, .active, .refused, .loggedOut, .deleting: status = .active(session)
+        case .none, .active, .loggedOut, .deleting: status = .active(session)
         }
     }
 
@@ -261,7 +236,7 @@ extension StoredUser {
         case .deleting(var session):
             session.refresh = nil
             status = .deleting(session)
-        case .none, .loggedOut, .refused: break
+        case .none, .loggedOut: break
         }
     }
 
@@ -270,7 +245,7 @@ extension StoredUser {
         switch (status, isDeleting) {
         case (.active(let session), true): status = .deleting(session)
         case (.deleting(let session), false): status = .active(session)
-        case (.active, false), (.deleting, true), (.none, _), (.loggedOut, _), (.refused, _): break
+        case (.active, false), (.deleting, true), (.none, _), (.loggedOut, _): break
         }
     }
 

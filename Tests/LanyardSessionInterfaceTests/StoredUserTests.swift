@@ -29,26 +29,23 @@ import Testing
         case .active: "active"
         case .deleting: "deleting"
         case .loggedOut: "loggedOut"
-        case .refused: "refused"
         }
     }
 
     /// Each status after each change, in the order of `statuses`.
     private static let table: [(change: String, apply: @Sendable (inout StoredUser) -> Void, after: [String])] = [
-        ("end", { $0.endSession() }, ["none", "none", "loggedOut", "loggedOut", "refused"]),
-        ("save", { $0.save(session, keepsLogout: false) }, ["active", "active", "active", "active", "active"]),
-        ("save kept", { $0.save(session, keepsLogout: true) }, ["active", "active", "deleting", "deleting", "active"]),
-        ("drop", { $0.dropRefreshToken() }, ["none", "active", "deleting", "loggedOut", "refused"]),
-        ("mark", { $0.markDeletion(true) }, ["none", "deleting", "deleting", "loggedOut", "refused"]),
-        ("unmark", { $0.markDeletion(false) }, ["none", "active", "active", "loggedOut", "refused"]),
-        ("refuse", { $0.refused = fingerprint }, ["refused", "active", "deleting", "loggedOut", "refused"]),
-        ("forgive", { $0.refused = nil }, ["none", "active", "deleting", "loggedOut", "none"]),
+        ("end", { $0.endSession() }, ["none", "none", "loggedOut", "loggedOut"]),
+        ("save", { $0.save(session, keepsLogout: false) }, ["active", "active", "active", "active"]),
+        ("save kept", { $0.save(session, keepsLogout: true) }, ["active", "active", "deleting", "deleting"]),
+        ("drop", { $0.dropRefreshToken() }, ["none", "active", "deleting", "loggedOut"]),
+        ("mark", { $0.markDeletion(true) }, ["none", "deleting", "deleting", "loggedOut"]),
+        ("unmark", { $0.markDeletion(false) }, ["none", "active", "active", "loggedOut"]),
     ]
 
     @Test("each status after each change")
     func changes() {
         let statuses: [StoredUser.Status] = [
-            .none, .active(Self.session), .deleting(Self.session), .loggedOut, .refused(Self.fingerprint),
+            .none, .active(Self.session), .deleting(Self.session), .loggedOut,
         ]
         for (change, apply, after) in Self.table {
             let found = statuses.map { status in
@@ -68,16 +65,12 @@ import Testing
         user.dropRefreshToken()
         #expect(user.isRefused && !user.isAuthenticated)
         user.endSession()
-        #expect(user.status == .refused(Self.fingerprint) && user.isRefused)
+        #expect(user.status == .none && user.isRefused)
         user.status = .loggedOut
         #expect(user.refused == Self.fingerprint && user.isLoggedOut)
         user.refused = nil
         user.endSession()
         #expect(user.status == .loggedOut && user.refused == nil)
-        // Two ways to one state are equal.
-        var other = Self.user(.none)
-        other.refused = Self.fingerprint
-        #expect(other == Self.user(.refused(Self.fingerprint)))
     }
 
     @Test("a session whose account is being deleted is not one to continue")

@@ -270,6 +270,6 @@ import Testing
         #expect(Self.relation(marked, failed: made, hasDeletionMark: true) == .ownFailedWrite)
         // Without a session no version is older.
         #expect(Self.relation(Self.user(.none, 3), base: Self.withoutSession) == .ended)
-        #expect(Self.relation(Self.user(.refused(CredentialFingerprint(bytes: [1])), 6)) == .ended)
+        #expect(Self.relation(Self.user(.none, 6)) == .ended)
     }
 }

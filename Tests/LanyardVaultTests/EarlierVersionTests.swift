@@ -32,11 +32,10 @@ import Testing
         #expect(contents == StoreSamples.version2)
         let statuses = contents.users.map { user in
             switch user.status {
-            case .none: "\(user.name) none"
+            case .none: user.refused.map { "\(user.name) refused \($0.code ?? "")" } ?? "\(user.name) none"
             case .active(let session): "\(user.name) active \(session.id) \(session.tokens.others.count)"
             case .deleting(let session): "\(user.name) deleting \(session.id)"
             case .loggedOut: "\(user.name) loggedOut"
-            case .refused(let fingerprint): "\(user.name) refused \(fingerprint.code ?? "")"
             }
         }
         #expect(

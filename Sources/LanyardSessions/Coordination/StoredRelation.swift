@@ -92,7 +92,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case (.same, .active(let session)), (.same, .deleting(let session)):
             self = session.refresh == nil ? .sameWithoutRefreshToken : .same
         case (.same, .loggedOut): self = .sameLoggedOut
-        case (.same, .none), (.same, .refused): self = .sameWithoutSession
+        case (.same, .none): self = .sameWithoutSession
         case (.older, _): self = .older
         case (.newer, .deleting) where !known.hasDeletionMark: self = .deletingElsewhere
         case (.otherSession, .deleting) where !known.hasDeletionMark: self = .deletingOtherSession
@@ -100,7 +100,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
         case (.newer, .active(let session)) where known.hasExchanged(session.refresh): self = .exchangedToken
         case (_, .active(let session)) where session == known.session: self = .sameTokens
         case (_, .loggedOut): self = .loggedOut
-        case (_, .none), (_, .refused): self = .ended
+        case (_, .none): self = .ended
         case (.newer, .active), (.newer, .deleting): self = .newer
         case (.otherSession, .active), (.otherSession, .deleting): self = .otherSession
         }
