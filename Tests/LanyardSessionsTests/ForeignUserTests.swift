@@ -162,6 +162,59 @@ struct ForeignUserTests {
         #expect(one.refresh == "three" && one.revoked == ["demo-2"])
     }
 
+    @Test("a displaced session is not revoked when the session that takes the name again has the same refresh token")
+    func displacedThenReplacedBySame() throws {
+        let (one, two) = try Self.displaced()
+        let three = Self.other(Self.demo, after: two)
+        three.begin()
+        try three.grant(refresh: "demo-2", account: "a")
+        one.pass(2)
+        one.handle(.storeSnapshot(one.stored))
+        #expect(one.refresh == "demo-2" && one.revoked.isEmpty)
+    }
+
+    @Test(
+        "a displaced session that another process found refused is revoked when its login has replaced it: it serves until then"
+    )
+    func displacedThenRefused() throws {
+        let (one, two) = try Self.displaced()
+        let three = Self.other(Self.demo, after: two)
+        three.begin()
+        try three.grant(refresh: "three", account: "a")
+        three.toCall()
+        try three.fail(.sessionDead)
+        let fingerprint = CredentialFingerprint(bytes: [UInt8](repeating: 3, count: 32))
+        try three.fail(.credentialRefused, credential: fingerprint)
+        try #require(three.stored?.session == nil && three.stored?.refused == fingerprint)
+        one.pass(2)
+        one.toCall()
+        #expect(one.call?.kind == .login && one.token != nil && one.revoked.isEmpty && one.sent == ["one"])
+        try one.grant(refresh: "four", account: "a")
+        #expect(one.revoked == ["demo-2"] && one.storedRefresh == "four")
+    }
+
+    @Test(
+        "what was to be written behind a logout is not written over another identity's user that the logout has found")
+    func refusalBehindLogout() throws {
+        let one = CoordinatorDriver(identity: Self.demo)
+        try one.logIn()
+        one.toCall()
+        try one.fail(.sessionDead)
+        // Its lock was lost.
+        one.disk.holder = nil
+        let two = Self.other(Self.corp, after: one)
+        two.begin()
+        try two.grant(refresh: "corp-1", account: "c")
+        one.holdsStore = true
+        var grant = SessionDriver.grant(.seconds(1800), refresh: "spent-1", account: "a")
+        grant.spentCredential = CredentialFingerprint(bytes: [UInt8](repeating: 7, count: 32)).spent
+        one.handle(.callCompleted(.success(grant), try #require(one.call)))
+        one.terminate(.logOut, ticket: 1)
+        one.release()
+        #expect(two.storedRefresh == "corp-1" && two.stored?.identity == "corp" && two.stored?.refused == nil)
+        #expect(one.state == .loggedOut && one.revoked.contains("spent-1") && !one.revoked.contains("corp-1"))
+    }
+
     @Test("a displaced session whose response was lost is dropped: its one-use token is not sent again")
     func displacedDoubtThenRemoved() throws {
         let (one, two) = try Self.displaced(rotation: .grace)

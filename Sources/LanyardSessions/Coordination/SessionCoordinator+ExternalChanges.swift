@@ -34,7 +34,7 @@ extension SessionCoordinator {
             if let user { restoreNewer(over: user) }
             prepareCall()
         case .endToken:
-            revokeDisplaced(by: user, relation)
+            giveUpDisplaced(by: user, relation, serves: true)
             view.rebase(on: user)
             refreshToken.triesWithoutResponse = 0
             learn(user)
@@ -61,7 +61,7 @@ extension SessionCoordinator {
         case .continueBeside: if let user { noteForeign(user) }
         case .writeNewer: if let user { restoreNewer(over: user) }
         case .yield:
-            revokeDisplaced(by: user, relation)
+            giveUpDisplaced(by: user, relation, serves: false)
             refreshToken.triesWithoutResponse = 0
             yield(to: user)
         }
@@ -69,22 +69,30 @@ extension SessionCoordinator {
 
     /// Another identity's user had taken this one's place in the store. A process that has changed the store since could not find the
     /// session that is given up now. A refresh token whose outcome is unknown is not sent, not even to revoke it.
-    private mutating func revokeDisplaced(by user: StoredUser?, _ relation: StoredRelation) {
+    ///
+    /// - Parameter serves: the access token serves until a login has replaced it. Some services end it with its refresh token.
+    private mutating func giveUpDisplaced(by user: StoredUser?, _ relation: StoredRelation, serves: Bool) {
         guard view.isDisplaced, !relation.hasKnownSession else { return }
         guard let token = session.tokens?.refresh else {
             // Beside a session in the store the access token stays: some services give out the same one twice.
-            if user?.session == nil { for revocation in accessTokensToRevoke { emit(.revoke(revocation)) } }
+            guard user?.session == nil, !serves else { return }
+            for revocation in accessTokensToRevoke { emit(.revoke(revocation)) }
             return
         }
-        if refreshToken.triesWithoutResponse == 0 || rotation == .none { revoke(token) }
+        guard refreshToken.triesWithoutResponse == 0 || rotation == .none, token != user?.session?.refresh else {
+            return
+        }
+        if serves { refreshToken.orphan = refreshToken.orphan ?? (token, sessionID) } else { revoke(token) }
     }
 
     /// Another process has changed the user. No call is made if what it stored suffices.
     private mutating func applyExternalChange(_ user: StoredUser?, _ relation: StoredRelation) {
-        revokeDisplaced(by: user, relation)
+        let isOwn = operation?.purpose == .own
+        // Without a session in the store the operation continues, with a login.
+        let continues = relation.storedState == .ended && operation?.isFetch != true
+        giveUpDisplaced(by: user, relation, serves: continues)
         view.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
-        let isOwn = operation?.purpose == .own
         switch relation.storedState {
         case .session: return adopt(user, finishing: isOwn)
         case .removed:

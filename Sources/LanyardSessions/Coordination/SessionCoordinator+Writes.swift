@@ -11,16 +11,19 @@ extension SessionCoordinator {
     }
 
     private mutating func writeNext() {
-        guard !writes.isWriting else { return }
-        // A change of an abandoned operation is dropped.
-        while let next = writes.writesInFlight.first, case .operation(let number) = next.origin,
-            number != operation?.number
-        {
-            writes.writesInFlight.removeFirst()
+        while !writes.isWriting, let next = writes.writesInFlight.first {
+            if case .operation(let number) = next.origin, number != operation?.number {
+                // A change of an abandoned operation is dropped.
+                writes.writesInFlight.removeFirst()
+            } else if isBlockedByForeign(next) {
+                // The change before it has found the foreign user.
+                writes.writesInFlight.removeFirst()
+                skipWrite(next)
+            } else {
+                writes.isWriting = true
+                emit(.commit(change(next.pendingChange)))
+            }
         }
-        guard let next = writes.writesInFlight.first else { return }
-        writes.isWriting = true
-        emit(.commit(change(next.pendingChange)))
     }
 
     private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {

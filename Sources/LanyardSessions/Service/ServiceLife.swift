@@ -20,13 +20,12 @@ enum ServiceLife {
 enum DrainStep {
     /// All calls and writes that have begun. Goes to `beginningLastWrites`, or to one of the next two when its time is up.
     case everything
-    /// Operators' calls are waited for, and refreshes as below. Goes to `rotations`, or to `beginningLastWrites`.
+    /// Operators' calls are waited for, and refreshes as below. Goes to `rotations` or `beginningLastWrites`.
     case operatorsCalls
     /// Refreshes are waited for whose responses may have the only copy of the next refresh token. Goes to
     /// `beginningLastWrites`.
     case rotations
-    /// Each user's unsaved changes are about to be tried once more. Goes to one of the last two in the same turn of the
-    /// queue.
+    /// Unsaved changes are about to be tried once more. Goes to one of the last two.
     case beginningLastWrites
     /// The last writes, after which nothing is in progress.
     case lastWrites
@@ -42,6 +41,7 @@ final class ServiceEnd: @unchecked Sendable {
     private(set) var callsInFlight = 0
     private let drained = DispatchSemaphore(value: 0)
     private let ended = DispatchSemaphore(value: 0)
+    private let givenUp = Guarded(false)
 
     func beginCall() { callsInFlight += 1 }
 
@@ -49,6 +49,14 @@ final class ServiceEnd: @unchecked Sendable {
 
     /// Nothing is left to wait for, or the wait is given up. From anywhere, as the members below.
     func signalDrained() { drained.signal() }
+
+    /// Nothing is waited for any more, nor begun for the end.
+    func giveUp() {
+        givenUp.withLock { $0 = true }
+        drained.signal()
+    }
+
+    var isGivenUp: Bool { givenUp.withLock { $0 } }
 
     func signalEnded() { ended.signal() }
 

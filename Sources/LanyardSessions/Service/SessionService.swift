@@ -148,8 +148,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
                 if isDraining { life = .draining(step) }
                 signalIfDrained()
             }
-            guard !waits.waitUntilDrained(within: left) else { return }
+            guard !waits.waitUntilDrained(within: left) else { break }
         }
+        guard !waits.isGivenUp else { return }
         loop.post { [self] in beginLastWrites(.lastWritesBesideCalls) }
         _ = waits.waitUntilDrained(within: Self.lastWritesMax)
     }
@@ -160,25 +161,32 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private func beginDrain() {
         guard !isStopped else { return }
         if !isDraining { life = .draining(.everything) }
-        userService.drain()
+        userService.retryUnsaved()
         for runner in runners { runner.drain() }
         signalIfDrained()
     }
 
     /// Ends `drain` at once, also one that has not begun. From anywhere.
-    package func endDrain() { waits.signalDrained() }
+    package func endDrain() { waits.giveUp() }
 
     func signalIfDrained() {
         loop.assertIsCurrent()
         guard case .draining(let step) = life else { return }
         switch step {
         case .everything: if isFinished { beginLastWrites(.lastWrites) }
-        case .operatorsCalls: if userService.isDrained, !isRotating { beginLastWrites(.lastWritesBesideCalls) }
-        case .rotations: if !isRotating { beginLastWrites(.lastWritesBesideCalls) }
+        case .operatorsCalls: if userService.isDrained, !isRotating { endWaitForCalls() }
+        case .rotations: if !isRotating { endWaitForCalls() }
         case .beginningLastWrites: break
         case .lastWrites: if isFinished { waits.signalDrained() }
-        case .lastWritesBesideCalls: if !slots.all.contains(where: \.isWriting) { waits.signalDrained() }
+        case .lastWritesBesideCalls:
+            if !slots.all.contains(where: \.isWriting), !userService.isWriting { waits.signalDrained() }
         }
+    }
+
+    /// `drain` begins the last writes, whose time is its own.
+    private func endWaitForCalls() {
+        life = .draining(.beginningLastWrites)
+        waits.signalDrained()
     }
 
     /// Nothing is in progress.
@@ -197,6 +205,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard isDraining else { return }
         life = .draining(.beginningLastWrites)
         for runner in slots.all { runner.retryUnsaved() }
+        userService.retryUnsaved()
         life = .draining(step)
         signalIfDrained()
     }

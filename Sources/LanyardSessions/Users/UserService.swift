@@ -49,8 +49,11 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     /// No call is pending, and no change of the active user is being stored.
     var isDrained: Bool { pendingCalls.isEmpty && openChoices == 0 }
 
-    /// The process is about to end. The unsaved change is tried once more.
-    func drain() {
+    /// A change of the active user is being stored.
+    var isWriting: Bool { openChoices > 0 }
+
+    /// The process is about to end. The unsaved change is tried once more: at once, and for the last time.
+    func retryUnsaved() {
         environment.loop.assertIsCurrent()
         saveAgain()
     }
