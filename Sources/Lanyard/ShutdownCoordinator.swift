@@ -58,6 +58,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
         super.init()
     }
 
+    /// From any thread. Once.
     func start(_ events: Events) {
         loop.start()
         loop.post { [self] in

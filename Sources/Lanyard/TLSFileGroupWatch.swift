@@ -59,7 +59,7 @@ class TLSFileGroupWatch: Watcher, @unchecked Sendable {
         }
     }
 
-    /// Publishes nothing from here on.
+    /// Publishes nothing from here on. From any thread.
     final func end(in _: borrowing FilePublication.Turn) {
         published.withLock { $0.isEnded = true }
         stop()

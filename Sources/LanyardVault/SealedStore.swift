@@ -82,15 +82,18 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     package func unlock(_ user: String) { enqueue(.unlock(user)) }
 
+    /// Blocks the calling thread, which is not the queue's.
     package func close(within limit: Duration) {
         enqueue(.close { [closed] in closed.signal() })
         _ = closed.wait(timeout: .now() + .nanoseconds(Int(limit.nanoseconds)))
     }
 
+    /// From any thread.
     package func endClose() { closed.signal() }
 
     // MARK: The queue's side
 
+    /// From any thread.
     private func enqueue(_ request: Request) {
         if !isStarted.exchange(true, ordering: .relaxed) { loop.start() }
         let isFirst = inbox.withLock { inbox in

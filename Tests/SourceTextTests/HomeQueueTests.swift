@@ -35,18 +35,9 @@ import Testing
 
     /// A sentence says that the declaration belongs to a queue, and neither it nor the code says who checks that.
     private static func isUnchecked(_ declaration: Declaration, in text: String) -> Bool {
-        let sentences = declaration.comment.replacing("\n", with: " ").split(separator: ". ")
-        let isMeant = sentences.contains { sentence in
-            let words = SourceFiles.words(of: sentence)
-            guard let place = words.firstIndex(where: { ["belongs", "Belongs", "belong"].contains($0) }) else {
-                return false
-            }
-            let rest = words[place...]
-            return rest.dropFirst().first == "to" && !rest.allSatisfy { !["queue", "loop"].contains($0) }
+        guard QueueDoors.belongsToQueue(declaration.comment), !QueueDoors.namesChecker(declaration.comment) else {
+            return false
         }
-        guard isMeant else { return false }
-        let words = SourceFiles.words(of: declaration.comment[...])
-        if words.contains(where: { ["check", "checks", "switch", "switches"].contains($0) }) { return false }
         let isType = !SourceFiles.words(of: declaration.text.prefix { $0 != "\n" })
             .allSatisfy { !["class", "struct", "enum"].contains($0) }
         return !SourceFiles.holds(isType ? declaration.text : text, check)
@@ -77,6 +68,54 @@ import Testing
         let texts = try SourceFiles.texts(below: "Sources")
         #expect(texts.count > 100)
         #expect(Self.faults(in: texts) == [], "begin with loop.assertIsCurrent(), or name the owner that checks")
+    }
+
+    /// The loop itself and its parts are what checks. LanyardIdentity is not covered.
+    private static let otherFolders = ["Sources/LanyardFoundations/EventLoop/", "Sources/LanyardIdentity/"]
+
+    @Test("each function of such a class that another file calls checks the queue, or says from where it may be called")
+    func eachDoor() throws {
+        let texts = try SourceFiles.texts(below: "Sources").filter { path, _ in
+            !Self.otherFolders.contains(where: path.hasPrefix)
+        }
+        #expect(QueueDoors.unchecked(in: texts) == [], "begin with loop.assertIsCurrent(), or say \"From anywhere.\"")
+    }
+
+    private static let caller = "thing.work()"
+
+    /// A class that belongs to a queue, with these functions.
+    private static func thing(_ functions: String) -> String {
+        "/// Belongs to the loop's queue.\nfinal class Thing {\n\(functions)\n}\n"
+    }
+
+    @Test(
+        "a planted door without a check is found, also beside one with a check and in another file",
+        arguments: [
+            thing("    func work() { count += 1 }"),
+            thing("    func work() {\n        loop.post { }\n        count += 1\n    }"),
+            thing("    func work() { other() }\n    private func other() { count += 1 }"),
+            thing("    func rest() { loop.assertIsCurrent() }")
+                + "extension Thing {\n    func work() { count += 1 }\n}",
+        ])
+    func plantedDoor(_ text: String) {
+        #expect(QueueDoors.unchecked(in: ["a.swift": text, "b.swift": Self.caller]).count == 1)
+        // Not called from another file, or of a type whose owner checks.
+        #expect(QueueDoors.unchecked(in: ["a.swift": text]) == [])
+        let owned = text.replacing("queue.", with: "queue, which its owner checks.")
+        #expect(QueueDoors.unchecked(in: ["a.swift": owned, "b.swift": Self.caller]) == [])
+    }
+
+    @Test(
+        "a door that checks, that may be called from anywhere, or that only calls such a one, is not found",
+        arguments: [
+            thing("    func work() {\n        loop.assertIsCurrent()\n        count += 1\n    }"),
+            thing("    /// From anywhere.\n    func work() { count.add(1) }"),
+            thing("    func work() { loop.post { [self] in count += 1 } }"),
+            thing("    func work() { other() }\n    private func other() { loop.assertIsCurrent() }"),
+            thing("    private func work() { count += 1 }"),
+        ])
+    func checkedDoor(_ text: String) {
+        #expect(QueueDoors.unchecked(in: ["a.swift": text, "b.swift": Self.caller]) == [])
     }
 
     @Test(

@@ -64,7 +64,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     /// The bound address.
     package var address: ListenerSettings.Address { listener.address }
 
-    /// Starts to accept connections. Once.
+    /// Starts to accept connections. Once. From any thread.
     package func start() {
         tokenWatch?.start()
         listener.loop.post { [self] in listener.start(for: self) }

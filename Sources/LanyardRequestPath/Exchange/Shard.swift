@@ -168,7 +168,7 @@ package final class Shard: @unchecked Sendable {
     /// many.
     package var expectedLoad: Int { load.value + incoming.load(ordering: .relaxed) }
 
-    /// Hands a client's socket over from another shard's queue.
+    /// Hands a client's socket over. From any queue, such as another shard's.
     package func handOver(
         _ socket: consuming OwnedDescriptor, listener: Int, isTCP: Bool, others: ArraySlice<Shard>
     ) {
@@ -333,6 +333,7 @@ package final class Shard: @unchecked Sendable {
     func room(
         for client: ClientConnection, upTo sizeMax: Int = Shard.scratchBytes
     ) -> UnsafeMutableRawBufferPointer? {
+        loop.assertIsCurrent()
         let readSize = context.buffers.readSize(upTo: sizeMax)
         if readSize == Self.scratchBytes { return scratch }
         guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }

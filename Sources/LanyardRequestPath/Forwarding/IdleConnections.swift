@@ -36,7 +36,8 @@ package final class IdleConnections: @unchecked Sendable {
     func setMax(_ openMax: Int) { self.openMax = openMax }
 
     deinit {
-        while let oldest = list.oldest { remove(oldest) }
+        // On any queue: nothing else has this list any more.
+        while let oldest = list.oldest { release(oldest) }
     }
 
     /// Connections closed for this reason so far. From any thread.
@@ -67,6 +68,11 @@ package final class IdleConnections: @unchecked Sendable {
 
     /// Removes a connection that was added.
     func remove(_ connection: UpstreamConnection) {
+        loop?.assertIsCurrent()
+        release(connection)
+    }
+
+    private func release(_ connection: UpstreamConnection) {
         list.remove(connection)
         Unmanaged.passUnretained(connection).release()
     }

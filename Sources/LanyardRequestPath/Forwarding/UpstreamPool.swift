@@ -190,7 +190,10 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     }
 
     /// The upstream was verified by the present files.
-    package func isTrusted(_ connection: UpstreamConnection) -> Bool { connection.epochs.trust == trustEpoch }
+    package func isTrusted(_ connection: UpstreamConnection) -> Bool {
+        loop.assertIsCurrent()
+        return connection.epochs.trust == trustEpoch
+    }
 
     /// Of the present files.
     private var trustEpoch: Int { trust?.epoch ?? 0 }
@@ -204,6 +207,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
 
     /// Closes it, once: a request that waited for a slot may have closed an idle one already.
     func end(_ connection: UpstreamConnection) {
+        loop.assertIsCurrent()
         guard connection.isOpen else { return }
         _ = connection.close()
         schedule(.freed)

@@ -78,6 +78,7 @@ final class OpenCall {
     ///
     /// - Parameter error: nil: the latest call has succeeded.
     func failure(_ error: IdentityError?, at now: WallTime) -> SessionStatus.Failure? {
+        loop.assertIsCurrent()
         failingSince = error == nil ? nil : failingSince ?? now
         guard let error, let failingSince else { return nil }
         return SessionStatus.Failure(message: error.message, since: failingSince)

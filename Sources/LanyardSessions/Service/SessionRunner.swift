@@ -293,6 +293,7 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func terminate(_ termination: SessionCoordinator.Termination, _ reply: @escaping Reply) {
+        environment.loop.assertIsCurrent()
         terminations += 1
         call(.terminate(termination, id: terminations), reply)
     }

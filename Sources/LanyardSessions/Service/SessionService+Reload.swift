@@ -191,6 +191,7 @@ extension SessionService {
     }
 
     func handleRetired(_ runner: SessionRunner) {
+        loop.assertIsCurrent()
         slots[runner.index].retiring.removeAll { $0 === runner }
         countRefreshes()
         if let successor = self.runner(withNameOf: runner.index), successor.isWaiting {

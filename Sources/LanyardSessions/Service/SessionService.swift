@@ -293,7 +293,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// The runner of a user by name. On the queue.
     package func runner(named name: String) -> SessionRunner? {
-        runners.first { $0.name == name }
+        loop.assertIsCurrent()
+        return runners.first { $0.name == name }
     }
 
     func addRunner(for user: RegisteredUser) {
@@ -364,10 +365,12 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     package func commit(
         _ change: StoreChange, reply: @escaping @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void
     ) {
+        loop.assertIsCurrent()
         countedStore.commit(change, reply: reply)
     }
 
     func begin(_ user: String, _ intent: StoreChange, reply: @escaping @Sendable (StoreBeginning) -> Void) {
+        loop.assertIsCurrent()
         countedStore.begin(user, intent, reply: reply)
     }
 
@@ -423,6 +426,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
+    /// From anywhere.
     func view(of user: UserIndex) -> UserView? { board.view(of: user) }
 
     func activate(_ user: UserIndex?) {
@@ -468,8 +472,10 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         waits.endCall()
     }
 
+    /// From anywhere.
     func count(_ name: String, _ labels: [MetricSample.Label]) { board.count(name, labels) }
 
+    /// From anywhere.
     func observe(refresh duration: Duration) { board.observe(refresh: duration) }
 
     // MARK: Clocks

@@ -7,6 +7,7 @@ import Logging
 extension UserService {
     /// Calls at an identity that belong to no user.
     func manageAccount(_ callID: UserCallID, _ identity: String) {
+        environment.loop.assertIsCurrent()
         guard case .manageAccount(_, let call)? = pendingCalls[callID]?.call,
             let accounts = environment.accounts(at: identity)
         else {
@@ -21,6 +22,7 @@ extension UserService {
 
     /// Calls as a user.
     func callAccount(_ callID: UserCallID, _ user: UserIndex) {
+        environment.loop.assertIsCurrent()
         guard let call = pendingCalls[callID]?.call, let runner = runner(of: user, for: callID) else {
             return carryOut(registry.handle(.accountChangeEnded(callID)))
         }

@@ -6,6 +6,7 @@ import Logging
 extension UserService {
     /// Logs the unknown users with the remedy. Removes what an interrupted login has left.
     func start() {
+        environment.loop.assertIsCurrent()
         for stored in environment.contents.users where registry.unknownStoredUsers.contains(stored.name) {
             if Self.isInterruptedLogin(stored) {
                 removeInterruptedLogin(stored.name)
@@ -29,6 +30,7 @@ extension UserService {
 
     /// Forgets an unknown user. Its session is revoked if the identity is still configured.
     func removeStored(_ callID: UserRegistry.UserCallID, _ name: String) {
+        environment.loop.assertIsCurrent()
         environment.store.read(name) { [weak self] result in
             self?.later { [weak self] in self?.removeStored(callID, name, result) }
         }
@@ -94,11 +96,13 @@ extension UserService {
         environment.store.lock(name) { [weak self] lock in
             guard lock == .taken, let self else { return }
             environment.store.read(name) { [weak self] result in
-                guard let self else { return }
-                if case .success(let user?) = result, Self.isInterruptedLogin(user) {
-                    environment.commit(.remove(user: name, .ofUnknown(at: .now))) { _ in }
+                self?.later { [weak self] in
+                    guard let self else { return }
+                    if case .success(let user?) = result, Self.isInterruptedLogin(user) {
+                        environment.commit(.remove(user: name, .ofUnknown(at: .now))) { _ in }
+                    }
+                    environment.store.unlock(name)
                 }
-                environment.store.unlock(name)
             }
         }
         registry.forgetStored(name)

@@ -76,7 +76,10 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         for callID in pendingCalls.keys { deliver(callID, .failure(.outcomeUnknown)) }
     }
 
-    func claim(_ account: String?, for user: UserIndex) -> AccountOwnership { registry.claim(account, for: user) }
+    func claim(_ account: String?, for user: UserIndex) -> AccountOwnership {
+        environment.loop.assertIsCurrent()
+        return registry.claim(account, for: user)
+    }
 
     /// Handles a change of a runner.
     func handleRunnerChange(_ runner: SessionRunner) {
@@ -149,6 +152,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
     /// The runner of a user that the registry knows. If it is missing, which would be a defect of ours, the call
     /// gets `noSuchUser`.
     func runner(of user: UserIndex, for callID: UserCallID?) -> SessionRunner? {
+        environment.loop.assertIsCurrent()
         if let runner = environment.runner(at: user) { return runner }
         if let callID { later { self.deliver(callID, .error(.noSuchUser)) } }
         return nil
@@ -255,7 +259,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
 
     // MARK: Responses
 
-    /// Runs after the event at hand, so that the report already shows what the response says.
+    /// Runs after the current event, so that the report already shows what the response says. From anywhere.
     func later(_ work: @escaping @Sendable () -> Void) { environment.loop.post(work) }
 
     private func deliver(_ callID: UserCallID, _ response: UserRegistry.Response) {

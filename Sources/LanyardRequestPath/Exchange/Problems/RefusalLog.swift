@@ -40,6 +40,7 @@ extension Shard {
     ///
     /// - Parameter request: is asked only if a line is written.
     func log(_ problem: Problem, _ request: () -> RefusedRequest) {
+        loop.assertIsCurrent()
         let usual: Logger.Level = problem.status == 500 ? .error : problem.status > 500 ? .warning : .info
         let level: Logger.Level
         let leftOut: Int

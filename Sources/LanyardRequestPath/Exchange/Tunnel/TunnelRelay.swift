@@ -32,7 +32,10 @@ final class TunnelRelay {
         upstream.stream.restartProgress()
     }
 
-    func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool { machine.resets(side, by: end) }
+    func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool {
+        shard.loop.assertIsCurrent()
+        return machine.resets(side, by: end)
+    }
 
     /// No more bytes are moved.
     func stop() {

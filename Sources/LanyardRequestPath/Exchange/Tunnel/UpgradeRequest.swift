@@ -75,6 +75,7 @@ extension Shard {
     ///
     /// - Parameter request: is asked only if a line is written.
     func log(_ obstacle: UpgradeObstacle, _ request: () -> RefusedRequest) {
+        loop.assertIsCurrent()
         let level: Logger.Level = obstacle.isUnexpected ? .info : .debug
         guard log.logLevel <= level else { return }
         let throttle = context.droppedUpgrades[obstacle.rawValue]
