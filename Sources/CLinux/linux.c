@@ -41,6 +41,16 @@ uint64_t lanyard_tcp_received(int socket) {
     return info.tcpi_bytes_received;
 }
 
+/* TCP_ESTABLISHED of <netinet/tcp.h>, which cannot stand beside <linux/tcp.h>. */
+enum { established = 1 };
+
+int lanyard_tcp_has_end(int socket) {
+    struct tcp_info info = {0};
+    socklen_t length = sizeof info;
+    if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length)) return 0;
+    return info.tcpi_state != established;
+}
+
 /* The identity of a connection as its other end has it: 0, or -1 if it is none of TCP. */
 static int other_end(int socket, struct inet_diag_req_v2 *request) {
     struct sockaddr_storage own = {0}, other = {0};

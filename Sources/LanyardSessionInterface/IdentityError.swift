@@ -40,6 +40,8 @@ package struct IdentityError: Error, Equatable, Sendable {
     package var verdict: Verdict
     /// The HTTP status, if a response came.
     package var status: Int?
+    /// It is of the request for the service's location or metadata. The call itself was not made, or its outcome is known.
+    package var isOfPlace = false
     /// The service's `error_code`, scrubbed to `[A-Za-z0-9_]{1,64}`.
     package var code: String?
     /// A plain message for the log and `last_error`. It holds no secret, and no byte of a response except `code`.

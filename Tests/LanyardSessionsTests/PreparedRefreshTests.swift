@@ -232,4 +232,58 @@ struct PreparedRefreshTests {
         try driver.grant(refresh: "two", token: "for orders")
         #expect(driver.sent == ["one", "one"] && driver.storedRefresh == "two" && driver.variant(1) != nil)
     }
+
+    @Test("a repetition that has to wait after all is prepared anew")
+    func pauseAfterPreparation() throws {
+        let driver = CoordinatorDriver(rotation: .grace, asksBeforeSending: true)
+        try driver.logIn()
+        let old = driver.contents
+        driver.toCall()
+        try driver.connect()
+        try driver.grant(refresh: "two")
+        driver.toCall()
+        try driver.connect()
+        try driver.fail(.unknownOutcome)
+        driver.toCall()
+        try #require(driver.sent == ["one", "two", "two"] && driver.trail.last == "prepare")
+        // A backup is restored, and the wall clock is set back.
+        driver.disk.contents = old
+        driver.wall = driver.wall + .seconds(-3)
+        driver.forget()
+        try driver.connect()
+        #expect(driver.trail.contains("cancel") && !driver.trail.contains("send"))
+        driver.toCall()
+        #expect(driver.trail.last == "prepare")
+        try driver.connect()
+        #expect(driver.trail.last == "send")
+        try driver.grant(refresh: "three")
+        #expect(driver.storedRefresh == "three" && driver.coordinator.isIdle)
+    }
+
+    @Test("nothing is prepared once the end has begun")
+    func drainBeforePreparation() throws {
+        let driver = CoordinatorDriver(rotation: .auto, asksBeforeSending: true)
+        try driver.logIn()
+        driver.holdsStore = true
+        driver.toDue { driver.isHeld }
+        var setup = driver.coordinator.setup
+        setup.refreshTokens = RefreshTokenSettings(.oneUse)
+        driver.handle(.reconfigured(setup, isCredentialNew: false))
+        driver.handle(.drain)
+        driver.storeError = CoordinatorDriver.full
+        driver.release()
+        #expect(!driver.trail.contains("prepare") && driver.coordinator.isDrained)
+    }
+
+    @Test("a page in place of the metadata is no response to the refresh: its token is sent again")
+    func pageOfPlace() throws {
+        let driver = try Self.preparing()
+        try driver.connect()
+        var error = IdentityError(.transient(retryAfter: nil), status: 200, message: "a page")
+        error.isOfPlace = true
+        driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
+        #expect(driver.stored?.intent == nil && driver.storedRefresh == "one")
+        driver.toCall()
+        #expect(driver.sent == ["one", "one"] && driver.call?.kind == .refresh)
+    }
 }

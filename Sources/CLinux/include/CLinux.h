@@ -42,6 +42,9 @@ int lanyard_peer_credentials(int socket, uint32_t *uid, uint32_t *gid, int32_t *
    say. */
 uint64_t lanyard_tcp_received(int socket);
 
+/* Whether a TCP connection is no longer open in both directions, such as when the peer has closed: 1, else 0. */
+int lanyard_tcp_has_end(int socket);
+
 /* Whether the other end of a TCP connection is a socket of this network namespace that no process holds (sock_diag(7)): 1, else 0. What
  * the kernel does not know or does not tell counts as held. */
 int lanyard_is_peer_orphaned(int socket);

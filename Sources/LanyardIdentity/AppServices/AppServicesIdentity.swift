@@ -251,7 +251,7 @@ package final class AppServicesIdentity: TransportedIdentity {
             let refusal = call.credential.flatMap { place.unconfirmed[$0] }
             findOrigin(
                 call.progress, refusal == nil ? .known : .confirmed,
-                fail: { error in call.fail(refusal.map { error.leavingUnconfirmed($0) } ?? error) },
+                fail: { error in call.fail((refusal.map { error.leavingUnconfirmed($0) } ?? error).ofPlace) },
                 proceed: { [self] in send(call, to: $0, $1, isRemembered: $2) })
         }
     }
@@ -284,7 +284,7 @@ package final class AppServicesIdentity: TransportedIdentity {
             call.progress, place.origin == former ? .confirmed : .known, by: deadline,
             fail: { [self] locationError in
                 if let credential = call.credential { place.noteUnconfirmed(credential, error.message) }
-                call.fail(locationError.leavingUnconfirmed(error.message))
+                call.fail(locationError.leavingUnconfirmed(error.message).ofPlace)
             },
             proceed: { [self] origin, deadline, _ in
                 guard origin != former else { return call.reply(.failure(error)) }

@@ -40,6 +40,13 @@ struct AppServicesPlace {
 }
 
 extension IdentityError {
+    /// This error of a request for the service's place, in reply to a call that was not made, or not made again.
+    var ofPlace: IdentityError {
+        var error = self
+        error.isOfPlace = true
+        return error
+    }
+
     /// This error of a request for the service's place, which leaves a refusal open.
     func leavingUnconfirmed(_ refusal: String) -> IdentityError {
         var error = self

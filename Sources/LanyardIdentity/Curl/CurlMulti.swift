@@ -1,5 +1,6 @@
 import CCurl
 import LanyardFoundations
+import LanyardSessionInterface
 
 /// The HTTP client of one identity: libcurl's multi interface on an `EventLoop`, never blocking. `IdentityCallQueue` bounds it.
 ///
@@ -132,6 +133,10 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
+        if transfer.request.gate?.isCancelled == true {
+            queue.end(transfer.kind, at: loop.now)
+            return transfer.finish(.failure(.stopping(wasRequestSent: false)))
+        }
         guard let multi, transfer.prepare(trust, limits, timeLeft: timeLeft) else {
             queue.end(transfer.kind, at: loop.now)
             let message = "libcurl refused the settings of this identity"
@@ -278,6 +283,7 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
 
     /// Begins to watch, or changes what is watched.
     func watch(for readiness: IOReadiness, on loop: EventLoop) throws(SystemError) {
+        transfer?.latestDescriptor = descriptor
         if let watch {
             try loop.change(watch, to: readiness)
         } else {

@@ -58,6 +58,8 @@ struct CurlResponse: Sendable {
     var connection: IdentityConnection?
     /// When the certificate ends that the service has shown; nil: no TLS.
     var certificateEnd: WallTime?
+    /// It came before any byte of a body that was held back: it says nothing of what is in the body.
+    var isEarly = false
 
     /// `application/json`, with any parameters: some servers add a charset.
     var isJSON: Bool {

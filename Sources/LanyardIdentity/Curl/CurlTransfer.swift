@@ -57,6 +57,8 @@ final class CurlTransfer {
     var easy: UnsafeMutableRawPointer { handle.easy }
     /// The sockets that libcurl watches for this transfer. `CurlMulti` keeps the list.
     var descriptors: Set<CInt> = []
+    /// The one that was watched last, which is that of the connection once there is one. `CurlMulti` keeps it.
+    var latestDescriptor: CInt?
     private var reply: Reply?
     private var body = SecretBuffer(capacity: 4096)
     private var headBytes = 0
@@ -130,7 +132,7 @@ final class CurlTransfer {
         return .success(
             CurlResponse(
                 status: status, fields: fields, body: sealedBody(), requestStartedAt: requestStartedAt,
-                certificateEnd: certificateEnd))
+                certificateEnd: certificateEnd, isEarly: request.gate != nil && bodyBytesGiven == 0))
     }
 
     /// Whether libcurl has the whole response. What floods behind it does not count. A flood of messages ends the connection here, which is
@@ -152,8 +154,8 @@ final class CurlTransfer {
     /// reason, or if this is a second attempt already.
     func retry(after code: CURLcode) -> CurlTransfer? {
         let isBefore = [CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT].contains(code)
-        guard isBefore, !wasRequestSent, !isRetry, DescriptorShortage.shared.isExhausted, let reply,
-            let next = CurlTransfer(request, reply: reply)
+        guard isBefore, !wasRequestSent, !isRetry, request.gate?.isCancelled != true,
+            DescriptorShortage.shared.isExhausted, let reply, let next = CurlTransfer(request, reply: reply)
         else { return nil }
         self.reply = nil
         next.isRetry = true
@@ -350,6 +352,10 @@ final class CurlTransfer {
         case .pending: return Int(CURL_READFUNC_PAUSE)
         case .refused: return Int(CURL_READFUNC_ABORT)
         case .granted:
+            // libcurl would send the body on a connection that the peer has closed since. The outcome would be unknown.
+            if bodyBytesGiven == 0, latestDescriptor.map({ lanyard_tcp_has_end($0) == 1 }) ?? false {
+                return Int(CURL_READFUNC_ABORT)
+            }
             return body.withBytes { bytes in
                 let part = bytes[bodyBytesGiven..<min(bodyBytesGiven + room.count, bytes.count)]
                 room.copyBytes(from: part)

@@ -284,7 +284,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         let refusal = discovery.unconfirmedRefusal(of: call.credential)
         discovery.find(refusal == nil ? .known : .confirmed, call.progress, by: call.deadline) { [self] found in
             switch found {
-            case .failure(let error): call.reply(.failure(refusal.map { error.leavingUnconfirmed($0) } ?? error))
+            case .failure(let error):
+                call.reply(.failure((refusal.map { error.leavingUnconfirmed($0) } ?? error).ofPlace))
             case .success(let found): send(call, to: found)
             }
         }
@@ -312,9 +313,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 clock.learn(from: outcome)
                 discovery.noteResponse(outcome)
                 let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
-                let result = classified(
-                    call.kind, outcome, secrets, proof, isFetch: call.variant != .plain,
-                    isMachineGrant: call.isMachineGrant)
+                let result = Self.withoutEarlyRefusal(
+                    of: outcome,
+                    classified(
+                        call.kind, outcome, secrets, proof, isFetch: call.variant != .plain,
+                        isMachineGrant: call.isMachineGrant))
                 if case .failure(let error) = result, mayBeTime(error, of: call),
                     let first = correctClock(by: outcome, signed: signed, after: former)
                 {
@@ -335,6 +338,18 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     })
             }
         }
+    }
+
+    /// A response that came before the refresh token was sent may refuse the client. It says nothing of the token.
+    private static func withoutEarlyRefusal(
+        of outcome: Result<CurlResponse, CurlError>, _ result: Result<CurlResponse, IdentityError>
+    ) -> Result<CurlResponse, IdentityError> {
+        guard case .success(let response) = outcome, response.isEarly, case .failure(var error) = result,
+            [.sessionDead, .credentialRefused, .credentialDoubted].contains(error.verdict)
+        else { return result }
+        error.verdict = .transient(retryAfter: nil)
+        error.message += ", before the refresh token was sent"
+        return .failure(error)
     }
 
     /// A signature whose times are wrong may get such a refusal. A password or a refresh token has no time of Lanyard's: refused, it is
@@ -417,7 +432,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             switch found {
             case .failure(let metadataError):
                 discovery.noteUnconfirmed(call.credential, error)
-                call.reply(.failure(metadataError.leavingUnconfirmed(error.message)))
+                call.reply(.failure(metadataError.leavingUnconfirmed(error.message).ofPlace))
             case .success(let found):
                 guard found.endpoints.token != url else { return call.reply(.failure(error)) }
                 resend(call, to: found)

@@ -47,7 +47,8 @@ extension SessionCoordinator {
     /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens may rotate, it may have had
     /// the new token, so its outcome is unknown.
     private func reclassified(_ error: IdentityError) -> IdentityError {
-        guard setup.refreshTokens.rotation != .none, case .transient = error.verdict, let status = error.status,
+        guard setup.refreshTokens.rotation != .none, !error.isOfPlace, case .transient = error.verdict,
+            let status = error.status,
             200..<300 ~= status
         else { return error }
         var error = error

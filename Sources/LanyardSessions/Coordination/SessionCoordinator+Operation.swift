@@ -186,6 +186,8 @@ extension SessionCoordinator {
         guard since < pause else { return prepareOrStoreIntent() }
         let until = eventContext.instant + (pause - since)
         self.operation?.stage = .pausing(until: until)
+        // The service does not wait for so long.
+        self.operation?.preparation = .none
     }
 
     /// What a refresh does to this session's refresh token: never `auto`.
@@ -230,6 +232,8 @@ extension SessionCoordinator {
     private mutating func prepareOrStoreIntent() {
         guard let operation, preparesCall(of: operation), operation.preparation != .ready else { return storeIntent() }
         guard let token = operation.refresh else { return }
+        // The end has begun while the store was at work.
+        guard !isDraining else { return finish() }
         self.operation?.stage = .preparing
         self.operation?.preparation = .begun
         setStart()

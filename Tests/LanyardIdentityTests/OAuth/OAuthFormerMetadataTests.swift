@@ -12,7 +12,7 @@ import Testing
 
     /// A server whose metadata comes once. Afterwards it fails, or is silent. The token endpoint works.
     private final class Server: Sendable {
-        enum Later { case fails, isSilent, works }
+        enum Later { case fails, isPage, isSilent, works }
         let later = Guarded(Later.fails)
         /// The next responses of the token endpoint, by a piece of the form that they are for.
         let refusals = Guarded<[(form: String, response: RawResponse)]>([])
@@ -36,6 +36,8 @@ import Testing
             }
             return switch later.withLock({ $0 }) {
             case .fails where asked > 0: OAuthBench.json(503, "{}")
+            case .isPage where asked > 0:
+                .response(200, "OK", fields: [("Content-Type", "text/html")], body: "<p>").closing
             case .isSilent where asked > 0: .text("")
             default: OAuthBench.metadata(issuer)
             }
@@ -58,6 +60,20 @@ import Testing
         for _ in 0..<2 { _ = try await bench.refresh("alice").get() }
         // Neither of these calls has asked for the metadata.
         #expect(Self.asked(bench) == 2)
+    }
+
+    @Test("a page in place of the metadata leaves a refusal open: its status is not that of the refresh")
+    func page() async throws {
+        let server = Server()
+        let bench = try server.bench()
+        _ = try await bench.refresh("alice").get()
+        server.later.withLock { $0 = .isPage }
+        server.refusals.withLock { $0 = [("=bob", OAuthBench.json(400, #"{"error":"invalid_grant"}"#))] }
+        for _ in 0..<2 {
+            let error = try #require(await bench.refresh("bob").failure)
+            #expect(error.verdict == .transient(retryAfter: nil) && error.isOfPlace, "\(error)")
+        }
+        #expect(bench.forms.count == 2)
     }
 
     @Test("an unconfirmed refusal is not sent again before the metadata has come; then it is final")

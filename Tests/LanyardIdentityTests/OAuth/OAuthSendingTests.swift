@@ -164,16 +164,43 @@ import Testing
         #expect(early.questions.count == 0 && server.requests.isEmpty)
     }
 
-    @Test("a response that comes before the body counts, once the gate has been answered")
-    func earlyResponse() async throws {
-        let response =
-            "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n{\"error\":\"invalid_grant\"}"
-        let relay = try FaultGate(before: .tcp(1), mode: .garbage(Array(response.utf8)))
-        let bench = try Self.bench(token: "http://\(relay.endpoint)/token")
+    @Test(
+        "a connection that the server ends while the body is held back: nothing was sent",
+        arguments: [FaultGate.Ending.close, .reset])
+    func endedWhileHeld(_ ending: FaultGate.Ending) async throws {
+        let listener = try RawSocket.listen(at: .tcp(0))
+        defer { listener.close() }
+        let bench = try Self.bench(token: "http://127.0.0.1:\(listener.localPort)/token")
         let (gate, questions) = Self.gate()
         async let result = bench.refresh(gate: gate)
         try await eventually("the gate is asked") { questions.count == 1 }
+        let socket = try #require(listener.accept(with: nil))
+        let head = String(decoding: try socket.receive(with: nil), as: UTF8.self)
+        try #require(head.hasPrefix("POST /token ") && head.hasSuffix("\r\n\r\n"))
+        switch ending {
+        case .close: socket.close()
+        case .reset: socket.reset()
+        }
         gate.open()
-        #expect(await result.failure?.verdict == .sessionDead)
+        #expect(await result.failure?.verdict == .transient(retryAfter: nil))
+    }
+
+    @Test("a refusal that comes before the body says nothing of the refresh token")
+    func earlyResponse() async throws {
+        let listener = try RawSocket.listen(at: .tcp(0))
+        defer { listener.close() }
+        let bench = try Self.bench(token: "http://127.0.0.1:\(listener.localPort)/token")
+        let (gate, questions) = Self.gate()
+        async let result = bench.refresh(gate: gate)
+        try await eventually("the gate is asked") { questions.count == 1 }
+        let socket = try #require(listener.accept(with: nil))
+        _ = try socket.receive(with: nil)
+        let body = #"{"error":"invalid_grant"}"#
+        let fields = "Content-Type: application/json\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+        try socket.send(Array("HTTP/1.1 400 Bad Request\r\n\(fields)\(body)".utf8))
+        // libcurl ends the transfer with the response, or the body is not given to the closed connection.
+        socket.close()
+        gate.open()
+        #expect(await result.failure?.verdict == .transient(retryAfter: nil))
     }
 }

@@ -78,6 +78,14 @@ extension FleetWorld {
                 "\(name(process, user)) calls \(early) before the service wants it (\(call.cause.rawValue))")
         }
         guard !session.isLockless, !disk.refusesLocks, clocks.now >= lockTroubleAt + .seconds(60) else { return }
+        for other in open where other !== process {
+            guard let prepared = other.sessions[user].prepared, !other.sessions[user].isLockless,
+                !other.sessions[user].wasLeft
+            else { continue }
+            accuse(
+                .singleFlight,
+                "\(name(process, user)) calls while \(name(other, user)) has prepared call \(prepared.call.number)")
+        }
         for other in open {
             guard let place = other.sessions[user].call, !other.sessions[user].isLockless else { continue }
             // What was under way when an operator logged in or out goes on to its late response.

@@ -10,11 +10,7 @@ extension FleetWorld {
         switch fate.fault {
         case .connectionRefused, .connectTimedOut:
             report.count(.preparedInVain)
-            var unsent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
-            unsent.token = SimulatedToken(secret)
-            unsent.variant = variant(of: call)
-            unsent.isUnsent = true
-            send(unsent, process, isCall: true)
+            send(unsent(secret, call, fate, process, user), process, isCall: true)
         case _ where plan.bug == .sentUnprepared: refresh(process, user, secret, call, fate)
         default:
             process.sessions[user].prepared = (secret, call, fate)
@@ -26,11 +22,28 @@ extension FleetWorld {
         }
     }
 
+    private func unsent(
+        _ secret: Secret, _ call: SessionCall, _ fate: FleetWeather.Fate, _ process: FleetProcess, _ user: Int
+    ) -> FleetCall {
+        var unsent = FleetCall(process: process.number, life: process.life, user: user, call: call, fate: fate)
+        unsent.token = SimulatedToken(secret)
+        unsent.variant = variant(of: call)
+        unsent.isUnsent = true
+        return unsent
+    }
+
     func sendPrepared(_ process: FleetProcess, _ user: Int, _ operation: UInt64) {
         guard let prepared = process.sessions[user].prepared, prepared.call.number == operation else {
             return accuse(.oldToken, "\(name(process, user)) sends call \(operation), which is not prepared")
         }
         process.sessions[user].prepared = nil
+        if prepared.fate.fault == .requestLost, operation % 2 == 0 {
+            // The service has closed the connection while the intent was being stored.
+            var fate = prepared.fate
+            (fate.reachesIn, fate.verdict) = (nil, .transient(retryAfter: nil))
+            report.count(.preparedInVain)
+            return send(unsent(prepared.secret, prepared.call, fate, process, user), process, isCall: true)
+        }
         report.count(.preparedAndSent)
         refresh(process, user, prepared.secret, prepared.call, prepared.fate)
     }
