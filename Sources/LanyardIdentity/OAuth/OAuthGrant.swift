@@ -15,9 +15,10 @@ enum OAuthGrant {
     ///     ignored.
     ///   - lifetime: of a token that states none, as it is configured.
     static func make(
-        _ call: OAuthVerdict.Call, _ response: CurlResponse, keepsRefreshToken: Bool, lifetime assumed: Duration?
+        _ call: OAuthVerdict.Call, _ response: CurlResponse, keepsRefreshToken: Bool, lifetime assumed: Duration?,
+        profile: OAuthProfile
     ) -> Result<Grant, IdentityError> {
-        let decoded = response.body.withBytes { OAuthResponse($0) }
+        let decoded = response.body.withBytes { OAuthResponse($0, profile: profile) }
         let fail = { (reason: String) -> Result<Grant, IdentityError> in
             .failure(OAuthVerdict.malformed(call, response.status, reason, decoded))
         }

@@ -48,7 +48,8 @@ extension OAuthIdentity: BrowserLoginService {
         from outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret], _ proof: ClientProof
     ) -> Result<Grant, IdentityError> {
         classified(.login, outcome, secrets, proof).flatMap {
-            OAuthGrant.make(.login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime)
+            OAuthGrant.make(
+                .login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile)
         }.map { grant in
             binding.check(grant.accessToken, with: http.certificate, identity: name, logger)
             return grant

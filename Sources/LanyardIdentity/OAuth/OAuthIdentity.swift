@@ -331,7 +331,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 call.reply(
                     result.flatMap {
                         OAuthGrant.make(
-                            call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime)
+                            call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime,
+                            profile: settings.profile)
                     }.map { grant in
                         binding.check(grant.accessToken, with: certificate, identity: name, logger)
                         return VariantAudience.checked(grant, for: call.variant)

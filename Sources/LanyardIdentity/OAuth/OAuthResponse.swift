@@ -1,8 +1,9 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// What Lanyard uses of an authorization server's response, for any status (RFC 6749 §5).
 struct OAuthResponse: Sendable {
-    /// b64token characters only (RFC 6750 §2.1).
+    /// b64token characters only (RFC 6750 §2.1), for Salesforce also `!`.
     var accessToken: Secret?
     /// Visible ASCII (RFC 6749 appendix A.17).
     var refreshToken: Secret?
@@ -32,8 +33,11 @@ struct OAuthResponse: Sendable {
     /// Bytes of a refresh token, which only the body of a form carries.
     static let refreshTokenBytesMax = 64 << 10
 
+    private let profile: OAuthProfile
+
     /// Reads what the bytes hold, up to the byte where they are no JSON.
-    init(_ bytes: UnsafeRawBufferPointer) {
+    init(_ bytes: UnsafeRawBufferPointer, profile: OAuthProfile = .generic) {
+        self.profile = profile
         isEmpty = bytes.allSatisfy { $0 == 0x20 || 0x09...0x0d ~= $0 }
         guard !isEmpty else {
             defect = "it is empty"
@@ -155,7 +159,7 @@ struct OAuthResponse: Sendable {
         guard let secret = JSONText.secret(text, of: bytes, countMax: Self.accessTokenBytesMax) else {
             return note("access_token is larger than 32 KiB")
         }
-        guard BearerToken.isValid(secret) else {
+        guard BearerToken.isValid(secret, isSalesforce: profile == .salesforce) else {
             return note("access_token has characters that a bearer token cannot have")
         }
         accessToken = secret

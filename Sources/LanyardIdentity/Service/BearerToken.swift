@@ -3,9 +3,11 @@ import LanyardFoundations
 /// The characters of a bearer token (RFC 6750 §2.1), as they may follow `Bearer ` in a field.
 enum BearerToken {
     /// One or more of `ALPHA DIGIT - . _ ~ + /`, then any number of `=`.
-    static func isValid(_ token: Secret) -> Bool {
+    ///
+    /// - Parameter isSalesforce: a token is a session id, with a `!` behind the id of its organisation.
+    static func isValid(_ token: Secret, isSalesforce: Bool = false) -> Bool {
         token.withBytes { bytes in
-            let body = bytes.prefix { isCharacter($0) }
+            let body = bytes.prefix { isCharacter($0) || isSalesforce && $0 == UInt8(ascii: "!") }
             return !body.isEmpty && bytes[body.endIndex...].allSatisfy { $0 == UInt8(ascii: "=") }
         }
     }
