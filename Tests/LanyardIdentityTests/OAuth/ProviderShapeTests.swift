@@ -75,7 +75,8 @@ import Testing
             "access_token":"eyJ0.e30.c2ln","refresh_token":"1.AXEA-next"}
             """#
         func refusal(_ number: Int, _ more: String = "") -> String {
-            #"{"error":"invalid_grant","error_description":"AADSTS\#(number): x","error_codes":[\#(number)],"timestamp":"2026-11-27 20:00:00Z","trace_id":"t","correlation_id":"c"\#(more)}"#
+            #"{"error":"invalid_grant","error_description":"AADSTS\#(number): x","error_codes":[\#(number)],"#
+                + #""timestamp":"2026-11-27 20:00:00Z","trace_id":"t","correlation_id":"c"\#(more)}"#
         }
         let bench = try Self.bench(
             .entra,
