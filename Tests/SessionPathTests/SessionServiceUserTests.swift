@@ -270,7 +270,7 @@ import Testing
                 bench.identity.refresh(token) { done.resume(returning: $0) }
             }
             guard case .failure(let error) = refreshed, error.verdict == .sessionDead else {
-                throw TestFailure("the session lives on")
+                throw TestFailure("the session lives on: \(refreshed)")
             }
         }
         await bench.end()
