@@ -85,12 +85,18 @@ extension SessionCoordinator {
         if serves { refreshToken.orphan = refreshToken.orphan ?? (token, sessionID) } else { revoke(token) }
     }
 
+    /// Without a session in the store the operation in progress continues, with a login, unless it is a fetch.
+    private func servesOn(after relation: StoredRelation) -> Bool {
+        switch relation.storedState {
+        case .ended: operation?.isFetch != true
+        case .session, .removed, .loggedOut, .foreign: false
+        }
+    }
+
     /// Another process has changed the user. No call is made if what it stored suffices.
     private mutating func applyExternalChange(_ user: StoredUser?, _ relation: StoredRelation) {
         let isOwn = operation?.purpose == .own
-        // Without a session in the store the operation continues, with a login.
-        let continues = relation.storedState == .ended && operation?.isFetch != true
-        giveUpDisplaced(by: user, relation, serves: continues)
+        giveUpDisplaced(by: user, relation, serves: servesOn(after: relation))
         view.rebase(on: user)
         refreshToken.triesWithoutResponse = 0
         switch relation.storedState {
