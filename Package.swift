@@ -85,7 +85,8 @@ let package = Package(
             // The program has no path of the build: a build elsewhere gives the same one.
             name: "COpenSSL", dependencies: ["CLinux"], cSettings: [.define("OPENSSL_NO_FILENAMES")],
             linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
-        .target(name: "CCurl", dependencies: ["CLinux"], linkerSettings: [.linkedLibrary("curl")]),
+        // libcurl is loaded at its first use (late.h).
+        .target(name: "CCurl", dependencies: ["CLinux"]),
         .target(name: "CYAML", linkerSettings: [.linkedLibrary("yaml")]),
         // The modules of the program (docs/design/architecture.md 3.1).
         .module("LanyardFoundations", ["CLinux", "COpenSSL", logging]),

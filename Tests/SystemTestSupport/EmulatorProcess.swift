@@ -72,7 +72,7 @@ final class EmulatorProcess: Sendable {
     func untilClosed() async throws {
         let local = String(format: ":%04X", Int(endpoint.port))
         try await eventually("the emulator has read what an ended client sent") {
-            let table = try String(contentsOfFile: "/proc/net/tcp", encoding: .utf8).split(separator: "\n").dropFirst()
+            let table = try ProcFile.text("/proc/net/tcp").split(separator: "\n").dropFirst()
             return !table.contains { line in
                 let words = line.split(separator: " ")
                 // State 08 is CLOSE_WAIT (proc_net_tcp(5)).

@@ -10,7 +10,7 @@ struct ProcessMemory {
         let descriptor = open("/proc/\(pid)/mem", O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw TestFailure("/proc/\(pid)/mem: errno \(errno)") }
         defer { close(descriptor) }
-        for line in try String(contentsOfFile: "/proc/\(pid)/maps", encoding: .utf8).split(separator: "\n") {
+        for line in try ProcFile.text("/proc/\(pid)/maps").split(separator: "\n") {
             let words = line.split(separator: " ")
             let ends = words[0].split(separator: "-").compactMap { Int($0, radix: 16) }
             guard words[1].hasPrefix("rw"), ends.count == 2 else { continue }

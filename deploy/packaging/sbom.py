@@ -2,10 +2,11 @@
 """Writes the software bill of materials of a program: CycloneDX 1.5, JSON.
 
     deploy/packaging/sbom.py --program PATH --version VERSION --commit NAME --swift VERSION --resolved Package.resolved
-                             --packages NAME,... --epoch SECONDS > PROGRAM.cdx.json
+                             --packages NAME,... --late SONAME,... --epoch SECONDS > PROGRAM.cdx.json
 
 Components: what is linked into the program (the Swift runtime, the named Swift packages with version and revision), and the libraries of the
-machine that it loads, by Debian package and version, as they were at the build. The same arguments and program give the same bytes.
+machine that it loads (those of --late at their first use), by Debian package and version, as they were at the build. The same arguments and
+program give the same bytes.
 """
 
 import argparse
@@ -41,15 +42,19 @@ def needed(program):
     return sorted(line.split("[")[1].split("]")[0] for line in lines if "(NEEDED)" in line)
 
 
-def debian_packages(program):
-    """(Debian package, version, architecture) of each needed library, by soname."""
+def debian_packages(program, late):
+    """(Debian package, version, architecture) of each library, by soname."""
     owners = {}
     paths = {}
+    for line in run("/sbin/ldconfig", "-p").split("\n"):
+        words = line.split()
+        if "=>" in words and words[0] in late:
+            paths.setdefault(words[0], words[-1])
     for line in run("ldd", program).split("\n"):
         words = line.split()
         if len(words) > 2 and words[1] == "=>":
             paths[words[0]] = words[2]
-    for soname in needed(program):
+    for soname in sorted([*needed(program), *late]):
         path = paths.get(soname)
         if not path:
             continue
@@ -91,10 +96,10 @@ def swift_components(arguments):
     return components
 
 
-def library_components(program):
+def library_components(program, late):
     """One component for each Debian package, with the sonames that the program needs of it."""
     sonames = {}
-    for soname, package in debian_packages(program).items():
+    for soname, package in debian_packages(program, late).items():
         sonames.setdefault(package, []).append(soname)
     components = []
     for (name, version, architecture), files in sorted(sonames.items()):
@@ -113,13 +118,14 @@ def library_components(program):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("program", "version", "commit", "swift", "resolved", "packages", "epoch"):
+    for name in ("program", "version", "commit", "swift", "resolved", "packages", "late", "epoch"):
         parser.add_argument("--" + name, required=True)
     arguments = parser.parse_args()
     name = os.path.basename(arguments.program)
     with open(arguments.program, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
-    components = swift_components(arguments) + library_components(arguments.program)
+    late = list(filter(None, arguments.late.split(",")))
+    components = swift_components(arguments) + library_components(arguments.program, late)
     moment = datetime.datetime.fromtimestamp(int(arguments.epoch), datetime.timezone.utc)
     document = {
         "bomFormat": "CycloneDX",
