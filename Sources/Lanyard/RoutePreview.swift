@@ -98,8 +98,10 @@ package struct RoutePreview: Sendable {
             var open = listener
             open.capabilityFile = nil
             let rules = ListenerRules(of: open, at: Self.boundAddress(of: listener, for: host), index: index)
-            let admission = RequestAdmission(head, in: bytes, table, routes, viaName: [])
-            switch admission.decide(rules, capabilities: []) {
+            let decision = withExtendedLifetime(table) {
+                RequestAdmission(head, in: bytes, table.all).decide(rules, routes, viaName: [], capabilities: [])
+            }
+            switch decision {
             case .forward(let route, let target): return forwarding(route, target, head, bytes, table)
             case .respondToOptions: return .respondsItself
             case .refuse(let problem, let route): return refusal(problem, route)

@@ -48,7 +48,7 @@ struct OperatorTarget {
     /// (http-rules.md 4.4). An address typed into a browser is none.
     func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
         if head.traits.contains(.origin) { return true }
-        return head.traits.contains(.secFetchSite) && table.isFromOtherSite(in: bytes)
+        return head.traits.contains(.secFetchSite) && table.all.isFromOtherSite(in: bytes)
     }
 }
 

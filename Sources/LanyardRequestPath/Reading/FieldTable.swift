@@ -83,13 +83,10 @@ package final class FieldTable {
 
     /// All lines. Valid until the table changes.
     @inline(__always)
-    var all: UnsafeBufferPointer<FieldLine> { UnsafeBufferPointer(start: lines, count: count) }
+    package var all: FieldLines { FieldLines(start: lines, count: count) }
 
     @inline(__always)
-    package subscript(index: Int) -> FieldLine {
-        precondition(index >= 0 && index < count)
-        return lines[index]
-    }
+    package subscript(index: Int) -> FieldLine { all[index] }
 
     /// Removes the lines and the memory beyond that of an ordinary head.
     package func removeAll() {
@@ -106,13 +103,30 @@ package final class FieldTable {
         return true
     }
 
-    /// Whether the browser says that a page of another origin has sent the request (Fetch Metadata, `Sec-Fetch-Site`): http-rules.md 4.4.
-    package func isFromOtherSite(in head: Bytes) -> Bool {
-        (0..<count).contains { index in
-            guard self[index].name == .secFetchSite else { return false }
-            let value = value(index, in: head)
-            return value.equals(lowered: "cross-site") || value.equals(lowered: "same-site")
-        }
+    /// The name of line `index` in `head`, the head's buffer.
+    @inline(__always)
+    package func name(_ index: Int, in head: Bytes) -> Bytes { self[index].name(in: head) }
+
+    /// The value of line `index`, without outer whitespace.
+    @inline(__always)
+    package func value(_ index: Int, in head: Bytes) -> Bytes { self[index].value(in: head) }
+}
+
+/// The lines of a `FieldTable`, as long as it does not change. Handed on without a count of references.
+package struct FieldLines {
+    fileprivate let start: UnsafePointer<FieldLine>
+    package let count: Int
+
+    @inline(__always)
+    fileprivate init(start: UnsafePointer<FieldLine>, count: Int) {
+        self.start = start
+        self.count = count
+    }
+
+    @inline(__always)
+    package subscript(index: Int) -> FieldLine {
+        precondition(index >= 0 && index < count)
+        return start[index]
     }
 
     /// The name of line `index` in `head`, the head's buffer.
@@ -122,6 +136,15 @@ package final class FieldTable {
     /// The value of line `index`, without outer whitespace.
     @inline(__always)
     package func value(_ index: Int, in head: Bytes) -> Bytes { self[index].value(in: head) }
+
+    /// Whether the browser says that a page of another origin has sent the request (Fetch Metadata, `Sec-Fetch-Site`): http-rules.md 4.4.
+    package func isFromOtherSite(in head: Bytes) -> Bool {
+        (0..<count).contains { index in
+            guard self[index].name == .secFetchSite else { return false }
+            let value = value(index, in: head)
+            return value.equals(lowered: "cross-site") || value.equals(lowered: "same-site")
+        }
+    }
 }
 
 /// The members of a comma-separated list of words (RFC 9110 §5.6.1), empty members skipped.

@@ -88,15 +88,15 @@ package struct ConnectionOptions: Equatable, Sendable {
 
     /// Whether `Connection` names this field in the head with these options. Most heads name none of this length, which is one test.
     @inline(__always)
-    func nominates(_ name: Bytes, _ table: FieldTable, in head: Bytes) -> Bool {
-        nominatedLengths.contains(name.count) && Self.nominates(name, table, in: head)
+    func nominates(_ name: Bytes, _ lines: FieldLines, in head: Bytes) -> Bool {
+        nominatedLengths.contains(name.count) && Self.nominates(name, lines, in: head)
     }
 
     /// Whether a `Connection` field of the head, or of a trailer section behind its head's `Connection` lines, names this
     /// field.
-    package static func nominates(_ name: Bytes, _ table: FieldTable, in head: Bytes) -> Bool {
-        for index in 0..<table.count where table[index].name == .connection {
-            for member in FieldList(table.value(index, in: head)) where member.equalsIgnoringCase(name) { return true }
+    package static func nominates(_ name: Bytes, _ lines: FieldLines, in head: Bytes) -> Bool {
+        for index in 0..<lines.count where lines[index].name == .connection {
+            for member in FieldList(lines.value(index, in: head)) where member.equalsIgnoringCase(name) { return true }
         }
         return false
     }

@@ -113,7 +113,9 @@ package struct ResponseReader {
 
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable, isResponseToHead: Bool) throws(HeadError) {
         var framing = ResponseFraming(status: head.status, isResponseToHead: isResponseToHead)
-        for line in table.all where line.name != .other {
+        let lines = table.all
+        for index in 0..<lines.count where lines[index].name != .other {
+            let line = lines[index]
             switch line.name {
             case .connection: try head.connection.add(line.value(in: bytes))
             case .contentLength: try framing.addLength(line.value(in: bytes))

@@ -40,11 +40,11 @@ package struct CallerPolicy: Sendable {
     /// Checks a request's fields. nil: it may pass.
     ///
     /// - Parameter capabilities: of the shard. A capability that cannot be read admits no request.
-    func check(_ bytes: Bytes, _ table: FieldTable, capabilities: [Secret?]) -> Refusal? {
-        if let capabilityIndex, !carries(capabilities[capabilityIndex], bytes, table) { return .capability }
+    func check(_ bytes: Bytes, _ lines: FieldLines, capabilities: [Secret?]) -> Refusal? {
+        if let capabilityIndex, !carries(capabilities[capabilityIndex], bytes, lines) { return .capability }
         if let requiredField {
-            let isThere = (0..<table.count).contains { index in
-                requiredField.withUnsafeBufferPointer { $0.equalsIgnoringCase(table.name(index, in: bytes)) }
+            let isThere = (0..<lines.count).contains { index in
+                requiredField.withUnsafeBufferPointer { $0.equalsIgnoringCase(lines.name(index, in: bytes)) }
             }
             if !isThere { return .requiredField }
         }
@@ -52,13 +52,13 @@ package struct CallerPolicy: Sendable {
     }
 
     /// Whether the request has exactly one `Lanyard-Capability` field, and its value is the capability.
-    private func carries(_ capability: Secret?, _ bytes: Bytes, _ table: FieldTable) -> Bool {
+    private func carries(_ capability: Secret?, _ bytes: Bytes, _ lines: FieldLines) -> Bool {
         var isRight = false
         var count = 0
-        for index in 0..<table.count where table[index].name == .lanyard {
-            guard table.name(index, in: bytes).equals(lowered: "lanyard-capability") else { continue }
+        for index in 0..<lines.count where lines[index].name == .lanyard {
+            guard lines.name(index, in: bytes).equals(lowered: "lanyard-capability") else { continue }
             count += 1
-            isRight = capability?.equals(UnsafeRawBufferPointer(table.value(index, in: bytes))) ?? false
+            isRight = capability?.equals(UnsafeRawBufferPointer(lines.value(index, in: bytes))) ?? false
         }
         return count == 1 && isRight
     }

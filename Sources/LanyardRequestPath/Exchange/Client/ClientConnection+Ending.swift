@@ -27,7 +27,7 @@ extension ClientConnection {
     /// - Parameter bytes: of the response's body.
     func record(_ status: Int?, _ origin: ShardCounters.Origin, _ end: AccessEntry.UnusualEnd?, bytes: Int) {
         if let served = state.shardRoute {
-            served.counters.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
+            served.countRequest(status: status, origin: origin, from: input.beganAt, to: shard.loop.now)
             logAccess(status, origin, end, bytes: bytes, of: served.route)
         } else {
             let counters = shard.counters.withoutRoute

@@ -64,12 +64,14 @@ extension ClientConnection {
         if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
         guard let buffer = input.buffer else { return refuse(.internalError) }
         let served = served
-        let admission = RequestAdmission(
-            input.head, in: buffer.bytes, buffer.table, served.configuration.routes, viaName: shard.context.viaName)
+        let admission = RequestAdmission(input.head, in: buffer.bytes, buffer.table.all)
         let rules = view.rules
         // Most listeners ask for none.
         let capabilities = rules.callers.checksRequests ? shard.capabilities : []
-        switch admission.decide(rules, capabilities: capabilities, isNamedClient: membership.isNamedClient) {
+        let decision = admission.decide(
+            rules, served.configuration.routes, viaName: shard.context.viaName, capabilities: capabilities,
+            isNamedClient: membership.isNamedClient)
+        switch decision {
         case .forward(let route, let target): forward(to: target, on: served.routes[route.index])
         case .respondToOptions: respondToOptions()
         case .refuse(let problem, let route):

@@ -111,7 +111,7 @@ extension ClientConnection {
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ResponseHeadWriter {
         ResponseHeadWriter(
-            shard: shard, bytes: view, head: response, table: table, shardRoute: active.shardRoute,
+            bytes: view, head: response, lines: table.all,
             clientHost: active.route.mapsClientHost ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
@@ -135,7 +135,8 @@ extension ClientConnection {
         }
         guard input.head.minorVersion > 0 else { return .continues }
         shard.out.clear()
-        writer(response, view, table, for: active).writeInterim(into: &shard.out)
+        writer(response, view, table, for: active)
+            .writeInterim(into: &shard.out, on: active.shardRoute, of: shard)
         guard push() == .sent else {
             abandon()
             return .ended
@@ -176,8 +177,8 @@ extension ClientConnection {
         var writer = writer(response, view, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers
         writer.writeFinal(
-            into: &shard.out, delivery: relay.delivery, closes: exchange.closesClient,
-            replayObstacle: replay.obstacle)
+            into: &shard.out, on: active.shardRoute, of: shard, delivery: relay.delivery,
+            closes: exchange.closesClient, replayObstacle: replay.obstacle)
         relay.keepNominations(response, view, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))

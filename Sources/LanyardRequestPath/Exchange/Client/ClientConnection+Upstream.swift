@@ -133,12 +133,11 @@ extension ClientConnection {
         guard takeBodyBehindHead(in: buffer, of: active) else { return }
         let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
         let writer = RequestHeadWriter(
-            shard: shard, route: route, bytes: buffer.bytes, head: input.head, table: buffer.table,
-            target: input.target, upgrade: input.upgrade, peer: peer)
+            bytes: buffer.bytes, head: input.head, lines: buffer.table.all, target: input.target)
         shard.out.clear()
         let hasToken = writer.write(
-            into: &shard.out, token: token, authority: active.shardRoute.authority,
-            requestID: input.requestID(from: shard))
+            into: &shard.out, on: route, of: shard, token: token, authority: active.shardRoute.authority,
+            requestID: input.requestID(from: shard), upgrade: input.upgrade, peer: peer)
         upstream.recordHead(hasToken: hasToken)
         // The body has arrived with the head, or was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded

@@ -5,7 +5,8 @@ import LanyardSettings
 ///
 /// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
 ///
-/// What each request goes through is inlined: a call would copy the whole value.
+/// What each request goes through is inlined: a call would copy the whole value. Objects are arguments: to hold them would
+/// count references.
 package struct RequestAdmission: ~Copyable {
     package enum Decision {
         case forward(Route, RequestTarget)
@@ -17,28 +18,25 @@ package struct RequestAdmission: ~Copyable {
 
     private let head: RequestHead
     private let bytes: Bytes
-    private let table: FieldTable
-    private let routes: RouteTable
-    private let viaName: [UInt8]
+    private let lines: FieldLines
 
     /// - Parameters:
     ///   - bytes: begin with the head.
-    ///   - table: of the head.
-    ///   - viaName: Lanyard's member of `Via`.
-    package init(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable, _ routes: RouteTable, viaName: [UInt8]) {
+    ///   - lines: of the head.
+    package init(_ head: RequestHead, in bytes: Bytes, _ lines: FieldLines) {
         self.head = head
         self.bytes = bytes
-        self.table = table
-        self.routes = routes
-        self.viaName = viaName
+        self.lines = lines
     }
 
     /// - Parameters:
     ///   - rules: of the listener.
+    ///   - viaName: Lanyard's member of `Via`.
     ///   - capabilities: one for each listener.
     ///   - isNamedClient: the client's certificate has one of the listener's `client_names`, or it asks for none.
     package func decide(
-        _ rules: ListenerRules, capabilities: [Secret?], isNamedClient: Bool = true
+        _ rules: ListenerRules, _ routes: RouteTable, viaName: [UInt8], capabilities: [Secret?],
+        isNamedClient: Bool = true
     ) -> Decision {
         if head.traits.contains(.confusable), hasForbiddenConfusableName() {
             return .refuse(.malformed("a field name that resembles a field of framing or routing"), nil)
@@ -46,11 +44,11 @@ package struct RequestAdmission: ~Copyable {
         do throws(HeadError) {
             let raw = bytes[run: head.target]
             let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
-            if let problem = try checkAuthority(target, raw, rules) { return .refuse(problem, nil) }
+            if let problem = try checkAuthority(target, raw, rules, routes) { return .refuse(problem, nil) }
             if let problem = checkOrigin(rules) { return .refuse(problem, nil) }
             if !isNamedClient { return .refuse(.certificateNotAllowed, nil) }
             if rules.callers.checksRequests,
-                let refusal = rules.callers.check(bytes, table, capabilities: capabilities)
+                let refusal = rules.callers.check(bytes, lines, capabilities: capabilities)
             {
                 return .refuse(.callerNotAllowed(refusal), nil)
             }
@@ -67,24 +65,28 @@ package struct RequestAdmission: ~Copyable {
             }
             if head.expectation == .unknown { return .refuse(.expectationFailed, nil) }
             if isForLanyard { return .respondToOptions }
-            return decideRoute(target)
+            return decideRoute(target, routes, viaName)
         } catch {
             return .refuse(.malformed(error), nil)
         }
     }
 
     @inline(__always)
-    private func decideRoute(_ target: RequestTarget) -> Decision {
-        guard routes.usesHosts, head.host >= 0, let (host, _) = HostValue.split(table.value(head.host, in: bytes))
+    private func decideRoute(_ target: RequestTarget, _ routes: RouteTable, _ viaName: [UInt8]) -> Decision {
+        guard routes.usesHosts, head.host >= 0, let (host, _) = HostValue.split(lines.value(head.host, in: bytes))
         else {
-            return decideRoute(target, host: nil)
+            return decideRoute(target, host: nil, routes, viaName)
         }
-        return HostValue.withCanonical(table.value(head.host, in: bytes)[run: host]) { decideRoute(target, host: $0) }
+        return HostValue.withCanonical(lines.value(head.host, in: bytes)[run: host]) {
+            decideRoute(target, host: $0, routes, viaName)
+        }
     }
 
     /// - Parameter host: in canonical form.
     @inline(__always)
-    private func decideRoute(_ target: RequestTarget, host: Bytes?) -> Decision {
+    private func decideRoute(
+        _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, _ viaName: [UInt8]
+    ) -> Decision {
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
         let decision =
@@ -94,7 +96,7 @@ package struct RequestAdmission: ~Copyable {
             } : routes.decide(method: bytes[run: head.method], host: host, path: path)
         switch decision {
         case .route(let route):
-            if let problem = checkPolicy(route) { return .refuse(problem, route) }
+            if let problem = checkPolicy(route, viaName) { return .refuse(problem, route) }
             return .forward(route, target)
         case .none: return .refuse(.noRoute, nil)
         case .methodNotAllowed(let allow):
@@ -111,13 +113,13 @@ package struct RequestAdmission: ~Copyable {
     /// Checks `Host` and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
     @inline(__always)
     private func checkAuthority(
-        _ target: RequestTarget, _ raw: Bytes, _ rules: ListenerRules
+        _ target: RequestTarget, _ raw: Bytes, _ rules: ListenerRules, _ routes: RouteTable
     ) throws(HeadError) -> Problem? {
         var host: Bytes?
         var isAllowed = true
         if head.host >= 0 {
-            let value = table.value(head.host, in: bytes)
-            isAllowed = try allows(value, rules)
+            let value = lines.value(head.host, in: bytes)
+            isAllowed = try allows(value, rules, routes)
             host = value
         }
         if case .absolute(let scheme, let authority) = target.form {
@@ -130,14 +132,14 @@ package struct RequestAdmission: ~Copyable {
                 }
             } else {
                 // An HTTP/1.0 request may have no `Host`. Then the target's authority is checked.
-                isAllowed = try allows(raw[run: authority], rules)
+                isAllowed = try allows(raw[run: authority], rules, routes)
             }
         }
         return isAllowed ? nil : .hostNotAllowed
     }
 
     @inline(__always)
-    private func allows(_ host: Bytes, _ rules: ListenerRules) throws(HeadError) -> Bool {
+    private func allows(_ host: Bytes, _ rules: ListenerRules, _ routes: RouteTable) throws(HeadError) -> Bool {
         switch rules.check(host: host, routes) {
         case .malformed: throw .malformed("a Host that is not host[:port]")
         case .unknown: false
@@ -163,25 +165,25 @@ package struct RequestAdmission: ~Copyable {
     private func checkOrigin(_ rules: ListenerRules) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
-        for index in 0..<table.count where table[index].name == .origin {
-            guard rules.allows(origin: table.value(index, in: bytes)) else { return .originNotAllowed }
+        for index in 0..<lines.count where lines[index].name == .origin {
+            guard rules.allows(origin: lines.value(index, in: bytes)) else { return .originNotAllowed }
             allowedByOrigin = true
         }
-        return !allowedByOrigin && table.isFromOtherSite(in: bytes) ? .originNotAllowed : nil
+        return !allowedByOrigin && lines.isFromOtherSite(in: bytes) ? .originNotAllowed : nil
     }
 
     private func maxForwards() -> Int? {
         var number: Int?
-        for index in 0..<table.count where table[index].name == .maxForwards {
-            guard number == nil, let decimal = table.value(index, in: bytes).decimal else { return nil }
+        for index in 0..<lines.count where lines[index].name == .maxForwards {
+            guard number == nil, let decimal = lines.value(index, in: bytes).decimal else { return nil }
             number = decimal
         }
         return number
     }
 
     private func hasForbiddenConfusableName() -> Bool {
-        for index in 0..<table.count
-        where table[index].isConfusable && ConfusableNames.isRefused(table.name(index, in: bytes)) {
+        for index in 0..<lines.count
+        where lines[index].isConfusable && ConfusableNames.isRefused(lines.name(index, in: bytes)) {
             return true
         }
         return false
@@ -189,14 +191,14 @@ package struct RequestAdmission: ~Copyable {
 
     /// Checks the route's own rules.
     @inline(__always)
-    private func checkPolicy(_ route: Route) -> Problem? {
+    private func checkPolicy(_ route: Route, _ viaName: [UInt8]) -> Problem? {
         if route.settings.clientAuthorization == .reject {
-            for index in 0..<table.count where route.bearerField.isNamed(table.name(index, in: bytes)) {
+            for index in 0..<lines.count where route.bearerField.isNamed(lines.name(index, in: bytes)) {
                 return .authorizationNotAllowed
             }
         }
         if route.settings.forwarded == .reject, head.traits.contains(.forwarding) { return .forwardedNotAllowed }
-        if head.traits.contains(.via), hasPassedHere() { return .loop }
+        if head.traits.contains(.via), hasPassed(viaName) { return .loop }
         if let bodyBytesMax = route.settings.bodyBytesMax, case .length(let length) = head.framing,
             length > bodyBytesMax
         {
@@ -206,9 +208,9 @@ package struct RequestAdmission: ~Copyable {
     }
 
     /// `Via` holds the pseudonym of this process (http-rules.md 18.1).
-    private func hasPassedHere() -> Bool {
-        for index in 0..<table.count where table[index].name == .via {
-            for member in FieldList(table.value(index, in: bytes)) {
+    private func hasPassed(_ viaName: [UInt8]) -> Bool {
+        for index in 0..<lines.count where lines[index].name == .via {
+            for member in FieldList(lines.value(index, in: bytes)) {
                 guard let space = member.firstIndex(where: ByteClass.isSpace) else { continue }
                 let name = member[run: space..<member.count].trimmed
                 let own = viaName

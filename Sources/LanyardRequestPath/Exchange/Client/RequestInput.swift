@@ -141,7 +141,7 @@ struct RequestInput: ~Copyable {
     /// The client's own request id, for the log. Empty if the route has no such field or the head was released.
     func clientRequestID(on route: Route) -> String {
         guard let buffer, buffer.count >= head.length else { return "" }
-        let id = RequestIDField.safe(on: route, head, buffer.table, in: buffer.bytes)
+        let id = RequestIDField.safe(on: route, head, buffer.table.all, in: buffer.bytes)
         return id.map { String(decoding: $0, as: UTF8.self) } ?? ""
     }
 
@@ -182,7 +182,7 @@ struct RequestInput: ~Copyable {
         let raw = bytes[run: head.target]
         logged.method = bytes[run: head.method]
         if let route, route.requestIDName != nil {
-            logged.clientID = RequestIDField.safe(on: route, head, buffer.table, in: bytes)
+            logged.clientID = RequestIDField.safe(on: route, head, buffer.table.all, in: bytes)
         }
         if let target = admission.target {
             logged.path = raw[run: target.path]

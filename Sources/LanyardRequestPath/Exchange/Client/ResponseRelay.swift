@@ -204,7 +204,7 @@ struct ResponseRelay: ~Copyable {
         guard (try? reader.read(bytes, from: &position, into: table, limits: both)) == true else { return }
         for index in 0..<table.count {
             let name = table.name(index, in: bytes)
-            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table, in: bytes) else {
+            guard TrailerFilter.passes(name, on: route), !ConnectionOptions.nominates(name, table.all, in: bytes) else {
                 continue
             }
             out.write(name)

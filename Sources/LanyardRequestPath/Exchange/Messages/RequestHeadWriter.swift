@@ -3,37 +3,37 @@ import LanyardSettings
 
 /// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
 /// client's fields without those that are not forwarded, the added fields, the injected field.
+///
+/// Objects and arrays are arguments: to hold them would count references.
 package struct RequestHeadWriter: ~Copyable {
-    let shard: Shard
-    let route: Route
     let bytes: Bytes
     let head: RequestHead
-    let table: FieldTable
+    let lines: FieldLines
     let target: RequestTarget
-    /// The protocol of an upgrade; nil: an ordinary request.
-    let upgrade: [UInt8]?
-    /// The client's address, for `forwarded: append`; else nil.
-    let peer: ForwardedPeer?
 
     /// - Parameters:
     ///   - token: the access token.
+    ///   - authority: the upstream's own `Host`.
     ///   - requestID: Lanyard's own id, if the route sends one and the client has none.
+    ///   - upgrade: the protocol of an upgrade; nil: an ordinary request.
+    ///   - peer: the client's address, for `forwarded: append`; else nil.
     /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
     ///   instead.
     func write(
-        into out: inout HeadWriter, token: AccessToken, authority: [UInt8], requestID: RequestID
+        into out: inout HeadWriter, on route: Route, of shard: Shard, token: AccessToken, authority: [UInt8],
+        requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
     ) -> Bool {
-        writeStart(&out, authority)
-        let clientSentOwn = writeFields(&out)
+        writeStart(&out, authority, on: route)
+        let clientSentOwn = writeFields(&out, on: route, of: shard, appendsPeer: peer != nil)
         writeFraming(&out)
-        if upgrade != nil || head.wantsTrailers { writeConnection(&out) }
-        if !head.traits.contains(.via) { writeVia(&out, after: nil) }
+        if upgrade != nil || head.wantsTrailers { writeConnection(&out, upgrade) }
+        if !head.traits.contains(.via) { writeVia(&out, of: shard, after: nil) }
         if let peer { out.write(peer.lines) }
         for field in route.fixedFields { out.write(field.line) }
         if let name = route.settings.requestIDHeader {
             out.write(name)
             out.write(": " as StaticString)
-            if let id = RequestIDField.safe(on: route, head, table, in: bytes) {
+            if let id = RequestIDField.safe(on: route, head, lines, in: bytes) {
                 out.write(id)
             } else {
                 out.write(hex: requestID.number)
@@ -45,7 +45,7 @@ package struct RequestHeadWriter: ~Copyable {
         return !clientSentOwn
     }
 
-    private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8]) {
+    private func writeStart(_ out: inout HeadWriter, _ authority: [UInt8], on route: Route) {
         if route.basePath == nil, target.form == .origin {
             // Method, space and target as the client has sent them.
             out.write(bytes[run: head.method.lowerBound..<head.target.upperBound])
@@ -57,8 +57,8 @@ package struct RequestHeadWriter: ~Copyable {
         out.write(" HTTP/1.1\r\nHost: " as StaticString)
         switch route.settings.host {
         // Over a unix socket the client's may be empty.
-        case .client where head.host >= 0 && !table.value(head.host, in: bytes).isEmpty:
-            out.write(table.value(head.host, in: bytes))
+        case .client where head.host >= 0 && !lines.value(head.host, in: bytes).isEmpty:
+            out.write(lines.value(head.host, in: bytes))
         case .value(let value): out.write(value)
         case .client, .upstream: out.write(authority)
         }
@@ -92,26 +92,27 @@ package struct RequestHeadWriter: ~Copyable {
     }
 
     /// Writes the client's lines. Returns whether its own bearer field is among them.
-    private func writeFields(_ out: inout HeadWriter) -> Bool {
+    private func writeFields(
+        _ out: inout HeadWriter, on route: Route, of shard: Shard, appendsPeer: Bool
+    ) -> Bool {
         var clientSentOwn = false
         var run = LineRun(in: bytes)
         let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
-        let lines = table.all
         for index in 0..<lines.count {
             if lines[index].isOrdinary(besides: special) {
                 run.add(lines[index], to: &out)
                 continue
             }
-            switch treatment(of: index, &clientSentOwn) {
+            switch treatment(of: index, on: route, appendsPeer: appendsPeer, &clientSentOwn) {
             case .copied: run.add(lines[index], to: &out)
-            case .dropped: break
+            case .dropped(let kind): if let kind { shard.counters.countDroppedField(kind) }
             case .via:
                 run.flush(to: &out)
-                writeVia(&out, after: index)
+                writeVia(&out, of: shard, after: index)
             case .maxForwards:
                 run.flush(to: &out)
                 out.write("Max-Forwards: " as StaticString)
-                out.write(decimal: max((table.value(index, in: bytes).decimal ?? 1) - 1, 0))
+                out.write(decimal: max((lines.value(index, in: bytes).decimal ?? 1) - 1, 0))
                 out.write("\r\n" as StaticString)
             }
         }
@@ -120,44 +121,45 @@ package struct RequestHeadWriter: ~Copyable {
     }
 
     /// What is written for a client's line.
-    private enum Treatment { case copied, dropped, via, maxForwards }
+    private enum Treatment {
+        case copied, via, maxForwards
+        /// nil: not counted.
+        case dropped(ShardCounters.DroppedField?)
+    }
 
-    private func treatment(of index: Int, _ clientSentOwn: inout Bool) -> Treatment {
-        let line = table[index]
-        guard line.name.isCopiedInRequests else { return .dropped }
-        let name = table.name(index, in: bytes)
+    private func treatment(
+        of index: Int, on route: Route, appendsPeer: Bool, _ clientSentOwn: inout Bool
+    ) -> Treatment {
+        let line = lines[index]
+        guard line.name.isCopiedInRequests else { return .dropped(nil) }
+        let name = lines.name(index, in: bytes)
         switch line.name {
-        case .lanyard: return dropped(.lookalike)
-        case .expect where head.expectation != .continue100: return .dropped
-        case _ where line.name.isForwarding && route.settings.forwarded == .drop: return dropped(.forwarded)
-        case .xRealIP where peer != nil: return dropped(.forwarded)
+        case .lanyard: return .dropped(.lookalike)
+        case .expect where head.expectation != .continue100: return .dropped(nil)
+        case _ where line.name.isForwarding && route.settings.forwarded == .drop: return .dropped(.forwarded)
+        case .xRealIP where appendsPeer: return .dropped(.forwarded)
         case .via: return .via
         case .maxForwards where head.kind == .options && !isNominated(name): return .maxForwards
         default: break
         }
         let isInjected = route.bearerField.isNamed(name)
-        if isInjected, route.settings.clientAuthorization != .pass { return dropped(.injected) }
-        if isNominated(name) { return .dropped }
+        if isInjected, route.settings.clientAuthorization != .pass { return .dropped(.injected) }
+        if isNominated(name) { return .dropped(nil) }
         if isInjected { clientSentOwn = true }
         if line.isConfusable || route.hasConfusableNames, ConfusableNames.isDropped(name, route) {
             // A second field of the same name, which the client may pass, is no look-alike.
-            if !isInjected { return dropped(.lookalike) }
+            if !isInjected { return .dropped(.lookalike) }
         }
         for field in route.fixedFields
-        where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return .dropped }
+        where field.name.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) { return .dropped(nil) }
         if let own = route.requestIDName, own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) {
-            return .dropped
+            return .dropped(nil)
         }
         return .copied
     }
 
-    private func dropped(_ kind: ShardCounters.DroppedField) -> Treatment {
-        shard.counters.countDroppedField(kind)
-        return .dropped
-    }
-
     /// A `Connection` line names the field, so it belongs to this hop.
-    private func isNominated(_ name: Bytes) -> Bool { head.connection.nominates(name, table, in: bytes) }
+    private func isNominated(_ name: Bytes) -> Bool { head.connection.nominates(name, lines, in: bytes) }
 
     private func writeFraming(_ out: inout HeadWriter) {
         switch head.framing {
@@ -171,7 +173,7 @@ package struct RequestHeadWriter: ~Copyable {
     }
 
     /// Writes the options that the client asked for and that this hop takes over (http-rules.md 6.5, 15.3).
-    private func writeConnection(_ out: inout HeadWriter) {
+    private func writeConnection(_ out: inout HeadWriter, _ upgrade: [UInt8]?) {
         if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
         guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }
         out.write("Upgrade: " as StaticString)
@@ -182,12 +184,12 @@ package struct RequestHeadWriter: ~Copyable {
     }
 
     /// Lanyard's member stands behind the others: after the last `Via` line, or in a line of its own (RFC 9110 §7.6.3).
-    private func writeVia(_ out: inout HeadWriter, after index: Int?) {
+    private func writeVia(_ out: inout HeadWriter, of shard: Shard, after index: Int?) {
         if let index {
             out.write("Via: " as StaticString)
-            out.write(table.value(index, in: bytes))
+            out.write(lines.value(index, in: bytes))
             out.write("\r\n" as StaticString)
-            for later in (index + 1)..<max(table.count, index + 1) where table[later].name == .via { return }
+            for later in (index + 1)..<max(lines.count, index + 1) where lines[later].name == .via { return }
         }
         out.write(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 " as StaticString)
         out.write(shard.context.viaName)
@@ -203,19 +205,19 @@ package struct RequestHeadWriter: ~Copyable {
 enum RequestIDField {
     private static let lengthMax = 64
 
-    /// The client's id in `table`; nil if there is none, more than one, or none that is harmless.
-    static func safe(on route: Route, _ head: RequestHead, _ table: FieldTable, in bytes: Bytes) -> Bytes? {
+    /// The client's id in `lines`; nil if there is none, more than one, or none that is harmless.
+    static func safe(on route: Route, _ head: RequestHead, _ lines: FieldLines, in bytes: Bytes) -> Bytes? {
         guard let own = route.requestIDName else { return nil }
         var found: Bytes?
-        for index in 0..<table.count {
-            let name = table.name(index, in: bytes)
+        for index in 0..<lines.count {
+            let name = lines.name(index, in: bytes)
             guard own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) else { continue }
             guard found == nil else { return nil }
-            found = table.value(index, in: bytes)
+            found = lines.value(index, in: bytes)
         }
         guard let found, isSafe(found) else { return nil }
         // A field that `Connection` names was meant for this hop (http-rules.md 10.1).
-        if own.withUnsafeBufferPointer({ head.connection.nominates($0, table, in: bytes) }) { return nil }
+        if own.withUnsafeBufferPointer({ head.connection.nominates($0, lines, in: bytes) }) { return nil }
         return found
     }
 

@@ -1,12 +1,12 @@
 import LanyardSettings
 
 /// Writes a response head for the client from its parsed form (http-rules.md 10 to 12).
+///
+/// Shard and route are arguments: to hold them would count references.
 struct ResponseHeadWriter: ~Copyable {
-    let shard: Shard
     let bytes: Bytes
     let head: ResponseHead
-    let table: FieldTable
-    let shardRoute: ShardRoute
+    let lines: FieldLines
     /// The client's `Host`, if the route maps references to it; else empty.
     let clientHost: Bytes
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
@@ -15,23 +15,21 @@ struct ResponseHeadWriter: ~Copyable {
     /// Trailers of the upstream are relayed, so `Trailer` may announce them.
     var keepsTrailer = false
 
-    private var route: Route { shardRoute.route }
-
     /// Writes a 1xx: its fields without those of framing and those that are not forwarded.
-    func writeInterim(into out: inout HeadWriter) {
+    func writeInterim(into out: inout HeadWriter, on route: ShardRoute, of shard: Shard) {
         var run = start(&out)
-        _ = writeFields(&run, &out, keepsLength: false)
+        _ = writeFields(&run, &out, on: route, of: shard, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
     /// Writes a 101: as an interim response, with the granted protocol.
-    func writeSwitching(into out: inout HeadWriter, to granted: [UInt8]) {
+    func writeSwitching(into out: inout HeadWriter, to granted: [UInt8], on route: ShardRoute, of shard: Shard) {
         var run = start(&out)
         run.flush(to: &out)
         out.write("Upgrade: " as StaticString)
         out.write(granted)
         out.write("\r\nConnection: Upgrade\r\n" as StaticString)
-        _ = writeFields(&run, &out, keepsLength: false)
+        _ = writeFields(&run, &out, on: route, of: shard, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
@@ -40,13 +38,14 @@ struct ResponseHeadWriter: ~Copyable {
     ///   - closes: writes `Connection: close`.
     ///   - replayObstacle: why a response that refuses the token was not replaced by a replay.
     func writeFinal(
-        into out: inout HeadWriter, delivery: ResponseBody.Delivery, closes: Bool,
-        replayObstacle: RefusedResponse.ReplayObstacle?
+        into out: inout HeadWriter, on route: ShardRoute, of shard: Shard, delivery: ResponseBody.Delivery,
+        closes: Bool, replayObstacle: RefusedResponse.ReplayObstacle?
     ) {
         var run = start(&out)
         // HEAD and 304 responses describe a body that is not sent; a 204 has none to describe (RFC 9110 §8.6).
         let isDescribed = isResponseToHead || head.status == 304
-        let isDated = writeFields(&run, &out, keepsLength: isDescribed && head.status != 204)
+        let keepsLength = isDescribed && head.status != 204
+        let isDated = writeFields(&run, &out, on: route, of: shard, keepsLength: keepsLength)
         if case .length(let length) = head.framing {
             out.write("Content-Length: " as StaticString)
             out.write(decimal: length)
@@ -74,7 +73,7 @@ struct ResponseHeadWriter: ~Copyable {
         out.write("\r\n" as StaticString)
     }
 
-    private var hasUpgrade: Bool { (0..<table.count).contains { table[$0].name == .upgrade } }
+    private var hasUpgrade: Bool { (0..<lines.count).contains { lines[$0].name == .upgrade } }
 
     /// The status line: the first line of a run if it has the form in which Lanyard writes it, else it is written.
     private func start(_ out: inout HeadWriter) -> LineRun {
@@ -98,13 +97,17 @@ struct ResponseHeadWriter: ~Copyable {
 
     /// - Parameter run: what was written before the fields.
     /// - Returns: whether a `Date` was written: the upstream may send none, or name it in `Connection`.
-    private func writeFields(_ run: inout LineRun, _ out: inout HeadWriter, keepsLength: Bool) -> Bool {
+    private func writeFields(
+        _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute, of shard: Shard, keepsLength: Bool
+    ) -> Bool {
         var isDated = false
+        let route = shardRoute.route
         let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
-        let lines = table.all
         for index in 0..<lines.count
-        where lines[index].isOrdinary(besides: special) || isCopied(index, keepsLength: keepsLength) {
-            if lines[index].name != .other, writeMapped(index, &run, &out) { continue }
+        where lines[index].isOrdinary(besides: special)
+            || isCopied(index, on: route, of: shard, keepsLength: keepsLength)
+        {
+            if lines[index].name != .other, writeMapped(index, &run, &out, on: shardRoute) { continue }
             run.add(lines[index], to: &out)
             if lines[index].name == .date { isDated = true }
         }
@@ -115,14 +118,17 @@ struct ResponseHeadWriter: ~Copyable {
     /// Writes a line with an address of the upstream's as the client sees it (http-rules.md 12.6).
     ///
     /// - Returns: false: the line is copied as it is.
-    private func writeMapped(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) -> Bool {
-        let isCookie = table[index].name == .setCookie
-        let isReference = table[index].name == .location || table[index].name == .contentLocation
+    private func writeMapped(
+        _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute
+    ) -> Bool {
+        let route = shardRoute.route
+        let isCookie = lines[index].name == .setCookie
+        let isReference = lines[index].name == .location || lines[index].name == .contentLocation
         guard isCookie && route.settings.cookies == .rewrite || isReference && route.settings.redirects == .rewrite
         else { return false }
         let mapping = AddressMapping(
             route: route, isTLS: shardRoute.isTLS, authority: shardRoute.authority, clientHost: clientHost)
-        let value = table.value(index, in: bytes)
+        let value = lines.value(index, in: bytes)
         if isReference {
             guard let reference = mapping.reference(value) else { return false }
             writeName(index, &run, &out)
@@ -138,22 +144,22 @@ struct ResponseHeadWriter: ~Copyable {
 
     private func writeName(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) {
         run.flush(to: &out)
-        out.write(table.name(index, in: bytes))
+        out.write(lines.name(index, in: bytes))
         out.write(": " as StaticString)
     }
 
-    private func isCopied(_ index: Int, keepsLength: Bool) -> Bool {
-        let line = table[index]
+    private func isCopied(_ index: Int, on route: Route, of shard: Shard, keepsLength: Bool) -> Bool {
+        let line = lines[index]
         guard
             line.name.isCopiedInResponses(status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
         else { return false }
-        let name = table.name(index, in: bytes)
+        let name = lines.name(index, in: bytes)
         if line.name == .lanyard
             || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)
         {
             shard.counters.countDroppedField(.lookalike)
             return false
         }
-        return !head.connection.nominates(name, table, in: bytes) || line.name.ignoresNomination
+        return !head.connection.nominates(name, lines, in: bytes) || line.name.ignoresNomination
     }
 }

@@ -40,7 +40,8 @@ extension ClientConnection {
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
         else { return perform(exchange.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
         shard.out.clear()
-        writer(response, view, table, for: active).writeSwitching(into: &shard.out, to: upgrade)
+        writer(response, view, table, for: active)
+            .writeSwitching(into: &shard.out, to: upgrade, on: active.shardRoute, of: shard)
         beginTunnel(connection, account: token.account, after, of: active)
     }
 
