@@ -2,8 +2,8 @@ import Glibc
 
 /// A file of /proc, read to its end.
 ///
-/// Foundation takes a read that is shorter than asked for as the end. The kernel gives such a file a page at a time, so Foundation shows the
-/// first 4 KiB of a process's mappings, and of the machine's sockets.
+/// Foundation takes a read that is shorter than asked for as the end. The kernel gives such a file a page at a time, so Foundation
+/// shows the first 4 KiB of a process's mappings, and of the machine's sockets.
 package enum ProcFile {
     package static func text(_ path: String) throws -> String {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
