@@ -106,7 +106,7 @@ import Testing
         services.hold(false)
         service.loop.settle()
         #expect(service.report.users.map(\.state) == [.valid])
-        // The session goes on: nothing logs in again.
+        // The session continues: nothing logs in again.
         #expect(former.logins == 1 && present.logins == (change == .none ? 1 : 0) && other.logins == 0)
         #expect(former.refreshes == 1 && present.refreshes == 1)
     }

@@ -98,7 +98,7 @@ package struct ClockPolicy: Sendable {
 }
 
 extension ClockPolicy {
-    /// When a service is told again of a session that is over (architecture.md 5.8). No request waits for that.
+    /// When a service is told again of a session that has ended (architecture.md 5.8). No request waits for that.
     enum Revocations {
         /// How long the call is repeated, from the end of the session.
         static let period = Duration.seconds(86_400)
