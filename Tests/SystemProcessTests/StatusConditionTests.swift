@@ -212,7 +212,7 @@ import Testing
         "the certificate that an identity service has shown, if it ends within 14 days",
         .enabled(if: PythonProcess.isInstalled, "needs Python"))
     func identityCertificate() async throws {
-        let service = try await TLSUpstream.start(TLSUpstream.authority.issue(to: 5 * 86_400))
+        let service = try await TLSUpstream.start(TLSUpstream.authority.issue(to: 4 * 86_400 + 43_200))
         let trust = "tls: {ca_file: \(service.folder.file("ca.pem"))}"
         let bench = try await Self.start(
             """
