@@ -83,6 +83,22 @@ import Testing
         service.loop.settle()
     }
 
+    @Test("a request that comes before the start does not keep the session from beginning", arguments: [false, true])
+    func requestBeforeStart(isRefusal: Bool) throws {
+        let one = RequestingService("one", scope: "a", of: services)
+        let service = try SessionService(
+            configuration([("alice", one)]).users, identities: configuration([("alice", one)]).identities, store: store,
+            contents: store.contents, publisher: published, logger: LogRecorder().logger)
+        defer { service.stop() }
+        service.loop.freezeTime()
+        let alice = UserIndex(0)
+        isRefusal ? service.tokenRefused(by: alice, generation: 1) : service.tokenNeeded(by: alice)
+        service.loop.settle()
+        service.start()
+        service.loop.settle()
+        #expect(service.report.users.map(\.state) == [.valid] && one.logins == 1)
+    }
+
     // MARK: Reloads
 
     /// How the request changes while the user waits for the end of its former runner.

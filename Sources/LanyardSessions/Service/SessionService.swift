@@ -262,13 +262,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     private func send(_ event: SessionCoordinator.VariantEvent, ofVariant index: UserIndex) {
         loop.post { [self] in
-            guard let owner = names.owner(of: index) else { return }
-            runner(withNameOf: owner)?.handle(.variant(index, event))
+            whenStarted { [self] in
+                guard let owner = names.owner(of: index) else { return }
+                runner(withNameOf: owner)?.handle(.variant(index, event))
+            }
         }
     }
 
+    /// A request may come before the start: a runner that handled its event first would never begin.
     private func send(_ event: SessionCoordinator.Event, to user: UserIndex) {
-        loop.post { [self] in runner(at: user)?.handle(event) }
+        loop.post { [self] in whenStarted { [self] in runner(at: user)?.handle(event) } }
     }
 
     // MARK: Users
@@ -535,7 +538,7 @@ extension SessionService: UserOperations {
     ) {
         loop.post { [self] in
             guard !isStopped, !isDraining else { return reply(.failure(.stopping)) }
-            userService.perform(call, reply)
+            whenStarted { [self] in userService.perform(call, reply) }
         }
     }
 }
