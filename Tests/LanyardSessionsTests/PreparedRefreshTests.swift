@@ -13,7 +13,7 @@ struct PreparedRefreshTests {
 
     /// Logged in, with the refresh token `one` in the store, and a refresh that is being prepared.
     private static func preparing(
-        _ rotation: RefreshTokenRotation = .oneUse, graceWindow: Duration? = nil, hasCredential: Bool = true,
+        _ rotation: RefreshTokenRotation = .oneUse, graceWindow: Duration? = nil,
         disk: CoordinatorDriver.Disk = CoordinatorDriver.Disk()
     ) throws -> CoordinatorDriver {
         let driver = CoordinatorDriver(
@@ -22,6 +22,20 @@ struct PreparedRefreshTests {
         driver.toCall()
         try #require(driver.sent == ["one"] && driver.trail.last == "prepare")
         return driver
+    }
+
+    /// Refreshed once, with a second refresh that is being prepared, and what the store held before the first.
+    private static func preparingAgain(
+        _ rotation: RefreshTokenRotation
+    ) throws -> (driver: CoordinatorDriver, old: StoreContents) {
+        let driver = CoordinatorDriver(rotation: rotation, asksBeforeSending: true)
+        try driver.logIn()
+        let old = driver.contents
+        driver.toCall()
+        try driver.connect()
+        try driver.grant(refresh: "two")
+        driver.toCall()
+        return (driver, old)
     }
 
     /// A start on what the store holds, by a process of the same kind.
@@ -181,13 +195,7 @@ struct PreparedRefreshTests {
         "a restored backup is found when the intent is stored: the newer session is written again, on the same connection"
     )
     func backup() throws {
-        let driver = CoordinatorDriver(rotation: .oneUse, asksBeforeSending: true)
-        try driver.logIn()
-        let old = driver.contents
-        driver.toCall()
-        try driver.connect()
-        try driver.grant(refresh: "two")
-        driver.toCall()
+        let (driver, old) = try Self.preparingAgain(.oneUse)
         try #require(driver.sent == ["one", "two"])
         driver.disk.contents = old
         driver.forget()
@@ -235,13 +243,7 @@ struct PreparedRefreshTests {
 
     @Test("a repetition that has to wait after all is prepared anew")
     func pauseAfterPreparation() throws {
-        let driver = CoordinatorDriver(rotation: .grace, asksBeforeSending: true)
-        try driver.logIn()
-        let old = driver.contents
-        driver.toCall()
-        try driver.connect()
-        try driver.grant(refresh: "two")
-        driver.toCall()
+        let (driver, old) = try Self.preparingAgain(.grace)
         try driver.connect()
         try driver.fail(.unknownOutcome)
         driver.toCall()

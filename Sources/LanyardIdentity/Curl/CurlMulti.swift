@@ -143,10 +143,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
         }
         running[transfer.easy] = transfer
-        let place = UInt(bitPattern: transfer.easy)
-        transfer.resume = { [weak self] in
-            guard let self else { return }
-            loop.post { self.resume(place) }
+        if transfer.request.gate != nil {
+            let address = UInt(bitPattern: transfer.easy)
+            transfer.resume = { [weak self] in
+                guard let self else { return }
+                loop.post { self.resume(address) }
+            }
         }
         let code = curl_multi_add_handle(multi, transfer.easy)
         guard code == CURLM_OK else {
@@ -158,9 +160,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
 
     /// The gate of a transfer's body has decided. If another transfer has the handle by now, it asks its own gate again.
-    private func resume(_ place: UInt) {
+    ///
+    /// - Parameter address: of libcurl's handle.
+    private func resume(_ address: UInt) {
         loop.assertIsCurrent()
-        guard let easy = UnsafeMutableRawPointer(bitPattern: place), running[easy] != nil else { return }
+        guard let easy = UnsafeMutableRawPointer(bitPattern: address), running[easy] != nil else { return }
         // It fails where memory is short: the transfer then ends by its time limit.
         _ = lanyard_curl_resume(easy)
         collect()

@@ -164,43 +164,46 @@ import Testing
         #expect(early.questions.count == 0 && server.requests.isEmpty)
     }
 
-    @Test(
-        "a connection that the server ends while the body is held back: nothing was sent",
-        arguments: [FaultGate.Ending.close, .reset])
-    func endedWhileHeld(_ ending: FaultGate.Ending) async throws {
+    /// What a refresh comes to whose server does something between its head and its body.
+    private static func verdict(
+        _ act: (RawSocket) throws -> Void
+    ) async throws -> IdentityError.Verdict? {
         let listener = try RawSocket.listen(at: .tcp(0))
         defer { listener.close() }
-        let bench = try Self.bench(token: "http://127.0.0.1:\(listener.localPort)/token")
-        let (gate, questions) = Self.gate()
+        let bench = try bench(token: "http://127.0.0.1:\(listener.localPort)/token")
+        let (gate, questions) = gate()
         async let result = bench.refresh(gate: gate)
         try await eventually("the gate is asked") { questions.count == 1 }
         let socket = try #require(listener.accept(with: nil))
         let head = String(decoding: try socket.receive(with: nil), as: UTF8.self)
         try #require(head.hasPrefix("POST /token ") && head.hasSuffix("\r\n\r\n"))
-        switch ending {
-        case .close: socket.close()
-        case .reset: socket.reset()
-        }
+        try act(socket)
         gate.open()
-        #expect(await result.failure?.verdict == .transient(retryAfter: nil))
+        return await result.failure?.verdict
+    }
+
+    @Test(
+        "a connection that the server ends while the body is held back: nothing was sent",
+        arguments: [FaultGate.Ending.close, .reset])
+    func endedWhileHeld(_ ending: FaultGate.Ending) async throws {
+        let verdict = try await Self.verdict { socket in
+            switch ending {
+            case .close: socket.close()
+            case .reset: socket.reset()
+            }
+        }
+        #expect(verdict == .transient(retryAfter: nil))
     }
 
     @Test("a refusal that comes before the body says nothing of the refresh token")
     func earlyResponse() async throws {
-        let listener = try RawSocket.listen(at: .tcp(0))
-        defer { listener.close() }
-        let bench = try Self.bench(token: "http://127.0.0.1:\(listener.localPort)/token")
-        let (gate, questions) = Self.gate()
-        async let result = bench.refresh(gate: gate)
-        try await eventually("the gate is asked") { questions.count == 1 }
-        let socket = try #require(listener.accept(with: nil))
-        _ = try socket.receive(with: nil)
         let body = #"{"error":"invalid_grant"}"#
         let fields = "Content-Type: application/json\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
-        try socket.send(Array("HTTP/1.1 400 Bad Request\r\n\(fields)\(body)".utf8))
-        // libcurl ends the transfer with the response, or the body is not given to the closed connection.
-        socket.close()
-        gate.open()
-        #expect(await result.failure?.verdict == .transient(retryAfter: nil))
+        let verdict = try await Self.verdict { socket in
+            try socket.send(Array("HTTP/1.1 400 Bad Request\r\n\(fields)\(body)".utf8))
+            // libcurl ends the transfer with the response, or the body is not given to the closed connection.
+            socket.close()
+        }
+        #expect(verdict == .transient(retryAfter: nil))
     }
 }
