@@ -32,10 +32,10 @@ struct HealthCommand: ParsableCommand {
             return
         }
         guard probe.isGood else {
-            Report.error(probe.messages)
+            Report.error(probe.failure())
             throw ExitCode.failure
         }
-        if !probe.messages.lines.isEmpty { Report.error(probe.messages) }
+        if !probe.warnings.lines.isEmpty { Report.error(probe.warnings) }
         // A probe of an orchestrator says nothing when all is well.
         if isatty(STDOUT_FILENO) == 1 { Report.output("Lanyard at \(address) is \(ready ? "ready" : "live").") }
     }

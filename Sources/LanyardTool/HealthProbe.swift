@@ -21,8 +21,12 @@ struct HealthProbe {
     }
 
     let isGood: Bool
-    /// Lines for standard error; empty if all is well. A check that informs may fail although `isGood`.
-    let messages: OperatorText
+    /// What may be wrong although `isGood`: checks that inform. Empty if all is well.
+    let warnings: OperatorText
+    /// Unless `isGood`: which page, and its status or why there is no response.
+    private let fault: String
+    /// Unless `isGood`: what fails, and what to do.
+    private let details: OperatorText
     /// What is missing, in a few words: `session:alice: logging_in`.
     let summary: String
     private let address: ListenerSettings.Address
@@ -43,18 +47,27 @@ struct HealthProbe {
             let checks = Self.checks(response.body)
             isGood = response.status == 200
             (status, error, self.checks) = (response.status, nil, checks)
-            messages =
-                isGood
-                ? OperatorText(Self.lines(checks, "warning"))
-                : OperatorText(["\(path) of \(address): \(response.status)"] + Self.faults(response.body, checks))
+            warnings = OperatorText(isGood ? Self.lines(checks, "warning") : [])
+            fault = "\(path) of \(address): \(response.status)"
+            details = OperatorText(isGood ? [] : Self.faults(response.body, checks))
             let missing = checks.filter { !$0.isPassing }.map { "\($0.name): \($0.reason)" }
             summary = missing.isEmpty ? "\(path) responds with \(response.status)" : missing.joined(separator: ", ")
         } catch {
             isGood = false
             (status, self.error, checks) = (nil, error.message, [])
-            messages = OperatorText(["\(path) of \(address): \(error.message)"] + Self.remedy(error))
+            warnings = OperatorText([])
+            fault = "\(path) of \(address): \(error.message)"
+            details = OperatorText(Self.remedy(error))
             summary = error.message
         }
+    }
+
+    /// The error of a command that has found this, and what to do.
+    ///
+    /// - Parameter missed: what the command wanted, if that is more than one look at the page.
+    func failure(_ missed: String? = nil) -> OperatorText {
+        let subject = missed.map { "\($0): " } ?? ""
+        return OperatorText([OperatorText(line: "error: \(subject)\(fault)"), details])
     }
 
     /// As members of an object.

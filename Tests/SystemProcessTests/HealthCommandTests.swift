@@ -106,7 +106,7 @@ import Testing
         let crowd = try CrowdedSocket(at: folder.file("health.sock"))
         let outcome = try await health(["--health", "unix:\(crowd.path)"])
         #expect(outcome.exit == .code(1))
-        #expect(outcome.errors.hasPrefix("/livez of unix:\(crowd.path): no response in time\n"))
+        #expect(outcome.errors.hasPrefix("error: /livez of unix:\(crowd.path): no response in time\n"))
     }
 
     @Test("a unix socket that has room again in time is healthy")

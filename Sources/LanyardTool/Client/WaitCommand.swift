@@ -73,8 +73,7 @@ struct WaitCommand: ParsableCommand {
                 probe.write(into: &document)
             }
         } else if !probe.isGood {
-            Report.error(probe.messages)
-            Report.error("error: not \(goal.rawValue) within \(ConfigurationText.formatted(limit.duration))")
+            Report.error(probe.failure("not \(goal.rawValue) within \(ConfigurationText.formatted(limit.duration))"))
         }
         if !probe.isGood { throw ExitCode(75) }
     }
