@@ -52,7 +52,7 @@ enum ConfigurationHelp {
             Examples:
               lanyard run --config lanyard.yaml
               lanyard run --config lanyard.yaml --log-level debug --shutdown-drain-max 10s
-              lanyard run --upstream https://api.example.com --token-file /run/secrets/token
+              lanyard run --upstream https://api.example.com --token-file token
               lanyard check --strict --online --config lanyard.yaml
 
             \(flags)

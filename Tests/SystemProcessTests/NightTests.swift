@@ -7,7 +7,7 @@ import Testing
 @testable import SystemTestSupport
 
 /// Failures made on purpose: the first line of `lanyard status` has the cause and what to do. Others are in `StatusConditionTests`
-/// (stop, reload, store, certificates) and `HangingServiceTests`.
+/// (stop, reload, store), `StoreTroubleTests` (full disk) and `HangingServiceTests`.
 @Suite struct NightTests {
     private static func first(_ admin: RawEndpoint) async throws -> String {
         let run = try await CommandRun(["status", "--admin", "\(admin)"])
@@ -133,6 +133,27 @@ import Testing
         try await Self.says(
             running.admin.endpoint, "WARNING: the identity service's clock is ", " min ahead of this machine's",
             "; what to do: set the clock that is wrong")
+    }
+
+    @Test("a certificate ends within 14 days: the one that ends first, and the file to renew")
+    func certificate() async throws {
+        let (folder, authority) = (try TemporaryFolder(), TestAuthority("Ends"))
+        for (name, days) in [("first", 2), ("second", 13)] {
+            let issued = authority.issue("DNS:localhost", to: days * 86_400 + 43_200)
+            try folder.write("\(name).pem", issued.certificate)
+            try folder.write("\(name).key", issued.key)
+        }
+        func route(_ name: String) -> String {
+            "{name: \(name), match: {path: /\(name)}, upstream: \"https://localhost:1\", "
+                + "tls: {certificate_file: \(folder.file("\(name).pem")), key_file: \(folder.file("\(name).key"))}}"
+        }
+        let admin = RawEndpoint.unix(folder.file("admin.sock"))
+        let lanyard = try await LanyardProcess.start(
+            "routes: [\(route("second")), \(route("first"))]", token: "a-token", admin: "{address: \"\(admin)\"}")
+        try await lanyard.untilReady()
+        try await Self.says(
+            admin, "WARNING: the certificate of route first ends in 2 d (",
+            "); what to do: renew \(folder.file("first.pem")), which is read again by itself (1 more below)")
     }
 
     @Test("the upstream refuses each token")

@@ -65,7 +65,10 @@ import Testing
         #expect(
             table.output.hasPrefix(
                 "NOT READY: user alice has no token yet, because its first login is in progress: the login ")
-                && table.output.contains("the login has had no response of \(url)"), "\(table.output)")
+                && table.output.prefix { $0 != "\n" }.contains("the login has had no response of \(url)")
+                && table.output.prefix { $0 != "\n" }.contains(
+                    "; what to do: check the identity service \(url) and the way to it; the call ends after 30 s and is made again"
+                ), "\(table.output)")
         // The time limit of the call brings the error.
         try await clock.pass(.seconds(25))
         try await lanyard.process.event("session.login.failed")
