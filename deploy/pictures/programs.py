@@ -29,7 +29,15 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), API).serve_fore
 
 
 def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    """As long as the pages' ports that stand for them, so that the columns of a table stay in line."""
+    sockets = []
+    for port in range(8600, 9000):
+        try:
+            sockets.append(socket.create_server(("127.0.0.1", port)))
+        except OSError:
+            continue
+        if len(sockets) == count:
+            break
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
         each.close()
