@@ -138,7 +138,7 @@ static int write_socket(BIO *bio, const char *bytes, size_t size, size_t *count)
         /* A second record of the same call is collected: it must not overtake the rest of this one. */
         socket->sends_directly = 0;
         ssize_t sent;
-        do sent = send(socket->descriptor, bytes, size, MSG_NOSIGNAL);
+        do sent = send(socket->descriptor, bytes, size, MSG_NOSIGNAL | (socket->sends_more ? MSG_MORE : 0));
         while (sent < 0 && errno == EINTR);
         if (sent < 0 && errno != EAGAIN) {
             socket->write_error = errno;

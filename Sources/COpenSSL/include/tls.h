@@ -65,6 +65,8 @@ typedef struct {
     _Bool is_starved;
     /* The next record goes to the socket at once, without a copy. */
     _Bool sends_directly;
+    /* More follows at once: TCP waits for it with the last segment. */
+    _Bool sends_more;
     /* The socket has not taken all of that record. */
     _Bool is_full;
     /* The first bytes received: they show a peer that does not speak TLS. */

@@ -37,9 +37,11 @@ package enum Socket {
     }
 
     /// Writes once.
-    package static func send(_ descriptor: CInt, _ bytes: UnsafeRawBufferPointer) -> Sent {
+    ///
+    /// - Parameter more: something follows at once, so TCP waits with a last segment that is not full (`MSG_MORE`).
+    package static func send(_ descriptor: CInt, _ bytes: UnsafeRawBufferPointer, more: Bool = false) -> Sent {
         while true {
-            let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, CInt(MSG_NOSIGNAL))
+            let count = Glibc.send(descriptor, bytes.baseAddress, bytes.count, flags(more: more))
             if count >= 0 { return .bytes(count) }
             switch errno {
             case EINTR: continue
@@ -49,13 +51,18 @@ package enum Socket {
         }
     }
 
+    @inline(__always)
+    private static func flags(more: Bool) -> CInt { CInt(MSG_NOSIGNAL) | (more ? CInt(MSG_MORE) : 0) }
+
     /// Several runs with one call; what is sent counts over all of them.
-    package static func send(_ descriptor: CInt, _ runs: UnsafeMutableBufferPointer<iovec>) -> Sent {
+    package static func send(
+        _ descriptor: CInt, _ runs: UnsafeMutableBufferPointer<iovec>, more: Bool = false
+    ) -> Sent {
         var message = msghdr()
         message.msg_iov = runs.baseAddress
         message.msg_iovlen = runs.count
         while true {
-            let count = sendmsg(descriptor, &message, CInt(MSG_NOSIGNAL))
+            let count = sendmsg(descriptor, &message, flags(more: more))
             if count >= 0 { return .bytes(count) }
             switch errno {
             case EINTR: continue

@@ -165,6 +165,9 @@ package struct Exchange: Equatable, Sendable {
     /// The client's connection ends after this exchange. Call it before the final head is written.
     package mutating func closeClient() { closesClient = true }
 
+    /// Whether the connection stays open behind a response that is complete now.
+    var keepsClient: Bool { !closesClient && request == .sent }
+
     /// The response body is complete: by its length, its last chunk, or the upstream's orderly close.
     ///
     /// - Parameter leftover: bytes came behind it, which belong to no response (http-rules.md 13.4).
@@ -172,7 +175,7 @@ package struct Exchange: Equatable, Sendable {
         response = .ended
         return .finish(
             keepsUpstream: upstreamKeepsAlive && request == .sent && !leftover,
-            keepsClient: !closesClient && request == .sent)
+            keepsClient: keepsClient)
     }
 
     /// The upstream has shut down writing, or reset the connection.

@@ -84,7 +84,7 @@ package struct FieldSectionReader {
             if let table {
                 var line = Self.line(base, name: start, colon, value: valueStart, end)
                 line.hasWrittenForm = hasSpace && line.end == end &+ 2
-                guard table._withUnsafeGuaranteedRef({ $0.append(line) }) else { break }
+                guard table._withUnsafeGuaranteedRef({ $0.appendInRoom(line) }) else { break }
             }
             fields &+= 1
             start = end &+ 2

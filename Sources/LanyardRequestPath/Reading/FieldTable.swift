@@ -98,8 +98,16 @@ package final class FieldTable {
     @inline(__always)
     func append(_ line: FieldLine) -> Bool {
         guard count < room || grow() else { return false }
+        return appendInRoom(line)
+    }
+
+    /// False if there is no memory for the line yet. In a loop: a call of `grow` in it would store and load what the
+    /// loop holds in registers.
+    @inline(__always)
+    func appendInRoom(_ line: FieldLine) -> Bool {
+        guard count < room else { return false }
         (lines + count).initialize(to: line)
-        count += 1
+        count &+= 1
         return true
     }
 

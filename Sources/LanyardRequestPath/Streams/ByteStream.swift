@@ -66,6 +66,8 @@ package struct ByteStream: ~Copyable {
         var isReset = false
         /// It ends when nothing is queued any more.
         var followsFlush = false
+        /// The kernel holds a last segment until it ends.
+        var isAwaitedByKernel = false
     }
 
     /// -1 after `close`.
@@ -266,12 +268,15 @@ package struct ByteStream: ~Copyable {
 
     /// Sends three runs of bytes in order, behind the queued ones. What the socket does not take is queued.
     ///
+    /// - Parameter isLast: `endWriting` or `close` follows at once. The end goes out with the last bytes: a segment less,
+    ///   and the other side wakes once.
     /// - Returns: 0, or `errno` if the connection is broken; nothing is queued then.
     package mutating func send(
         _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0),
-        _ tail: StaticString = ""
+        _ tail: StaticString = "", isLast: Bool = false
     ) -> CInt {
-        if let tls { return send(head, body, tail, through: tls) }
+        if isLast { outputEnd.isAwaitedByKernel = true }
+        if let tls { return send(head, body, tail, isLast: isLast, through: tls) }
         let end = UnsafeRawBufferPointer(start: tail.utf8Start, count: tail.utf8CodeUnitCount)
         guard outbound.isEmpty && canWrite else {
             outbound.append(head)
@@ -283,11 +288,11 @@ package struct ByteStream: ~Copyable {
         guard total > 0 else { return 0 }
         let sent: Socket.Sent
         if head.count == total {
-            sent = Socket.send(descriptor, head)
+            sent = Socket.send(descriptor, head, more: isLast)
         } else if body.count == total {
-            sent = Socket.send(descriptor, body)
+            sent = Socket.send(descriptor, body, more: isLast)
         } else {
-            sent = Self.gather(descriptor, head, body, end)
+            sent = Self.gather(descriptor, head, body, end, more: isLast)
         }
         var count = 0
         switch sent {
@@ -308,10 +313,11 @@ package struct ByteStream: ~Copyable {
 
     @inline(never)
     private mutating func send(
-        _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer, _ tail: StaticString, through tls: TLSSession
+        _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer, _ tail: StaticString, isLast: Bool,
+        through tls: TLSSession
     ) -> CInt {
         let before = tls.sentBytes
-        let code = tls.send(head, body, tail, queue: &outbound, canWrite: &canWrite)
+        let code = tls.send(head, body, tail, isLast: isLast, queue: &outbound, canWrite: &canWrite)
         taken &+= tls.sentBytes &- before
         return code == 0 ? 0 : fail(code)
     }
@@ -344,7 +350,7 @@ package struct ByteStream: ~Copyable {
 
     private static func gather(
         _ descriptor: CInt, _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer,
-        _ end: UnsafeRawBufferPointer
+        _ end: UnsafeRawBufferPointer, more: Bool
     ) -> Socket.Sent {
         withUnsafeTemporaryAllocation(of: iovec.self, capacity: 3) { runs in
             var used = 0
@@ -357,7 +363,7 @@ package struct ByteStream: ~Copyable {
             add(head)
             add(body)
             add(end)
-            return Socket.send(descriptor, UnsafeMutableBufferPointer(rebasing: runs[0..<used]))
+            return Socket.send(descriptor, UnsafeMutableBufferPointer(rebasing: runs[0..<used]), more: more)
         }
     }
 
@@ -374,11 +380,14 @@ package struct ByteStream: ~Copyable {
     package mutating func endWriting() {
         sendCloseNotify()
         // A full socket takes the `close_notify` later.
-        if outbound.isEmpty { Socket.endWriting(descriptor) } else { outputEnd.followsFlush = true }
+        guard outbound.isEmpty else { return outputEnd.followsFlush = true }
+        outputEnd.isAwaitedByKernel = false
+        Socket.endWriting(descriptor)
     }
 
     private mutating func sendCloseNotify() {
         guard let tls, !isBroken else { return }
+        outputEnd.isAwaitedByKernel = true
         let before = tls.sentBytes
         let code = tls.closeNotify(queue: &outbound, canWrite: &canWrite)
         taken &+= tls.sentBytes &- before
@@ -453,7 +462,11 @@ package struct ByteStream: ~Copyable {
     /// - Parameter loop: the loop of `watch(on:by:)`.
     package mutating func close(on loop: EventLoop) {
         guard descriptor >= 0 else { return }
-        if outbound.isEmpty, !outputEnd.isReset { sendCloseNotify() }
+        if outbound.isEmpty, !outputEnd.isReset {
+            sendCloseNotify()
+            // With unread input a close is a reset, before which the kernel drops what it still holds.
+            if outputEnd.isAwaitedByKernel { Socket.endWriting(descriptor) }
+        }
         tls = nil
         outbound.release()
         if let watch { loop.forget(watch) }

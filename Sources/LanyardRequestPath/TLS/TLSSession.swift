@@ -183,6 +183,10 @@ package final class TLSSession {
             if SSL_version(ssl) < TLS1_3_VERSION { socket.pointee.hello.is_inspected = false }
         } while outcome == SSL_ERROR_WANT_READ && !socket.pointee.is_starved && countsMessage()
         if outcome != SSL_ERROR_NONE, outcome != SSL_ERROR_WANT_READ, ending == nil { end(outcome) }
+        // What a listener sends behind the client's last message are tickets: they go out with the response, or after 200 ms by the
+        // kernel. The peer of an older version waits for that message.
+        let isComplete = outcome == SSL_ERROR_NONE
+        socket.pointee.sends_more = isComplete && SSL_is_server(ssl) == 1 && SSL_version(ssl) == TLS1_3_VERSION
         let broken = deliver(&queue, &canWrite)
         if let failure { return .failed(failure) }
         if broken != 0 { return fail(.reset(broken)) }
@@ -329,8 +333,8 @@ package final class TLSSession {
     ///   - canWrite: cleared when the socket is full.
     /// - Returns: 0, or `errno` if the connection is broken.
     package func send(
-        _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer, _ tail: StaticString, queue: inout ByteQueue,
-        canWrite: inout Bool
+        _ head: UnsafeRawBufferPointer, _ body: UnsafeRawBufferPointer, _ tail: StaticString, isLast: Bool = false,
+        queue: inout ByteQueue, canWrite: inout Bool
     ) -> CInt {
         precondition(isEstablished)
         guard failure == nil, !hasSentClose else { return EPIPE }
@@ -339,6 +343,7 @@ package final class TLSSession {
         guard total > 0 else { return 0 }
         workspace.noteUse(of: self)
         socket.pointee.sends_directly = total <= TLSWorkspace.recordBytesMax && queue.isEmpty && canWrite
+        socket.pointee.sends_more = isLast
         let isEncrypted = encrypt(head, body, end, total)
         socket.pointee.sends_directly = false
         // Bytes that the peer has sent can still be read when the socket takes none any more.
@@ -398,7 +403,7 @@ package final class TLSSession {
         guard !output.isEmpty else { return 0 }
         var taken = 0
         if queue.isEmpty, canWrite {
-            switch Socket.send(socket.pointee.descriptor, output) {
+            switch Socket.send(socket.pointee.descriptor, output, more: socket.pointee.sends_more) {
             case .bytes(let count): taken = count
             case .wouldBlock: break
             case .failed(let code): return code
@@ -410,10 +415,11 @@ package final class TLSSession {
         return 0
     }
 
-    /// Tells the peer that no data follow. Reading may go on (RFC 8446 6.1). 0, or `errno`.
+    /// Tells the peer that no data follow; this side's end follows at once. Reading may go on (RFC 8446 6.1). 0, or `errno`.
     package func closeNotify(queue: inout ByteQueue, canWrite: inout Bool) -> CInt {
         guard isEstablished, failure == nil, !hasSentClose else { return 0 }
         hasSentClose = true
+        socket.pointee.sends_more = true
         _ = lanyard_tls_shutdown(ssl)
         return deliver(&queue, &canWrite)
     }

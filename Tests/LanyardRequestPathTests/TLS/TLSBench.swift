@@ -87,6 +87,12 @@ final class TestSocket {
         return Glibc.poll(&entry, 1, 0) > 0
     }
 
+    /// Bytes that have arrived, at most 4096.
+    var available: Int {
+        var room = [UInt8](repeating: 0, count: 4096)
+        return max(recv(raw, &room, room.count, CInt(MSG_PEEK) | CInt(MSG_DONTWAIT)), 0)
+    }
+
     deinit { if owner == nil { close(raw) } }
 }
 

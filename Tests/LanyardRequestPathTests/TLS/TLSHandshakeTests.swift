@@ -17,6 +17,23 @@ import Testing
         #expect(try pair.transfer(pattern(100_000), from: pair.server, to: pair.client) == pattern(100_000))
     }
 
+    @Test("a listener's ticket goes out with its first data")
+    func ticket() throws {
+        var isHeld = false
+        // The kernel holds it for 200 ms. A pause of the machine may be longer.
+        for _ in 0..<20 where !isHeld {
+            let pair = try TLSPair(TLSBench.client(), TLSBench.server(), overTCP: true)
+            try pair.establish()
+            isHeld = pair.client.socket.available == 0
+            let text = Array("response".utf8)
+            #expect(pair.server.send(text) == 0)
+            // A record with the text alone has 22 bytes more.
+            #expect(pair.client.socket.available > text.count + 22)
+            #expect(try pair.collect(text.count, from: pair.server, to: pair.client) == text)
+        }
+        #expect(isHeld)
+    }
+
     @Test("a handshake and records in pieces of a few bytes are the same", arguments: TLSBench.versions, [1, 2, 5, 7])
     func torn(_ version: CInt, step: Int) throws {
         let pair = try TLSPair(TLSBench.client(version: version), TLSBench.server(), relayed: true)

@@ -112,7 +112,7 @@ extension ClientConnection {
         endInboundWait()
         endOutboundWait()
         // `abandon` would count the request again: it was counted when its response was written.
-        guard stream.send(shard.out.bytes) == 0 else { return close() }
+        guard stream.send(shard.out.bytes, isLast: closes) == 0 else { return close() }
         if closes { closeAfterFlush() } else { beginNextRequest() }
     }
 

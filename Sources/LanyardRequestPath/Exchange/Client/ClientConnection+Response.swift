@@ -225,16 +225,17 @@ extension ClientConnection {
     /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
     /// follow.
     private func push(_ data: UnsafeRawBufferPointer, ends: Bool, of active: ActiveExchange) -> ClientSend {
-        guard relay.delivery == .chunked else { return push(data) }
+        let isLast = ends && !exchange.keepsClient
+        guard relay.delivery == .chunked else { return push(data, isLast: isLast) }
         guard ends, relay.hasTrailers else {
-            return push(data, shard.out.writeChunkStart(of: data.count, ends: ends))
+            return push(data, shard.out.writeChunkStart(of: data.count, ends: ends), isLast: isLast)
         }
         let sent = push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
         guard sent == .sent else { return sent }
         shard.out.clear()
         relay.writeTrailers(
             into: &shard.out, on: active.route, shard.responseTable, limits: served.configuration.responseLimits)
-        return push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n")
+        return push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n", isLast: isLast)
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
@@ -248,9 +249,12 @@ extension ClientConnection {
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
+    ///
+    /// - Parameter isLast: the connection ends behind them.
     private func push(
-        _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), _ tail: StaticString = ""
-    ) -> ClientSend { stream.send(shard.out.bytes, data, tail) == 0 ? .sent : .failed }
+        _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), _ tail: StaticString = "",
+        isLast: Bool = false
+    ) -> ClientSend { stream.send(shard.out.bytes, data, tail, isLast: isLast) == 0 ? .sent : .failed }
 
     /// Sends a fixed text to the client.
     func sendText(_ text: StaticString) -> ClientSend {
