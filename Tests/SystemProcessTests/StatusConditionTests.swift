@@ -232,4 +232,22 @@ import Testing
             status.text.contains("WARNING: the certificate of the identity service demo ends in 4 d (")
                 && status.text.contains("); what to do: have its owner renew it"), "\(status.text)")
     }
+
+    @Test(
+        "the certificate that an upstream has shown, if it ends within 14 days",
+        .enabled(if: PythonProcess.isInstalled, "needs Python"))
+    func upstreamCertificate() async throws {
+        let upstream = try await TLSUpstream.start(TLSUpstream.authority.issue(to: 4 * 86_400 + 43_200))
+        let bench = try await Self.start("routes: [{name: all, upstream: \"\(upstream.url)\", \(upstream.trust)}]\n")
+        try await bench.lanyard.untilReady()
+        #expect(try await Self.status(bench.admin).text.hasPrefix("ready\n"))
+        #expect(try await RawClient.ask(bench.lanyard.data, "GET", "/").status == 200)
+        let status = try await Self.status(bench.admin)
+        let certificate = status.json["expiring_certificates"][0]
+        #expect(certificate["certificate"].string == "the upstream of route all" && certificate["file"] == .null)
+        let line = status.text.prefix { $0 != "\n" }
+        #expect(
+            line.hasPrefix("WARNING: the certificate of the upstream of route all ends in 4 d (")
+                && line.hasSuffix("); what to do: have its owner renew it"), "\(status.text)")
+    }
 }

@@ -80,7 +80,7 @@ struct CurlClientTests {
         #expect(try await curl(["-o", "/dev/null", "-w", "%{redirect_url}", url("/old")]).output == url("/seen"))
     }
 
-    @Test("curl that speaks HTTP/2 without asking is told that HTTP/1.1 is required")
+    @Test("1.3 curl that speaks HTTP/2 without asking is told that HTTP/1.1 is required")
     func http2() async throws {
         let run = try await curl(["-v", "--http2-prior-knowledge", url("/text.txt")], fails: true)
         // HTTP_1_1_REQUIRED (RFC 9113 §7).
