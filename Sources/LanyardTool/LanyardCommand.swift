@@ -43,6 +43,7 @@ struct LanyardCommand: ParsableCommand {
     static func runToExit() -> Never {
         let arguments = ProcessArguments.all
         do {
+            if let flags = RunCommand.plainFlags(arguments) { Report.exit(try RunCommand.serve(flags)) }
             try MistypedCommand.check(arguments[...], of: Self.self)
             var command = try parseAsRoot(RouteCommand.prepared(arguments))
             try command.run()

@@ -18,14 +18,29 @@ struct RunCommand: ParsableCommand {
     @Argument(parsing: .allUnrecognized, help: ArgumentHelp("Configuration flags, listed above.", valueName: "flags"))
     var flags: [String] = []
 
-    func run() throws {
+    func run() throws { throw ExitCode(try Self.serve(flags)) }
+
+    /// The flags of a command line of `run`; nil: it is another command, or has an argument that the parser knows or refuses.
+    ///
+    /// The parser would make the tables of all commands and the texts of their help, which is half the work of a start.
+    static func plainFlags(_ arguments: [String]) -> [String]? {
+        guard arguments.first == name else { return nil }
+        let isPlain = arguments.dropFirst().allSatisfy { word in
+            !word.hasPrefix("-") || ConfigurationFlag.all.contains { word == $0.name || word.hasPrefix($0.name + "=") }
+        }
+        return isPlain ? Array(arguments.dropFirst()) : nil
+    }
+
+    /// Serves until the end.
+    ///
+    /// - Returns: the exit status.
+    static func serve(_ flags: [String]) throws -> Int32 {
         let environment = ProcessEnvironment.all()
         let (configuration, loaded) = try Report.usable(flags, environment)
-        let load: @Sendable () -> LoadedConfiguration = { [flags] in
+        let load: @Sendable () -> LoadedConfiguration = {
             Configuration.load(arguments: flags, environment: environment, isReload: true)
         }
-        throw ExitCode(
-            Lanyard.run(configuration, of: loaded, reload: load, commit: BuildCommit.text))
+        return Lanyard.run(configuration, of: loaded, reload: load, commit: BuildCommit.text)
     }
 }
 
@@ -62,8 +77,8 @@ enum ConfigurationHelp {
     /// Splits text into lines of whole words. The parser's own wrapping would lose the indentation.
     private static func wrapped(_ text: String, width: Int) -> [String] {
         text.split(separator: " ").reduce(into: [String]()) { lines, word in
-            if let last = lines.last, last.count + 1 + word.count <= width {
-                lines[lines.count - 1] = "\(last) \(word)"
+            if let last = lines.last, last.utf8.count + 1 + word.utf8.count <= width {
+                lines[lines.count - 1] += " \(word)"
             } else {
                 lines.append(String(word))
             }

@@ -20,9 +20,10 @@ package enum ProcessEnvironment {
         var variables: [String: String] = [:]
         guard var next = lanyard_environment() else { return variables }
         while let line = next.pointee {
-            let parts = String(cString: line).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            if parts.count == 2, variables[String(parts[0])] == nil { variables[String(parts[0])] = String(parts[1]) }
             next += 1
+            guard let equals = strchr(line, CInt(UInt8(ascii: "="))) else { continue }
+            let name = String(decoding: UnsafeRawBufferPointer(start: line, count: equals - line), as: UTF8.self)
+            if variables[name] == nil { variables[name] = String(cString: equals + 1) }
         }
         return variables
     }
