@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Called for the program itself first, and not again. */
+/* Called for the program and each of its libraries. */
 static int return_code_of(struct dl_phdr_info *object, size_t size, void *unused) {
     (void)size;
     (void)unused;
@@ -19,7 +19,7 @@ static int return_code_of(struct dl_phdr_info *object, size_t size, void *unused
         uintptr_t end = (object->dlpi_addr + segment->p_vaddr + segment->p_filesz) & ~(page - 1);
         if (start < end) madvise((void *)start, end - start, MADV_DONTNEED);
     }
-    return 1;
+    return 0;
 }
 
 void lanyard_return_code(void) { dl_iterate_phdr(return_code_of, NULL); }

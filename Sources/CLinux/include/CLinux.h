@@ -21,7 +21,7 @@ void lanyard_return_memory(void);
 /* From now on blocks of 128 KiB and more that no heap has room for are mapped, and free() gives them back to the kernel at once. */
 void lanyard_return_large_blocks(void);
 
-/* Takes the pages of the program's own code out of the process. They stay in the page cache, and each comes back when it is executed. */
+/* Takes the pages of code out of the process, its libraries' too. They stay in the page cache, and each comes back when it is executed. */
 void lanyard_return_code(void);
 
 /* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */

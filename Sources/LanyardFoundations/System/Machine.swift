@@ -60,8 +60,8 @@ package enum Machine {
     /// of the threads, which keep them. A few long responses of an identity service made the process grow by 2 MB a minute.
     package static func returnLargeBlocks() { lanyard_return_large_blocks() }
 
-    /// Gives back the memory of code that only the start executes: about 3 of 4.5 MB. Code that is executed again comes back from the page
-    /// cache, 64 KiB at a time and in about a microsecond.
+    /// Gives back the memory of code that only the start executes. Code that is executed again comes back from the page cache, 64 KiB at a
+    /// time and in about a microsecond.
     package static func returnStartCode() { lanyard_return_code() }
 
     /// Threads of this process; nil where /proc is not mounted.
