@@ -8,11 +8,13 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
 
 import bench
 
 IDLE_CONNECTIONS = 1000
 STARTS = 30
+REST_SECONDS = 2
 # A third of the life of a token is left when it is renewed: each 2 s.
 TOKEN_LIFE = 3
 ROTATION_SECONDS = 8
@@ -24,8 +26,19 @@ def start(target, setting, cpu):
     return bench.Program(target.command, target.port, log, cpu=cpu)
 
 
+def open_idle(folder, target, count, load_cpu):
+    """Clients that have had a response each and wait, until they are told to end."""
+    clients = bench.start_load(folder, target.port, ["-c", count, "-i"], load_cpu)
+    if json.loads(clients.stdout.readline() or "{}").get("errors") != 0:
+        raise RuntimeError(f"idle: {target.name}: {clients.communicate()[1]}")
+    return clients
+
+
 def measure_idle(folder, program, cpu, load_cpu, chosen):
-    """Bytes of PSS that one more idle connection of a client takes, in a fresh process of each proxy."""
+    """Bytes of PSS that one more idle connection of a client takes, in a fresh process of each proxy.
+
+    The process has come to rest, and as many connections are there before: they bring the code of connections into memory.
+    """
     count = IDLE_CONNECTIONS // 10 if chosen.short else IDLE_CONNECTIONS
     os.mkdir(f"{folder}/idle", 0o700)
     setting, found = bench.Setting(f"{folder}/idle", folder), {}
@@ -34,13 +47,13 @@ def measure_idle(folder, program, cpu, load_cpu, chosen):
         for target in [*bench.peers(setting), bench.lanyard(setting, program)]:
             started = start(target, setting, cpu)
             try:
-                bench.load(folder, target.port, "c1", "-n", 100, cpu=load_cpu)
+                time.sleep(REST_SECONDS)
+                clients = [open_idle(folder, target, count, load_cpu)]
                 before = started.pss()
-                clients = bench.start_load(folder, target.port, ["-c", count, "-i"], load_cpu)
-                if json.loads(clients.stdout.readline() or "{}").get("errors") != 0:
-                    raise RuntimeError(f"idle: {target.name}: {clients.communicate()[1]}")
-                found[target.name] = round((started.pss() - before) * 1000 / count)
-                clients.communicate()
+                clients.append(open_idle(folder, target, count, load_cpu))
+                found[target.name] = round((started.pss() - before) * 1024 / count)
+                for each in clients:
+                    each.communicate()
             finally:
                 started.stop()
     finally:

@@ -14,9 +14,10 @@ struct WaitingClients {
     struct Links {
         var earlier: Reference?
         var later: Reference?
-        /// When the client began to wait.
+        /// When the client began to wait; `.never`: it is not in the list.
         fileprivate(set) var since = Instant.never
-        fileprivate(set) var isListed = false
+
+        var isListed: Bool { since != .never }
     }
 
     private var firstReference: Reference?
@@ -31,7 +32,7 @@ struct WaitingClients {
     mutating func append(_ client: ClientConnection, at now: Instant) {
         if client.membership.waitingLinks.isListed { remove(client) }
         let reference = Reference.passUnretained(client)
-        client.membership.waitingLinks = Links(earlier: last, later: nil, since: now, isListed: true)
+        client.membership.waitingLinks = Links(earlier: last, later: nil, since: now)
         if let last {
             last._withUnsafeGuaranteedRef { $0.membership.waitingLinks.later = reference }
         } else {

@@ -20,24 +20,25 @@ package struct ChunkedReader {
     }
 
     /// A size of 16 digits and its extensions. Extensions in use are signatures of about 100 bytes.
-    private static let sizeLineBytesMax = 4 << 10
+    private static let sizeLineBytesMax: Int32 = 4 << 10
     /// Bytes of extensions beyond those that the data accounts for: each chunk accounts for 16 bytes and twice its size. So a body of any
     /// length may have them, and one that is mostly extensions ends.
-    private static let extensionBytesMax = 16 << 10
+    private static let extensionBytesMax: Int32 = 16 << 10
     private static let extensionBytesOfChunk = 16
 
-    private var state = State.size
-    private var digits = 0
-    private var left: UInt64 = 0
-    private var lineBytes = 0
-    private var extensionBytes = 0
-    private var trailers = FieldSectionReader()
-    private let trailerLimits: HeadLimits
-    /// The offsets of trailer bytes in the last `gather`, including the empty line.
-    package private(set) var trailerBytes = 0..<0
+    // An idle connection has two of these readers: the fields are as small, and in the order, that makes the least of them.
 
+    private var state = State.size
+    private var digits: UInt8 = 0
     /// Blanks may stand before the end of a size line.
     private let takesTrailingBlanks: Bool
+    private var lineBytes: Int32 = 0
+    private var extensionBytes: Int32 = 0
+    private var left: UInt64 = 0
+    private var trailers = FieldSectionReader()
+    /// The offsets of trailer bytes in the last `gather`, including the empty line.
+    package private(set) var trailerBytes = 0..<0
+    private let trailerLimits: TrailerLimits
 
     /// - Parameters:
     ///   - takesTrailingBlanks: blanks may stand before the end of a size line. The grammar has none there, and several
@@ -45,7 +46,7 @@ package struct ChunkedReader {
     ///   - limits: of the trailer section.
     package init(takesTrailingBlanks: Bool = false, trailers limits: HeadLimits = .trailers) {
         self.takesTrailingBlanks = takesTrailingBlanks
-        trailerLimits = limits
+        trailerLimits = TrailerLimits(limits)
     }
 
     package var isDone: Bool { state == .done }
@@ -64,7 +65,7 @@ package struct ChunkedReader {
             case .trailers:
                 let start = position
                 defer { trailerBytes = start..<position }
-                guard try trailers.read(bytes, from: &position, into: nil, limits: trailerLimits) else {
+                guard try trailers.read(bytes, from: &position, into: nil, limits: trailerLimits.ofHead) else {
                     return .needsMore
                 }
                 state = .done
@@ -94,7 +95,7 @@ package struct ChunkedReader {
         case .sizeLineFeed:
             guard byte == 0x0a else { throw .malformed("a chunk-size line does not end in CRLF") }
             let accounted = min(left, UInt64(Self.extensionBytesMax)) * 2 + UInt64(Self.extensionBytesOfChunk)
-            extensionBytes = max(0, extensionBytes - Int(accounted))
+            extensionBytes = max(0, extensionBytes - Int32(accounted))
             state = left == 0 ? .trailers : .data
         case .extensionAfterValue where takesTrailingBlanks && (byte == 0x0d || ByteClass.isSpace(byte)):
             // Padding is no extension: only the length of the line limits it.
@@ -153,6 +154,25 @@ package struct ChunkedReader {
             state = .sizeLineFeed
         default: throw .malformed("a malformed chunk extension")
         }
+    }
+}
+
+/// The limits of a trailer section in less room than `HeadLimits`.
+private struct TrailerLimits {
+    private let fieldLineBytesMax: Int32
+    private let sectionBytesMax: Int32
+    private let fieldsMax: Int32
+
+    init(_ limits: HeadLimits) {
+        fieldLineBytesMax = Int32(clamping: limits.fieldLineBytesMax)
+        sectionBytesMax = Int32(clamping: limits.sectionBytesMax)
+        fieldsMax = Int32(clamping: limits.fieldsMax)
+    }
+
+    var ofHead: HeadLimits {
+        HeadLimits(
+            startLineBytesMax: 0, fieldLineBytesMax: Int(fieldLineBytesMax), sectionBytesMax: Int(sectionBytesMax),
+            fieldsMax: Int(fieldsMax))
     }
 }
 

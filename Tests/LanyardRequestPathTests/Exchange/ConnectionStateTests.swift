@@ -3,6 +3,14 @@ import Testing
 @testable import LanyardRequestPath
 
 @Suite struct ConnectionStateTests {
+    /// Readers of heads, 200 and 160 bytes, are with the bytes that they read, and readers of chunks are packed.
+    @Test("what an idle client's connection keeps for its next request is small")
+    func idleSize() {
+        #expect(MemoryLayout<RequestInput>.size <= 400)
+        #expect(MemoryLayout<ResponseRelay>.size <= 208)
+        #expect(MemoryLayout<ClientWaits>.size <= 104)
+    }
+
     /// An exchange, a tunnel and their clients are in `RequestPathReloadTests`.
     @Test("a client that is not admitted any more ends at once, or behind what is queued for it")
     func admissionEnds() {

@@ -253,11 +253,7 @@ extension ClientConnection {
     func discardInput() -> Int {
         switch stream.receive(into: shard.scratch) {
         case .bytes(let count):
-            if let deadline = waits.closing.recordDiscarded(count, at: shard.loop.now) {
-                begin(.linger, until: deadline)
-            } else {
-                close()
-            }
+            begin(.linger, until: waits.closing.lingerDeadline(at: shard.loop.now))
             return count
         case .wouldBlock: break
         case .end, .failed: close()

@@ -42,7 +42,7 @@ extension ClientConnection {
 
     private func receive(_ arrived: UnsafeMutableRawBufferPointer, for active: ActiveExchange) -> ExchangeProgress {
         if relay.isInBody { return relayBody(arrived, of: active) }
-        guard let table = relay.takeTable() else {
+        guard let table = relay.partialTable else {
             let start: Int
             switch readHeads(arrived, shard.responseTable, for: active) {
             case .relayed(let progress): return progress
@@ -52,7 +52,7 @@ extension ClientConnection {
             // A partial head would have to be buffered, and no memory is left.
             if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.handleMemoryShortage()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
-            relay.keepHead(UnsafeRawBufferPointer(rebasing: arrived[start...]), shard.responseTable)
+            relay.keepHead(UnsafeRawBufferPointer(rebasing: arrived[start...]))
             shard.renewResponseTable()
             return .continues
         }
@@ -65,7 +65,7 @@ extension ClientConnection {
         }
         guard !bytes.isEmpty else { return .continues }
         if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.handleMemoryShortage()) }
-        relay.keepHead(&bytes, table)
+        relay.keepHead(&bytes)
         return .continues
     }
 

@@ -11,7 +11,8 @@ struct ClosingLimits {
     private(set) var writeTimeout = ClosingLimits.standardWriteTimeout
     /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
     private(set) var kernelFlushDeadline = Instant.never
-    private var lingeringClose: LingeringClose?
+    /// When the connection closes whatever its client still sends.
+    private var lingerEndsAt = Instant.never
 
     mutating func setWriteTimeout(_ timeout: Duration) { writeTimeout = timeout }
 
@@ -22,13 +23,10 @@ struct ClosingLimits {
     ///
     /// - Returns: its deadline.
     mutating func beginLinger(at now: Instant) -> Instant {
-        let lingering = LingeringClose(at: now, timeout: Self.lingerTimeout, idleTimeout: Self.lingerIdleTimeout)
-        lingeringClose = lingering
-        return lingering.deadline(at: now)
+        lingerEndsAt = now + Self.lingerTimeout
+        return lingerDeadline(at: now)
     }
 
-    /// Counts discarded bytes. Returns the next deadline; nil: the connection closes now.
-    mutating func recordDiscarded(_ count: Int, at now: Instant) -> Instant? {
-        lingeringClose?.recordDiscarded(count, at: now)
-    }
+    /// When the connection closes if no byte arrives after `now`.
+    func lingerDeadline(at now: Instant) -> Instant { min(now + Self.lingerIdleTimeout, lingerEndsAt) }
 }

@@ -1,8 +1,8 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// What has come of the requests of one client's connection, one at a time: the buffer of their bytes, the readers of head
-/// and body, and what they have found.
+/// What has come of the requests of one client's connection, one at a time: the buffer of their bytes with the reader of
+/// heads, the reader of the body, and what they have found.
 ///
 /// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. The connection checks the queue.
 struct RequestInput: ~Copyable {
@@ -16,9 +16,6 @@ struct RequestInput: ~Copyable {
 
     /// `buffer`, counted by hand: a stored reference would be counted at each use, since the use might replace it.
     private var ownedBuffer: Unmanaged<RequestBuffer>?
-    private var reader = RequestReader()
-    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
-    private(set) var isParsing = false
     /// When the first byte of the current request was read.
     private(set) var beganAt = Instant.never
     /// Requests of the connection so far.
@@ -26,6 +23,8 @@ struct RequestInput: ~Copyable {
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
     private var admission = Admission()
+    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
+    private(set) var isParsing = false
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
@@ -74,10 +73,9 @@ struct RequestInput: ~Copyable {
     ///
     /// - Returns: whether it is complete.
     mutating func readHead(_ limits: HeadLimits, at now: Instant) throws(HeadError) -> Bool {
-        if !reader.hasAny { beganAt = now }
-        guard let buffer, let head = try reader.read(buffer.bytes, into: buffer.table, limits: limits) else {
-            return false
-        }
+        guard let buffer else { return false }
+        if !buffer.reader.hasAny { beganAt = now }
+        guard let head = try buffer.reader.read(buffer.bytes, into: buffer.table, limits: limits) else { return false }
         self.head = head
         buffer.used = head.length
         requests += 1
@@ -86,7 +84,7 @@ struct RequestInput: ~Copyable {
     }
 
     /// The first bytes of a head were read.
-    var hasPartialHead: Bool { reader.hasAny }
+    var hasPartialHead: Bool { ownedBuffer.map { $0._withUnsafeGuaranteedRef { $0.reader.hasAny } } ?? false }
 
     /// The first bytes of the connection are a TLS hello, as far as they have come: no method begins so.
     var beginsWithTLS: Bool {
@@ -101,7 +99,7 @@ struct RequestInput: ~Copyable {
     }
 
     /// The method of a head that could not be read, if the reader got that far.
-    var partialMethod: RequestHead.Method { reader.method }
+    var partialMethod: RequestHead.Method { buffer?.reader.method ?? .other }
 
     // MARK: What is known about the request
 
@@ -234,7 +232,6 @@ struct RequestInput: ~Copyable {
 
     /// The current request is over. The next one may have arrived already.
     mutating func endRequest(in shard: Shard) {
-        reader = RequestReader()
         requestID = nil
         admission.target = nil
         admission.upgradeObstacle = nil
@@ -288,9 +285,9 @@ struct LoggedHead {
     var clientID: Bytes?
 }
 
-/// A copy of `LoggedHead`, cut to what the log shows.
-private struct KeptHead {
-    private var bytes: [UInt8]
+/// A copy of `LoggedHead`, cut to what the log shows. An object, because few requests need one.
+private final class KeptHead {
+    private let bytes: [UInt8]
     private let methodCount: Int
     private let pathCount: Int
 
@@ -299,11 +296,12 @@ private struct KeptHead {
         let path = head.path.prefix(AccessLog.pathBytesMax + 1)
         methodCount = method.count
         pathCount = path.count
-        bytes = []
+        var bytes: [UInt8] = []
         bytes.reserveCapacity(methodCount + pathCount + (head.clientID?.count ?? 0))
         bytes.append(contentsOf: method)
         bytes.append(contentsOf: path)
         if let id = head.clientID { bytes.append(contentsOf: id) }
+        self.bytes = bytes
     }
 
     func withBytes(_ work: (LoggedHead) -> Void) {

@@ -1,28 +1,39 @@
 import LanyardFoundations
 
-/// Reads one response for its client: the reader of heads, an incomplete head, the end of the body, kept trailers.
+/// Reads one response for its client: an incomplete head with its reader, the end of the body, kept trailers.
 ///
 /// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. The connection checks the queue.
 struct ResponseRelay: ~Copyable {
     /// Bytes. With a chunk's framing the read fits into 8 KiB.
     private static let readSizeMin = 8000
 
-    private var reader = ResponseReader()
+    /// How an incomplete head is read on. An object, because nearly all heads come whole, and an idle connection has none.
+    private final class PartialHead {
+        var reader: ResponseReader
+        let table: FieldTable
+
+        init(_ reader: ResponseReader, _ table: FieldTable) { (self.reader, self.table) = (reader, table) }
+    }
+
+    /// nil: no head, or a whole one, was read.
+    private var partialHead: PartialHead?
     /// The bytes of an incomplete head. Behind a body: of the trailer section.
     private var partial: ByteQueue
-    /// The field table of an incomplete head.
-    private var partialTable: FieldTable?
+    // An idle connection has all of this: the order leaves the fewest gaps.
+
+    /// Some bytes of a head were read.
+    private(set) var hasAnyOfHead = false
     /// The final head was read: further bytes are the body's.
     private(set) var isInBody = false
     private var body = ResponseBody(.none, delivery: .raw)
     /// Trailers of the upstream are relayed.
     private(set) var keepsTrailers = false
+    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
+    private(set) var isDelimitedByClose = false
     /// The status of the final head; 0 before it.
     private(set) var status = 0
     /// Bytes of the body that were relayed.
     private(set) var bodyBytes = 0
-    /// The body is delimited by the close of the client's connection: a truncation must be a reset.
-    private(set) var isDelimitedByClose = false
     /// Bytes. The largest next read of a response; small for a client that stalls.
     private(set) var readSizeMax = Shard.scratchBytes
     private let budget: BufferBudget
@@ -42,51 +53,52 @@ struct ResponseRelay: ~Copyable {
 
     /// The request is being sent: the next byte is the first of a head.
     mutating func expectHead() {
-        reader = ResponseReader()
+        endInterim()
         isInBody = false
     }
 
     /// Drops what was buffered.
     mutating func discard() {
-        partialTable = nil
+        partialHead = nil
         partial.release()
         isInBody = false
     }
 
     // MARK: Heads
 
-    /// Reads a head at the front of `bytes`. Nil if it is not complete.
+    /// Reads a head at the front of `bytes`. Nil if it is not complete: then its bytes are kept by `keepHead`.
     ///
     /// - Parameter isResponseToHead: the request is a HEAD.
     mutating func readHead(
         _ bytes: Bytes, into table: FieldTable, isResponseToHead: Bool, limits: HeadLimits
     ) throws(HeadError) -> ResponseHead? {
-        try reader.read(bytes, into: table, isResponseToHead: isResponseToHead, limits: limits)
+        var reader = partialHead?.reader ?? ResponseReader()
+        defer { hasAnyOfHead = reader.hasAny }
+        let head = try reader.read(bytes, into: table, isResponseToHead: isResponseToHead, limits: limits)
+        if head != nil {
+            if partialHead != nil { partialHead = nil }
+        } else if let partialHead {
+            partialHead.reader = reader
+        } else if reader.hasAny {
+            partialHead = PartialHead(reader, table)
+        }
+        return head
     }
 
     /// The head was an interim one: the next one follows.
-    mutating func endInterim() { reader = ResponseReader() }
-
-    /// Some bytes of a head were read.
-    var hasAnyOfHead: Bool { reader.hasAny }
-
-    /// Keeps an incomplete head. The reader continues with `table` when more bytes have come.
-    mutating func keepHead(_ bytes: UnsafeRawBufferPointer, _ table: FieldTable) {
-        partial.append(bytes)
-        partialTable = table
+    mutating func endInterim() {
+        hasAnyOfHead = false
+        if partialHead != nil { partialHead = nil }
     }
+
+    /// Keeps the bytes of an incomplete head. The reader continues with its table when more have come.
+    mutating func keepHead(_ bytes: UnsafeRawBufferPointer) { partial.append(bytes) }
 
     /// The same for bytes of an earlier `takeBytes`, which are not copied.
-    mutating func keepHead(_ bytes: inout ByteQueue, _ table: FieldTable) {
-        swap(&bytes, &partial)
-        partialTable = table
-    }
+    mutating func keepHead(_ bytes: inout ByteQueue) { swap(&bytes, &partial) }
 
     /// The field table of the incomplete head; nil if there is none.
-    mutating func takeTable() -> FieldTable? {
-        defer { partialTable = nil }
-        return partialTable
-    }
+    var partialTable: FieldTable? { partialHead?.table }
 
     /// The kept bytes.
     mutating func takeBytes() -> ByteQueue {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The buffer for a client's bytes: a request head, the bytes behind it, and the head's field table.
+/// The buffer for a client's bytes: a request head, the bytes behind it, the head's reader and its field table.
 ///
 /// A shard keeps some of them for reuse. A connection has one only while it has bytes. Belongs to the shard or the
 /// connection, which check the queue.
@@ -13,6 +13,8 @@ final class RequestBuffer {
     private(set) var count = 0
     /// Of these, how many belong to the present request.
     var used = 0
+    /// Of the head at the front. Here, because an idle connection has no buffer, and so no reader.
+    var reader = RequestReader()
     let table: FieldTable
     private let budget: BufferBudget
 
@@ -63,6 +65,7 @@ final class RequestBuffer {
         let left = count - used
         if left > 0 { memmove(base, base + used, left) }
         (count, used) = (left, 0)
+        reader = RequestReader()
         table.removeAll()
     }
 
