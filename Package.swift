@@ -164,7 +164,7 @@ let package = Package(
         .target(
             name: "HangingFiles", path: "Tests/HangingFiles", cSettings: preloaded,
             linkerSettings: [.linkedLibrary("dl")]),
-        // Preloaded into the built programs by deploy/jitter: threads that go on late, as a seed says.
+        // Preloaded into the built programs by deploy/jitter: threads that continue late, as a seed says.
         .target(
             name: "Jitter", path: "Tests/Jitter", cSettings: preloaded, linkerSettings: [.linkedLibrary("dl")]),
         // Preloaded into built programs: a clock that the test moves. The page that both share, and the test's side of it.

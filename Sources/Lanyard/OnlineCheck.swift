@@ -15,7 +15,7 @@ import Logging
 /// OAuth server's metadata, as before a login. Only if logins are asked for, each configured user logs in once, unless the login works
 /// once, makes an account or needs a browser. The token is dropped, and the session is ended at the service.
 package struct OnlineCheck: Sendable {
-    /// What has become of one connection.
+    /// The result of one connection.
     package struct Finding: Equatable, Sendable {
         package enum Outcome: String, Sendable {
             /// The connection came about, and the handshake with it; an identity service knows the app; a login has succeeded.
@@ -145,7 +145,7 @@ package struct OnlineCheck: Sendable {
         }
     }
 
-    /// What has become of the session of a login.
+    /// The result for the session of a login.
     private static func ending(_ revoked: Result<Void, IdentityError>) -> String {
         switch revoked {
         case .success: "and its session is ended again"

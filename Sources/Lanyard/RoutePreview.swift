@@ -3,7 +3,7 @@ import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
 
-/// What would become of a request, by the code of the request path: for `lanyard route`. Nothing is connected and no file is read.
+/// The result that a request would have, by the code of the request path: for `lanyard route`. Nothing is connected and no file is read.
 package struct RoutePreview: Sendable {
     package enum Outcome: Sendable {
         case forwarded(Forwarding)

@@ -124,7 +124,7 @@ final class ServiceManagerReports: Watcher, @unchecked Sendable {
         loop.post { [self] in if !status.isEmpty, !snapshot().isDraining { manager.reportReady(status) } }
     }
 
-    /// The drain begins. Signs of life go on until the program ends. From any thread.
+    /// The drain begins. Signs of life continue until the program ends. From any thread.
     func beginDrain() { manager.reportStop() }
 
     override func due(_ deadline: Deadline) {

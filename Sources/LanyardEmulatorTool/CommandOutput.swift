@@ -15,7 +15,7 @@ enum CommandOutput {
         if code != 0 { _ = failure.compareExchange(expected: 0, desired: code, ordering: .relaxed) }
     }
 
-    /// Writes a line to standard error. A failure of that is ignored: the service goes on without its log.
+    /// Writes a line to standard error. A failure of that is ignored: the service continues without its log.
     static func log(_ line: String) { _ = write(line + "\n", to: STDERR_FILENO) }
 
     /// Ends the process. The status is 74 in place of 0 if output could not be written.

@@ -4,7 +4,7 @@ import LanyardSettings
 
 /// Replaces what the request path serves, while it serves (architecture.md 7.9).
 extension RequestPath {
-    /// Serves new requests by another settings. Requests under way, tunnels included, go on as they began, and no connection
+    /// Serves new requests by another settings. Requests in progress, tunnels included, continue as they began, and no connection
     /// of a client is closed.
     ///
     /// A route that keeps its name and its upstream keeps the connections to it. Those of other upstreams are closed when

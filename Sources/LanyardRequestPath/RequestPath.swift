@@ -38,7 +38,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         /// `refresh.wait_max`.
         package var tokenWaitMax: Duration
         package var loginRequiredStatus: Int
-        /// `shutdown.drain_max`: how long an exchange may go on that is to end.
+        /// `shutdown.drain_max`: how long an exchange that is to end may continue.
         package var drainMax: Duration
 
         package init(

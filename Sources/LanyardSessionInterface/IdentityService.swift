@@ -36,11 +36,11 @@ package protocol IdentityService: AnyObject, Sendable {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// A refresh, and a fetch by a refresh token, ask the gate of their `progress` before the refresh token is sent.
     var asksBeforeSending: Bool { get }
-    /// Tells the service that the session is over.
+    /// Tells the service that the session has ended.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
     /// The service can revoke an access token: a session without a refresh token is revoked by its access tokens.
     var revokesAccessTokens: Bool { get }
-    /// Tells a service of `revokesAccessTokens` that a session without a refresh token is over.
+    /// Tells a service of `revokesAccessTokens` that a session without a refresh token has ended.
     func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
 }
 
@@ -91,7 +91,7 @@ package enum VariantProof: Sendable {
 package struct Grant: Sendable {
     /// The token that requests carry.
     package var accessToken: Secret
-    /// nil: the refresh token in hand stays (App Services never sends a new one).
+    /// nil: the current refresh token stays (App Services never sends a new one).
     package var refreshToken: Secret?
     /// The service's id of the account; nil after a refresh.
     package var userID: String?
@@ -113,7 +113,7 @@ package struct Grant: Sendable {
     /// A login with a refresh token has brought another one.
     package var hasRotated = false
     /// The access token is a JWT for another audience than the one that was asked for, in words: it must not be used. The refresh
-    /// token is the session's all the same. nil: nothing is wrong with it.
+    /// token is still the session's. nil: nothing is wrong with it.
     package var audienceMismatch: String?
     /// The access token cannot be used: the refresh token alone counts, and `accessToken` is empty. nil: nothing is wrong with it.
     package var unusable: IdentityError?

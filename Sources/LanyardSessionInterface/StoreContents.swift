@@ -111,7 +111,7 @@ extension StoreContents {
             if let user = self[name], end.isOvertaken(by: user) { return .overtaken(by: user) }
             keep(end, of: name, now: now)
             return edit(name, identity, base: nil, now: now) { user in
-                // A login that is under way then finds its base moved, with or without a session.
+                // A login that is in progress then finds its base moved, with or without a session.
                 user.generation = user.generation.next
                 user.status = .loggedOut
                 user.intent = nil

@@ -75,7 +75,7 @@ package struct ListenerSettings: Equatable, Sendable {
 package struct ShutdownSettings: Equatable, Sendable {
     /// How long requests are still accepted while readiness is off.
     package var drainMin = Duration.zero
-    /// How long requests under way may take to end.
+    /// How long requests in progress may take to end.
     package var drainMax = Duration.seconds(30)
     /// `exit_zero_on_sigterm`.
     package var exitZeroOnSIGTERM = false

@@ -196,7 +196,7 @@ package final class LogPipe: Sendable {
         }
     }
 
-    /// Sleeps until there is work. False if the thread is over: an end was asked for, and no line waits.
+    /// Sleeps until there is work. False if the thread is to end: an end was asked for, and no line waits.
     private func sleep() -> Bool {
         sleeper.fallAsleep()
         let (isIdle, isOver) = state.withLock { state -> (Bool, Bool) in

@@ -55,7 +55,7 @@ package struct MetricFamily: Equatable, Sendable {
         .init("lanyard_session_state", .gauge, "1 for the state that a user's session is in, 0 for the others."),
         .init("lanyard_session_action", .gauge, "1 for who must act on a user's session, 0 for the others."),
         .init("lanyard_active_user", .info, "The user of requests on routes that pin no user."),
-        .init("lanyard_access_token_expiry_timestamp_seconds", .gauge, "When the access token in hand ends."),
+        .init("lanyard_access_token_expiry_timestamp_seconds", .gauge, "When the current access token ends."),
         .init("lanyard_refresh_token_expiry_timestamp_seconds", .gauge, "When the refresh token ends, if it says so."),
         .init("lanyard_next_refresh_timestamp_seconds", .gauge, "When the next refresh is due."),
         .init("lanyard_refresh_attempts", .counter, "Calls for a new access token."),

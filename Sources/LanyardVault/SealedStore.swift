@@ -112,7 +112,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    /// The wait for another process's write is over.
+    /// The wait for another process's write has ended.
     override package func due(_ deadline: Deadline) {
         loop.assertIsCurrent()
         isWaiting = false

@@ -71,7 +71,7 @@ package final class StoreFile: @unchecked Sendable {
     /// Removes a crash's leftover, creates the store if there is none, and finds out whether an existing one can be written.
     ///
     /// - Returns: the contents, and why they cannot be written now. Such a reason may pass: no room, or a disk error. An empty store that
-    ///   could not be created is kept in memory meanwhile.
+    ///   could not be created is kept in memory until then.
     /// - Throws: `busy` while another process writes; any condition that prevents this process from ever writing there.
     package func begin() throws(StoreError) -> (contents: StoreContents, unwritten: StoreError?) {
         let lock = try acquireLock()

@@ -57,7 +57,7 @@ typedef struct {
     int read_error, write_error;
     /* The socket may have bytes. A read that brings fewer than asked for clears it: the socket is empty, and no call asks it again. */
     _Bool may_read;
-    /* epoll has reported the peer's end, and reports it once: reading goes on until the end is read. */
+    /* epoll has reported the peer's end, and reports it once: reading continues until the end is read. */
     _Bool has_ended;
     /* The peer's end has been read. */
     _Bool at_end;

@@ -86,7 +86,7 @@ final class AdminRefusalLog: Watcher, @unchecked Sendable {
         loop.set(summary, at: ends.min() ?? .never)
     }
 
-    /// Logs the counts of the intervals that are over.
+    /// Logs the counts of the intervals that have ended.
     private func summarize(at now: Instant) {
         for (index, reason) in AdminRefusalCounters.reasons.enumerated() where throttles[index].end <= now {
             let leftOut = throttles[index].takeSuppressedCount()

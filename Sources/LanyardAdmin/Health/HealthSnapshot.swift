@@ -37,7 +37,7 @@ package struct HealthSnapshot: Equatable, Sendable {
     package var followsActiveUser: Bool
     /// Users that routes name, in their order.
     package var pinnedUsers: [String]
-    /// A drain is under way: readiness is off.
+    /// A drain is in progress: readiness is off.
     package var isDraining = false
     /// Whether sessions outlast a restart, and can be stored.
     package var store = Store.memoryOnly

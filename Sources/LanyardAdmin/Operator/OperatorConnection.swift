@@ -12,13 +12,13 @@ final class OperatorConnection: Watcher, @unchecked Sendable {
         case readingHead
         /// The head has been read and decided on; the body is arriving.
         case readingBody
-        /// The call is running; nothing is read meanwhile.
+        /// The call is running; nothing is read during it.
         case performing
-        /// The response is a page that is made for several connections; nothing is read meanwhile.
+        /// The response is a page that is made for several connections; nothing is read until then.
         case awaitingPage(MetricsPages)
-        /// The response is delayed; nothing is read meanwhile.
+        /// The response is delayed; nothing is read until it is sent.
         case delaying(OperatorResponse)
-        /// The socket is full; nothing is read meanwhile.
+        /// The socket is full; nothing is read until it has room.
         case writing
         /// The last response is sent; further input is read and discarded (`LingeringClose`).
         case lingering

@@ -254,7 +254,7 @@ protocol OperatorHandler: AnyObject, Sendable {
 enum OperatorDecision {
     /// Responds at once. A body is not read; the connection then closes.
     case response(OperatorResponse)
-    /// Responds after a delay. Nothing is read from this connection meanwhile.
+    /// Responds after a delay. Nothing is read from this connection until then.
     case delayed(OperatorResponse, Duration)
     /// Responds when the page has been made. Nothing is read from this connection until then. A body is not read.
     case page(MetricsPages, MetricsFormat)

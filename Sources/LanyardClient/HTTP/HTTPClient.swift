@@ -215,7 +215,7 @@ package struct HTTPClient: Sendable {
             status: head.status, contentType: head.contentType, retryAfter: head.retryAfter, body: body)
     }
 
-    /// False: the time is over.
+    /// False: the time has passed.
     private static func wait(for events: Int16, on raw: CInt, until end: ContinuousClock.Instant) -> Bool {
         while true {
             let left = end - ContinuousClock.now

@@ -44,7 +44,7 @@ package enum HiddenPrompt {
         return SecretText.withoutLineEnd(line)
     }
 
-    /// - Parameter deliver: lets a pending signal act; returns if the process goes on.
+    /// - Parameter deliver: lets a pending signal act; returns if the process continues.
     private static func readLine(
         into room: UnsafeMutableRawBufferPointer, deliver: () -> Void
     ) throws(InputError) -> Int {

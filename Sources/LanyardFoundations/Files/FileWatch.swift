@@ -86,7 +86,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
         guard let deadline, !isStopped else { return }
         isReading = true
         loop.set(deadline, at: loop.now + Self.readTimeout)
-        // Reads again regardless of the stamp if a second read is due or a login has used the file meanwhile.
+        // Reads again regardless of the stamp if a second read is due or a login has used the file since.
         let mustRead = settling.isWaiting || files.uses(of: path).count > usesReported
         files.read(at: path, known: mustRead ? nil : seen, on: loop) { [weak self] in self?.receive($0) }
     }

@@ -91,7 +91,7 @@ package enum SecretFile {
 
     /// The content with the stamp that the file had before and after the read.
     ///
-    /// - Throws: `.unsettled` if the file changed meanwhile; `.unfit` for a text in UTF-16.
+    /// - Throws: `.unsettled` if the file changed during the read; `.unfit` for a text in UTF-16.
     static func readStamped(
         _ path: String, isText: Bool, bytesMax: Int
     ) throws(ReadError) -> (content: Content, stamp: FileSnapshot.Stamp) {
@@ -114,7 +114,7 @@ package enum SecretFile {
         let read = try Secret(capacity: roomBytes + 1) { room throws(ReadError) in
             let count = try descriptor.read(into: room) { ReadError.system($0) }
             guard count <= bytesMax else { throw .tooLarge(bytesMax: bytesMax) }
-            // It has grown meanwhile.
+            // It has grown since.
             guard count <= roomBytes else { throw .unsettled }
             return count
         }

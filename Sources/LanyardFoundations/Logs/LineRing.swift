@@ -92,7 +92,7 @@ package final class Sleeper: Sendable {
     /// The thread is about to wait. It looks for work once more before it does.
     package func fallAsleep() { isAsleep.store(true, ordering: .sequentiallyConsistent) }
 
-    /// There was work after all. A `wake` meanwhile ends one later wait at once.
+    /// There was work after all. A `wake` since `fallAsleep` ends one later wait at once.
     package func stayAwake() { isAsleep.store(false, ordering: .sequentiallyConsistent) }
 
     /// Waits for `wake`.

@@ -15,11 +15,11 @@ package final class DescriptorShortage: Sendable {
         weak var holder: (any DescriptorHolder)?
     }
 
-    /// A release that is under way, or none.
+    /// A release that is in progress, or none.
     private struct Release {
         var holders: [Reference] = []
         var waiting: [@Sendable (Int) -> Void] = []
-        /// Holders that have not finished yet; 0: no release is under way.
+        /// Holders that have not finished yet; 0: no release is in progress.
         var left = 0
         var count = 0
     }
@@ -64,7 +64,7 @@ package final class DescriptorShortage: Sendable {
         return nanoseconds == 0 ? nil : Instant(nanoseconds: nanoseconds)
     }
 
-    /// Gives up a reserved descriptor or takes one back. No other thread opens one meanwhile.
+    /// Gives up a reserved descriptor or takes one back. No other thread opens one during `work`.
     package func exchange(_ work: () -> Void) { openLock.withLock { _ in work() } }
 
     /// Whether the kernel refuses a new descriptor now.

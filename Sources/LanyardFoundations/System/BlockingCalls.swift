@@ -76,7 +76,7 @@ package final class BlockingCalls<Waiter: Sendable, Outcome: Sendable>: Sendable
         self.start = start
     }
 
-    /// Makes a call for this key, or joins the one under way. `reply` of the kind gets the waiter at most once, perhaps late or never.
+    /// Makes a call for this key, or joins the one in progress. `reply` of the kind gets the waiter at most once, perhaps late or never.
     ///
     /// - Returns: false after `stop`: there is no call.
     package func call(_ key: String, for waiter: Waiter) -> Bool {

@@ -41,7 +41,7 @@ package enum Machine {
     package static func forbidDumps() -> Bool {
         var none = rlimit(rlim_cur: 0, rlim_max: 0)
         let isLimited = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none) == 0
-        // Swift's own crash report prints the memory that the registers point to, and goes on after a signal of `kill`.
+        // Swift's own crash report prints the memory that the registers point to, and continues after a signal of `kill`.
         for number in [SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV] { signal(number, SIG_DFL) }
         return lanyard_set_not_dumpable() == 0 && isLimited
     }

@@ -8,7 +8,7 @@ package final class AccessToken: Sendable {
     package let generation: UInt64
     /// The b64token, without the scheme (RFC 6750 §2.1).
     package let token: Secret
-    /// From this instant a request waits for the refresh that is under way, up to `refresh.wait_max` (refresh.md 4).
+    /// From this instant a request waits for the refresh that is in progress, up to `refresh.wait_max` (refresh.md 4).
     /// `.never` if no refresh is worth waiting for.
     package let waitsFrom: Instant
     /// From this instant the token must not be used.
@@ -59,7 +59,7 @@ package final class AccessToken: Sendable {
     package enum Availability: Sendable {
         /// A token is available until its `usableUntil`.
         case token(AccessToken)
-        /// A login or a refresh is under way: requests park, up to `refresh.wait_max`.
+        /// A login or a refresh is in progress: requests park, up to `refresh.wait_max`.
         case pending
         /// No token, and waiting does not help: requests are refused at once.
         case none(Refusal)
@@ -78,7 +78,7 @@ package final class AccessToken: Sendable {
         /// may add one.
         case userUnknown(wasRemoved: Bool)
         /// The identity service gives no token for now. The next attempt is due at this instant. The text says why, such as a
-        /// certificate that is not trusted; never a secret. nil: the first attempt is under way.
+        /// certificate that is not trusted; never a secret. nil: the first attempt is in progress.
         ///
         /// - action: who must act.
         case identityUnreachable(nextAttemptAt: Instant, because: String? = nil, action: ResponsibleParty = .nobody)
@@ -93,7 +93,7 @@ package protocol TokenSource: AnyObject, Sendable {
     func tokenNeeded(by user: UserIndex)
 
     /// An upstream refused the token of `generation`. A publication is the reply: a newer token, no token, or the same
-    /// token with a renewal that is under way or denied. The same token with `.possible(from: .past)` is never the reply.
+    /// token with a renewal that is in progress or denied. The same token with `.possible(from: .past)` is never the reply.
     ///
     /// Called on a shard, at most once for a generation until the reply. Returns at once. One refresh is made, however
     /// many shards and requests call.

@@ -47,7 +47,7 @@ package struct AccountNumber: Hashable, Sendable {
 }
 
 /// The names of all users that this process has known, each with its index. A user that has had a session keeps its place permanently, so a
-/// request under way never gets the name of a later user. A name that was only reserved for a failed login is released.
+/// request in progress never gets the name of a later user. A name that was only reserved for a failed login is released.
 ///
 /// From any thread. It takes a lock, so it is not for the steady path of a request. There a user is a `UserIndex`, and only problem
 /// responses need a name.

@@ -110,7 +110,7 @@ enum AppServicesAccountResult {
         case 400..<500 where hasError && !isMaintenance: return .callRefused
         // The hosted service refuses a second login with email and password by a 500 (app-services.md 4.3).
         case 500 where subject.isLink && hasError && !isMaintenance: return .callRefused
-        // A gateway does not know what has become of the call.
+        // A gateway does not know the result of the call.
         case 500..<600 where subject.changesState && !hasError: return .unknownOutcome
         default: break
         }

@@ -16,7 +16,7 @@ struct AppServicesLogin: Sendable {
     let secrets: [Secret]
     /// A secret file that every user of the machine may read, which deserves a warning.
     let worldReadable: String?
-    /// What in the secret's text looks as if an editor had added it (`SecretText`); nil: nothing. It is sent all the same.
+    /// What in the secret's text looks as if an editor had added it (`SecretText`); nil: nothing. It is still sent.
     let finding: String?
     /// The fingerprint under which a refusal of this credential is remembered. nil without a guard, and for a credential without a secret,
     /// which cannot be locked out.

@@ -16,7 +16,7 @@ struct OAuthLogin: Sendable {
     private let tokenTypes: TokenTypes
     /// nil: Lanyard signs no assertion.
     private let assertion: AssertionSettings?
-    /// What in the secret's text looks as if an editor had added it; nil: nothing. It is sent all the same.
+    /// What in the secret's text looks as if an editor had added it; nil: nothing. It is still sent.
     let finding: String?
     /// Of the login with what else its request says, which a refusal may be for. nil without a guard.
     private(set) var fingerprint: CredentialFingerprint?

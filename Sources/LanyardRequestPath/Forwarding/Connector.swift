@@ -8,7 +8,7 @@ final class ConnectedStream {
     var stream: ByteStream
     let address: SocketAddress
     fileprivate let deadlineAt: Instant
-    /// The socket is connected. The handshake of TLS may be under way.
+    /// The socket is connected. The handshake of TLS may be in progress.
     fileprivate var isConnected = false
     /// `ShardTrust.epoch` when the handshake began; 0 without TLS.
     fileprivate(set) var trustEpoch = 0

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// The addresses of one upstream name, with the decisions when to look them up again and which ones to use meanwhile
+/// The addresses of one upstream name, with the decisions when to look them up again and which ones to use until then
 /// (architecture.md 2.6).
 ///
 /// Addresses are used for `refresh`. Those in use are looked up again before that time has passed, so that no request
@@ -10,7 +10,7 @@ package struct DNSCache: Equatable, Sendable {
     package enum Action: Equatable, Sendable {
         /// Connect to these. `startsLookup`: start a lookup as well.
         case use([SocketAddress], startsLookup: Bool)
-        /// Wait for a lookup. `startsLookup`: start it; else one is under way.
+        /// Wait for a lookup. `startsLookup`: start it; else one is in progress.
         case wait(startsLookup: Bool)
     }
 

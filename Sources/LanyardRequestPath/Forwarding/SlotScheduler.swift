@@ -76,7 +76,7 @@ struct SlotScheduler: Hashable {
             return .checkDemand
         }
         mustShed = false
-        // Also if the slot was taken again meanwhile: a shard that wants it then asks for another idle connection.
+        // Also if the slot has been taken again: a shard that wants it then asks for another idle connection.
         guard mustAnnounce else { return nil }
         mustAnnounce = false
         return .checkWaiting

@@ -10,7 +10,7 @@ package enum UpstreamError: Error, Equatable, Sendable {
     case nameTimedOut
     /// The last address that was tried, and its error.
     case refused(CInt, at: SocketAddress? = nil)
-    /// The last address that was tried; nil: the time of all was over.
+    /// The last address that was tried; nil: the time for all of them had ended.
     case connectTimedOut(at: SocketAddress? = nil)
     /// The handshake of TLS has failed, or the upstream could not be verified.
     case tls(TLSError, at: SocketAddress? = nil)

@@ -9,7 +9,7 @@ import Synchronization
 package final class UpstreamPool: Watcher, @unchecked Sendable {
     package typealias Completion = (Result<UpstreamConnection, UpstreamError>) -> Void
 
-    /// An acquisition that is under way. It is cancelled if its client disconnects.
+    /// An acquisition that is in progress. It is cancelled if its client disconnects.
     package final class Acquisition {
         fileprivate let user: UserIndex
         fileprivate let account: AccountNumber
@@ -82,7 +82,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private var takenPermit: Permit?
     /// Of a closed idle connection, between two actions of the scheduler.
     private var closedSlot: UpstreamSlot?
-    /// The scheduler's actions are being performed in a caller: events are only recorded meanwhile.
+    /// The scheduler's actions are being performed in a caller: events are only recorded during that.
     private var isScheduling = false
     /// `resume` continues the run.
     private var isDeferred = false
@@ -94,7 +94,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     private(set) var isRetired = false
     /// Connections of this shard, in use or idle.
     package let open = Counter()
-    /// Of the route. A pool that replaces this one after a reload goes on with them.
+    /// Of the route. A pool that replaces this one after a reload continues with them.
     private let counters: UpstreamCounters
     /// Written here only; sequentially consistent, as `SlotScheduler` requires.
     private let idleNumber = Atomic<Int>(0)
@@ -352,7 +352,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         request.slot = consume slot
         idleOfShard.makeRoom()
         let lookup = target.addresses(at: loop.now) { [self] result in
-            // The waiting requests may have been cancelled meanwhile.
+            // The waiting requests may have been cancelled since.
             loop.post { [self] in handleAddresses(result) }
         }
         switch lookup {
@@ -413,7 +413,7 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
         nonisolated(unsafe) let request = request
         DescriptorShortage.shared.release { [self] _ in
             loop.post { [self] in
-                // Its client may have disconnected meanwhile.
+                // Its client may have disconnected since.
                 if request.completion != nil { connect(request, to: addresses) }
             }
         }

@@ -149,7 +149,7 @@ package final class TLSSession {
     package var sentBytes: UInt64 { socket.pointee.sent }
     /// Bytes of ciphertext that have come from the socket.
     package var receivedBytes: UInt64 { socket.pointee.received }
-    /// Why the session has ended; nil: it goes on, or the peer has ended it properly.
+    /// Why the session has ended; nil: it continues, or the peer has ended it properly.
     package var failure: TLSError? { if case .failed(let error) = ending { error } else { nil } }
 
     /// Reading may bring bytes or an end without a further report of epoll.
@@ -415,7 +415,7 @@ package final class TLSSession {
         return 0
     }
 
-    /// Tells the peer that no data follow; this side's end follows at once. Reading may go on (RFC 8446 6.1). 0, or `errno`.
+    /// Tells the peer that no data follow; this side's end follows at once. Reading may continue (RFC 8446 6.1). 0, or `errno`.
     package func closeNotify(queue: inout ByteQueue, canWrite: inout Bool) -> CInt {
         guard isEstablished, failure == nil, !hasSentClose else { return 0 }
         hasSentClose = true

@@ -23,7 +23,7 @@ package final class TokenCache {
         case renewed(AccessToken)
         /// A refresh was requested; the next publication tells more.
         case awaited
-        /// A refresh or a login is under way; the next publication is its result.
+        /// A refresh or a login is in progress; the next publication is its result.
         case underWay
         /// A refresh may not be forced again yet.
         case coolingDown

@@ -98,7 +98,7 @@ extension SessionCoordinator {
         if call.cause != .asked, view.user != nil { recordSpent(result.spentCredential) }
     }
 
-    /// An unusable login response has still created a session at the service, unless it names the session at hand.
+    /// An unusable login response has still created a session at the service, unless it names the current session.
     private mutating func revokeUnused(_ error: IdentityError) {
         guard let token = error.unusedRefreshToken, token != session.tokens?.refresh,
             token != view.user?.session?.refresh
@@ -234,7 +234,7 @@ extension SessionCoordinator {
     mutating func save(_ grant: Grant) {
         guard let operation else { return }
         let grant = dated(grant, of: operation)
-        // The old session is not at hand any more but may still live at the service, for example after a refresh that
+        // The old session is not held any more but may still live at the service, for example after a refresh that
         // got 404.
         if operation.call.kind == .login, session.tokens == nil {
             let replaced = view.user?.session?.refresh
@@ -370,7 +370,7 @@ extension SessionCoordinator {
     /// again, not even to revoke it.
     private var isCurrent: Bool { refreshToken.triesWithoutResponse == 0 || rotation == .none }
 
-    /// Another process changed the user while this call was under way. The user's lock prevents that for all changes
+    /// Another process changed the user while this call was in progress. The user's lock prevents that for all changes
     /// but an operator's logout.
     mutating func handleOvertaken(_ grant: Grant, by user: StoredUser?) {
         guard let operation else { return }

@@ -8,13 +8,13 @@ extension SessionCoordinator {
     struct Deletion: Sendable {
         /// The id of the session whose account is deleted.
         let session: UInt64
-        /// The service has deleted the account: its sessions are over, so nothing is to be revoked.
+        /// The service has deleted the account: its sessions have ended, so nothing is to be revoked.
         var isDone = false
         /// When the user's lock is tried again, while another process has it.
         var lockAt = Instant.never
     }
 
-    /// The id of the session at hand in the store; 0: none. It stays the same over all renewals.
+    /// The id of the current session in the store; 0: none. It stays the same across all renewals.
     package var sessionID: UInt64 { session.tokens == nil ? 0 : writes.unsaved?.session.id ?? view.base.session }
 
     /// Stores the mark; the result `deletionBegun` says that the service may be called. A store that cannot hold the

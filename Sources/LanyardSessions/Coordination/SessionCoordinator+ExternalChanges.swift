@@ -294,7 +294,7 @@ extension SessionCoordinator {
         releaseLock()
     }
 
-    /// This user is stored now. If the change has replaced a foreign one, the session of that one is over, and its own
+    /// This user is stored now. If the change has replaced a foreign one, the session of that one has ended, and its own
     /// service is told.
     mutating func revoke(_ evicted: StoredUser?, by pendingChange: SessionWrites.PendingChange) {
         view.wasStored = true

@@ -5,7 +5,7 @@ import LanyardSettings
 /// An operation up to its call: the order of operations, the user's lock, the store read, the intent (refresh.md 6,
 /// refresh.md 9).
 extension SessionCoordinator {
-    /// Starts the next operation if none is under way: an operator's before the session's own.
+    /// Starts the next operation if none is in progress: an operator's before the session's own.
     mutating func startNext() {
         guard !isOperating, !writes.isTerminating else { return }
         let lockDeadline = eventContext.instant + context.policy.lockTimeout
@@ -173,7 +173,7 @@ extension SessionCoordinator {
         guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else {
             return prepareOrStoreIntent()
         }
-        // Without rotation, the token in hand is the only one. Without a credential, nothing else can help.
+        // Without rotation, the current token is the only one. Without a credential, nothing else can help.
         let isAllowed =
             switch rotation {
             case .none: refreshToken.triesWithoutResponse < 2 || !context.hasCredential

@@ -92,7 +92,7 @@ extension SessionCoordinator {
         emit(.loginEnded(result))
     }
 
-    /// A login is under way. A second one would end in two sessions.
+    /// A login is in progress. A second one would end in two sessions.
     var isLoggingIn: Bool {
         guard let operation, operation.call.kind == .login, !operation.isFetch else { return false }
         if case .closing = operation.stage { return false }

@@ -3,7 +3,7 @@ import LanyardSessionInterface
 
 /// How a reload changes the settings of a user that stays at its identity service (architecture.md 7.9).
 extension SessionCoordinator {
-    /// Takes new settings. A session at hand continues as it is, as at a start. A user without one logs in with another
+    /// Takes new settings. An existing session continues as it is, as at a start. A user without one logs in with another
     /// credential at once.
     mutating func reconfigure(_ setup: Setup, isCredentialNew: Bool) {
         self.setup = setup
@@ -12,7 +12,7 @@ extension SessionCoordinator {
         context.hasCredential = setup.credential != nil
         reconfigureVariants()
         guard isCredentialNew else { return }
-        // A login under way has the former credential: its refusal says nothing of the new one.
+        // A login in progress has the former credential: its refusal says nothing of the new one.
         if session.call?.kind == .login { context.noteChangedCredential() }
         switch session {
         case .refused, .loginRequired, .valid(_, .never): applyToSession(.credentialChanged)

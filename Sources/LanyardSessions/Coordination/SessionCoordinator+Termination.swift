@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// How a session ends: by an operator or with the process, and how an intent is closed that a crash left open.
 extension SessionCoordinator {
-    /// Local first: the shards learn of it at once, then the store, then the service. A call under way comes too late.
+    /// Local first: the shards learn of it at once, then the store, then the service. A call in progress comes too late.
     mutating func terminate(_ termination: Termination, id: UInt64) {
         replyToRefreshCallsBeforeTermination()
         let version = endingVersion
@@ -49,7 +49,7 @@ extension SessionCoordinator {
         end.hasGivenUpToken = hasGivenUpToken
         // Another process may have put another identity's user in the place of this one.
         if view.wasStored { end.owner = identity }
-        // The sessions of a deleted account are over.
+        // The sessions of a deleted account have ended.
         if deletion?.isDone == true { (end.isDeleted, end.revocations) = (true, evicted.map { [$0] } ?? []) }
         deletion = nil
         write(.terminate(termination, end), for: .termination(id))
@@ -84,7 +84,7 @@ extension SessionCoordinator {
 
     // MARK: The end of the process
 
-    /// No new call begins: an intent without its call would have an unknown outcome. A session that is already at hand
+    /// No new call begins: an intent without its call would have an unknown outcome. A session that already exists
     /// is stored, whatever it waits for.
     mutating func drain() {
         guard !isDraining else { return }
@@ -128,10 +128,10 @@ extension SessionCoordinator {
     /// The store still holds a session that has ended here.
     package var hasUnsavedEnd: Bool { writes.hasUnsavedEnding }
 
-    /// The store holds the session at hand as it is. It never will if it holds another identity's user in its place.
+    /// The store holds the current session as it is. It never will if it holds another identity's user in its place.
     var isStored: Bool { !isUnsaved && !view.isDisplaced }
 
-    /// Tries the unsaved changes once more when nothing else is under way. Then the process may end.
+    /// Tries the unsaved changes once more when nothing else is in progress. Then the process may end.
     mutating func retryBeforeExit() {
         guard isDrained, case .draining = shutdown else { return }
         shutdown = .retried

@@ -227,7 +227,7 @@ extension SessionCoordinator {
             details: ["error": error.message])
     }
 
-    /// Tries the unsaved changes again, one by one, while nothing else is under way.
+    /// Tries the unsaved changes again, one by one, while nothing else is in progress.
     mutating func retryWrites() {
         guard writes.retryAt <= eventContext.instant else { return }
         // During a call, the retry would erase the call's intent, and the result of the call is newer.
@@ -244,7 +244,7 @@ extension SessionCoordinator {
         retryNext()
     }
 
-    /// Tries the first unsaved change, unless a write is under way.
+    /// Tries the first unsaved change, unless a write is in progress.
     mutating func retryNext() {
         guard let first = writes.unsavedChanges.first, writes.writesInFlight.isEmpty else { return }
         write(first, for: .unsavedChanges)
@@ -275,7 +275,7 @@ extension SessionCoordinator {
             writes.dropFirst()
             yieldAccount(of: pendingChange, to: other)
         }
-        // The session is stored only now, and its token has been sent meanwhile. The stored intent must say so.
+        // The session is stored only now, and its token has been sent since. The stored intent must say so.
         if case .saveSession = pendingChange, case .stored = verdict, refreshToken.triesWithoutResponse > 0 {
             writes.keepIntent(
                 StoredIntent(
@@ -318,7 +318,7 @@ extension SessionCoordinator {
         }
     }
 
-    /// A login could not be stored in time. Another process has meanwhile logged another user in to its account.
+    /// A login could not be stored in time. Since then another process has logged another user in to its account.
     private mutating func yieldAccount(of pendingChange: SessionWrites.PendingChange, to other: String) {
         guard case .saveSession(let login) = pendingChange else { return }
         writes.dropAll()
@@ -341,7 +341,7 @@ extension SessionCoordinator {
                 emit(.revoke(revocation(of: login.session.tokens.plain.token, .accessToken)))
             }
         }
-        // An operation under way detects the change by itself.
+        // An operation in progress detects the change by itself.
         guard operation == nil else { return }
         yield(to: user)
         if user != nil, case .saveSession(let login) = pendingChange { recordSpent(login.spent) }

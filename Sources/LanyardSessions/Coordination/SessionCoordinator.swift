@@ -84,7 +84,7 @@ package struct SessionCoordinator: Sendable {
         case sendRefresh(operation: UInt64), cancelRefresh(operation: UInt64)
         /// Asks whether this account may be the user's.
         case claim(account: String?, operation: UInt64)
-        /// Tells the identity service that a session is over.
+        /// Tells the identity service that a session has ended.
         case revoke(StoredRevocation)
         /// An operator's logout or removal is done locally. The identity service is told of the session, and of what the
         /// store held in its place. Then the operator gets the reply `terminated` with the outcome.
@@ -204,7 +204,7 @@ package struct SessionCoordinator: Sendable {
     var operationState = OperationState.none
     /// What is known of the user in the store.
     var view = StoredView()
-    /// What is known of the refresh token in hand.
+    /// What is known of the current refresh token.
     var refreshToken = RefreshTokenState()
     /// The user's lock.
     var lock = Lock.free
@@ -218,7 +218,7 @@ package struct SessionCoordinator: Sendable {
     var writes = SessionWrites()
     /// In the order of the setup.
     var variants: [VariantSession]
-    /// The context of the event at hand.
+    /// The context of the current event.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
 

@@ -23,7 +23,7 @@ package enum SessionReply: Sendable {
     case belongs(to: String, ObtainedSession)
     /// Another process has given the name to a user; whether that user is known here from now on.
     case nameInUse(isKnown: Bool)
-    /// Another login of this user is under way.
+    /// Another login of this user is in progress.
     case loginInProgress
     /// The user has no session, so nothing can be refreshed.
     case notLoggedIn

@@ -23,7 +23,7 @@ struct SessionWarnings: Sendable {
     /// The warnings that are due.
     ///
     /// - Parameters:
-    ///   - expiry: of the refresh token at hand.
+    ///   - expiry: of the current refresh token.
     ///   - idle: how long a refresh token lives without use; nil: unknown. A step that is no shorter gives no warning.
     ///   - hasCredential: a new login needs no operator.
     ///   - accountSince: the age of an anonymous account in use; nil: there is none.

@@ -43,7 +43,7 @@ struct SessionWrites: Sendable {
         var origin: Origin
     }
 
-    /// The first write is under way if `isWriting`.
+    /// The first write is in progress if `isWriting`.
     var writesInFlight: [Write] = []
     var isWriting = false
     /// The failed changes, in order. No request waits for them, but a crash would lose them.
@@ -121,7 +121,7 @@ struct SessionWrites: Sendable {
     mutating func keep(_ pendingChange: PendingChange) {
         switch pendingChange {
         case .storeIntent: return
-        // Without its mark no deletion begins. The mark may have reached the disk all the same.
+        // Without its mark no deletion begins. The mark may still have reached the disk.
         case .beginDeletion(let session): return unsavedChanges.append(.cancelDeletion(session: session))
         case .clearIntent: if !unsavedChanges.isEmpty { return }
         case .dropRefreshToken, .recordRefusal, .cancelDeletion:
@@ -159,7 +159,7 @@ struct SessionWrites: Sendable {
         if !unsavedChanges.isEmpty { unsavedChanges.removeFirst() }
     }
 
-    /// The refresh token of the session at hand must not be sent any more.
+    /// The refresh token of the current session must not be sent any more.
     mutating func dropRefreshToken() {
         unsavedChanges = unsavedChanges.map { pendingChange in
             guard case .saveSession(var login) = pendingChange else { return pendingChange }
@@ -168,7 +168,7 @@ struct SessionWrites: Sendable {
         }
     }
 
-    /// The session at hand is over: only changes that say so remain.
+    /// The current session has ended: only changes that record this remain.
     mutating func dropSession() {
         unsavedChanges.removeAll { pendingChange in
             switch pendingChange {

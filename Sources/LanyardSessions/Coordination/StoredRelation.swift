@@ -24,7 +24,7 @@ enum StoredRelation: String, CaseIterable, Sendable {
     case deletingElsewhere = "a deletion of another process"
     /// The same of an account that another session has logged in to.
     case deletingOtherSession = "a deletion of another process's session"
-    /// A write of this process that the store reported as failed has been made all the same.
+    /// A write of this process that the store reported as failed has still been made.
     case ownFailedWrite = "a write of ours that was reported as failed"
     /// A newer version of the session with a refresh token that this process has exchanged for a later one, or without one: the
     /// other process has renewed the access token alone, or has found the earlier refresh token dead. The later refresh token is

@@ -58,7 +58,7 @@ struct StoredView: Sendable {
     var isMarked = false
     /// The generation reached when an older file replaced a newer one; later generations must be higher.
     private(set) var lowest = Generation.zero
-    /// The generation of the session in hand as the store counts it. Unsaved sessions put it past that of `base`.
+    /// The generation of the current session as the store counts it. Unsaved sessions put it past that of `base`.
     var current = Generation.zero
     /// The fingerprint of the credential that was definitely refused, or that has served its only login.
     var refused: CredentialFingerprint?
@@ -67,7 +67,7 @@ struct StoredView: Sendable {
     /// The time since which the account is known.
     var accountSince: WallTime?
 
-    /// The generation of the next token of the session in hand.
+    /// The generation of the next token of the current session.
     var next: Generation { max(lowest, max(current, base.generation)).next }
 
     /// The version that the store is known to hold, or has held of this user: the base of each change.
@@ -182,7 +182,7 @@ struct RefreshTokenState: Sendable {
 
     /// The response to a call with the token `sent` has brought `token`; nil: none.
     ///
-    /// - Parameter remainsValid: the service is known to accept `sent` all the same (`rotation: none`).
+    /// - Parameter remainsValid: the service is known to still accept `sent` (`rotation: none`).
     mutating func exchange(_ sent: Secret?, for token: Secret?, remainsValid: Bool) {
         guard let token, let sent, token != sent else { return }
         hasRotated = true

@@ -27,7 +27,7 @@ package struct TokenOperation: Sendable {
         case none
     }
 
-    /// The step under way.
+    /// The step in progress.
     package enum Stage: Sendable {
         /// The store was asked for what comes before the call.
         case beginning(Beginning)
@@ -67,7 +67,7 @@ package struct TokenOperation: Sendable {
     package let purpose: Purpose
     /// The call's number is the operation's.
     package internal(set) var call: SessionCall
-    /// The step under way.
+    /// The step in progress.
     package internal(set) var stage = Stage.beginning(.lock)
     /// Of a refresh token that may work only once.
     var preparation = Preparation.none
@@ -153,7 +153,7 @@ package struct TokenOperation: Sendable {
     /// It fetches the access token of a variant.
     var isFetch: Bool { call.variant != .plain }
 
-    /// It stores the access token of a link, which continues the session at hand.
+    /// It stores the access token of a link, which continues the current session.
     var isLink: Bool { obtained?.continuedSession != nil }
 
     /// Stopping now would leave work undone: the store may know of the call, or only this operation knows of the

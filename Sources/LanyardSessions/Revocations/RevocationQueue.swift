@@ -31,7 +31,7 @@ package struct RevocationQueue: Sendable {
         /// The owner of the session; nil: unknown.
         let user: String?
         var failures = 0
-        /// `.never` while a call is under way.
+        /// `.never` while a call is in progress.
         var nextAt: Instant
     }
 
@@ -60,7 +60,7 @@ package struct RevocationQueue: Sendable {
         entries.contains { $0.user == nil && $0.revocation.identity == identity }
     }
 
-    /// When to call `due`; `.never` if nothing waits, or the most calls are under way.
+    /// When to call `due`; `.never` if nothing waits, or the maximum of calls is in progress.
     package var dueAt: Instant { calls < Self.callsMax ? entries.map(\.nextAt).min() ?? .never : .never }
 
     /// Adds a revocation, unless one with the same token is pending.

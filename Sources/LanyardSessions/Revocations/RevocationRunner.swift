@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// Tells identity services of sessions that are over, and repeats that after failures: it runs `RevocationQueue`.
+/// Tells identity services of sessions that have ended, and repeats that after failures: it runs `RevocationQueue`.
 /// Belongs to the queue of `SessionService`, which owns it.
 final class RevocationRunner: RevocationSending, @unchecked Sendable {
     /// A caller that waits for the outcome of a revocation.

@@ -48,7 +48,7 @@ protocol AccountRegistry: AnyObject, Sendable {
     func claim(_ account: String?, for user: UserIndex) -> AccountOwnership
 }
 
-/// Tells identity services of sessions that are over.
+/// Tells identity services of sessions that have ended.
 protocol RevocationSending: AnyObject, Sendable {
     /// - Parameters:
     ///   - user: the owner of the session; nil: unknown, for example from an earlier process.
@@ -71,7 +71,7 @@ extension RevocationSending {
     }
 }
 
-/// Finds the identity service of a session that is over.
+/// Finds the identity service of a session that has ended.
 protocol RevocationServices: AnyObject {
     /// The service that is to be told of a session's end; nil: none is configured.
     func service(of revocation: StoredRevocation) -> (any IdentityService)?

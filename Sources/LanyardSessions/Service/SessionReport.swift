@@ -13,7 +13,7 @@ package struct SessionReport: Sendable {
     package internal(set) var users: [SessionStatus] = []
     /// The user that routes without a user of their own follow.
     package internal(set) var activeUser: UserIndex?
-    /// The number of refresh calls under way.
+    /// The number of refresh calls in progress.
     package internal(set) var refreshesInFlight = 0
     /// The store is in memory: nothing outlives a restart.
     package internal(set) var isStoreInMemory = false
@@ -146,7 +146,7 @@ package struct SessionStatus: Sendable {
     package var reason: SessionReason
     /// The session's tokens.
     package var tokens: Tokens
-    /// The next scheduled call; nil while one is under way or none will be made.
+    /// The next scheduled call; nil while one is in progress or none will be made.
     package var nextRefreshAt: WallTime?
     /// nil: the latest call has succeeded.
     package var failure: Failure?

@@ -89,7 +89,7 @@ package final class SessionRunner: @unchecked Sendable {
         if case .created(let publisher) = life { life = .waiting(calls: [], publisher) }
     }
 
-    /// Takes new settings of the user, whose session goes on. The call under way ends with the former service.
+    /// Takes new settings of the user, whose session continues. The call in progress ends with the former service.
     func reconfigure(_ new: ManagedUser, _ setup: SessionCoordinator.Setup) {
         environment.loop.assertIsCurrent()
         let former = user
@@ -179,7 +179,7 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     /// Starts with what the store holds, otherwise with a login, or with the reading of a token. The calls that have
-    /// waited follow before the user is shown: one that was removed meanwhile would be dropped otherwise.
+    /// waited follow before the user is shown: one that was removed in that time would be dropped otherwise.
     ///
     /// - Parameter other: see `SessionCoordinator.Event.begin`.
     func start(_ stored: StoredUser?, duplicateOf other: String? = nil) {
@@ -230,7 +230,7 @@ package final class SessionRunner: @unchecked Sendable {
         for call in calls { call.reply?(.stopping) }
     }
 
-    /// Stops the deadline and the reading. Responses to calls under way are dropped. Waiting replies get `overtaken`.
+    /// Stops the deadline and the reading. Responses to calls in progress are dropped. Waiting replies get `overtaken`.
     func stop() {
         environment.loop.assertIsCurrent()
         let open = takeReplies()
@@ -257,7 +257,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     // MARK: Operators' calls. On the service's queue; each gets exactly one reply, on the same queue.
 
-    /// Logs in, whatever was refused before. The session at hand serves until the login has succeeded.
+    /// Logs in, whatever was refused before. The current session serves until the login has succeeded.
     package func login(_ credential: Credential, _ reply: @escaping Reply) {
         call(.login(credential), reply)
     }
@@ -275,7 +275,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// The service has deleted the account, or it has not.
     func endDeletion(isDeleted: Bool) { handle(.endDeletion(isDeleted: isDeleted)) }
 
-    /// Refreshes now; neither cooldown nor budget applies. Joins a call that is under way.
+    /// Refreshes now; neither cooldown nor budget applies. Joins a call that is in progress.
     package func refreshNow(_ reply: @escaping Reply) {
         call(.refresh, reply)
     }
@@ -400,7 +400,7 @@ package final class SessionRunner: @unchecked Sendable {
         case .sendRefresh: if let held = openCall.send() { finish(held.result, held.call, held.progress) }
         case .cancelRefresh: if openCall.cancel() { environment.endCall() }
         case .claim(let account, let operation):
-            // The registry knows the index as the successor's. The store checks the account all the same.
+            // The registry knows the index as the successor's. The store still checks the account.
             let ownership = isRetiring ? .free : environment.accounts.claim(account, for: index)
             handle(.claimed(ownership, operation: operation))
         case .revoke(let revocation): environment.revocations.enqueue(revocation, of: name, logger)
@@ -471,7 +471,7 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    /// May be called on any queue. The tokens of a user that was removed meanwhile are revoked.
+    /// May be called on any queue. The tokens of a user that was removed in that time are revoked.
     private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall, _ progress: CallProgress) {
         environment.loop.post { [self] in
             // Its end was counted when it was given up.

@@ -126,7 +126,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     /// What is in progress is finished, and nothing begins.
     var isDraining: Bool { life.isDraining }
 
-    /// Waits until calls under way have a result that is stored. Unsaved changes are tried once more; no further call
+    /// Waits until calls in progress have a result that is stored. Unsaved changes are tried once more; no further call
     /// begins. Blocks the calling thread, which owns no queue.
     ///
     /// Stopping during a refresh would leave its outcome unknown. Where refresh tokens rotate, that costs a login.

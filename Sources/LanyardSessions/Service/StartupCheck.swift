@@ -22,7 +22,7 @@ struct StartupCheck: Sendable {
         if let status = verdict(users) { onFailure(status) }
     }
 
-    /// The exit status, once: 77 if every credential is refused, 75 if no first login is possible for now; nil to go on.
+    /// The exit status, once: 77 if every credential is refused, 75 if no first login is possible for now; nil to continue.
     ///
     /// - Parameter users: those with a configured credential. A user that an operator logged out does not count.
     mutating func verdict(_ users: [(state: SessionState, reason: SessionReason, hasBeenReady: Bool)]) -> Int32? {

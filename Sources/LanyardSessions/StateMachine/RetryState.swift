@@ -42,13 +42,13 @@ package struct RetryState: Sendable {
         self.error = error
     }
 
-    /// The attempt under way.
+    /// The attempt in progress.
     package var call: SessionCall? {
         guard case .calling(let call) = phase else { return nil }
         return call
     }
 
-    /// When the next attempt is made; nil while one is under way.
+    /// When the next attempt is made; nil while one is in progress.
     package var nextAttemptAt: Instant? {
         guard case .resting(let until) = phase else { return nil }
         return until
@@ -93,7 +93,7 @@ package struct RetryState: Sendable {
     /// The call has failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for
     /// Retry-After and 410).
     ///
-    /// - Parameter tokens: the tokens at hand; nil at a first login.
+    /// - Parameter tokens: the current tokens; nil at a first login.
     func failed(
         _ error: IdentityError, holding tokens: SessionTokens?, by policy: ClockPolicy, at eventContext: EventContext
     ) -> RetryState {
@@ -170,7 +170,7 @@ package struct RetryState: Sendable {
 
     /// The clock jumped or the machine was suspended: what failed before may work now.
     ///
-    /// - Parameter tokens: the tokens at hand, with the end that the clocks give them now.
+    /// - Parameter tokens: the current tokens, with the end that the clocks give them now.
     mutating func retryEarly(
         to instant: Instant, holding tokens: SessionTokens?, by policy: ClockPolicy, at now: Instant
     ) {

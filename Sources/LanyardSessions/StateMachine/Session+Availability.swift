@@ -53,7 +53,7 @@ extension Session {
         }
     }
 
-    /// When the next call is made; `.never` while one is under way or none will be.
+    /// When the next call is made; `.never` while one is in progress or none will be.
     package var nextCallAt: Instant {
         switch self {
         case .valid(_, let refreshAt): refreshAt
@@ -154,7 +154,7 @@ extension Session {
         return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
     }
 
-    /// The end of an attempt under way is unknown: a request may try again after the longest wait.
+    /// The end of an attempt in progress is unknown: a request may try again after the longest wait.
     private static func unreachable(
         _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {

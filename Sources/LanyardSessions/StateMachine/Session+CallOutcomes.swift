@@ -19,7 +19,7 @@ extension Session {
         return Self.begin(tokens, grant, of: call, retryState ?? RetryState(calling: call), &transition)
     }
 
-    /// An operator's login replaces the session and whatever is under way for it.
+    /// An operator's login replaces the session and any operation in progress for it.
     consuming func replace(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let tokens = transition.context.accept(

@@ -99,7 +99,7 @@ extension Session {
         return next
     }
 
-    /// The session is over. Only an operator's login can begin a new one.
+    /// The session has ended. Only an operator's login can begin a new one.
     static func end(_ error: IdentityError?, _ transition: inout TransitionContext) -> Session {
         transition.add(.publish(.none(.loginRequired)))
         let next = Session.loginRequired(error)

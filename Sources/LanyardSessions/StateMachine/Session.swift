@@ -16,10 +16,10 @@ package enum Session {
     /// No session: before the start (reason `loggingIn`), after a logout, or because there is no credential and no login
     /// was made yet. Goes to `loggingIn` at the start, and to `valid` by an operator's login.
     case loggedOut(SessionReason)
-    /// The first login is under way, or failed for now. Goes to `valid`, `refused`, or stays. If a reload has taken the
+    /// The first login is in progress, or failed for now. Goes to `valid`, `refused`, or stays. If a reload has taken the
     /// credential away, it goes where a start without one goes.
     case loggingIn(RetryState)
-    /// A token is in hand. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token. `.never`: nothing
+    /// A token is available. Goes to `refreshing` at `refreshAt` or when an upstream refuses the token. `.never`: nothing
     /// renews it. It then goes to `loginRequired` at its end, unless a reload brings a credential before.
     case valid(SessionTokens, refreshAt: Instant)
     /// A renewal is in flight, and none has failed. Goes to `valid`, `stale`, `unreachable`, `loginRequired`,
@@ -29,7 +29,7 @@ package enum Session {
     case stale(SessionTokens, RetryState)
     /// Renewal fails and the token is no longer usable. Goes to `valid`, `loginRequired`, `refused`.
     case unreachable(SessionTokens, RetryState)
-    /// The session is over and there is no credential. Goes to `valid` by an operator's login.
+    /// The session has ended and there is no credential. Goes to `valid` by an operator's login.
     case loginRequired(IdentityError?)
     /// The credential was refused or cannot be read. Goes to `valid` by an operator's login, and to `loggingIn` when
     /// the credential changes.
@@ -43,7 +43,7 @@ package enum Session {
         case due
         case granted(Grant, SessionCall)
         case failed(IdentityError, SessionCall)
-        /// The tokens of an operator's login. They replace whatever there is, and results of calls under way are
+        /// The tokens of an operator's login. They replace whatever there is, and results of calls in progress are
         /// ignored.
         case loggedIn(Grant, SessionCall)
         /// The access token of a link. The refresh token stays.
@@ -149,7 +149,7 @@ package enum Session {
         }
     }
 
-    /// Begins a login if no session is at hand and no login is under way.
+    /// Begins a login if there is no session and no login is in progress.
     private consuming func begin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         switch self {
         case .loggedOut, .loginRequired, .refused: Self.beginLogin(cause, &transition)

@@ -24,7 +24,7 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case loggingIn = "logging_in"
     /// An operator logged the user out, or no login was made yet and no configured credential can make one.
     case loggedOut = "logged_out"
-    /// The session is over and nothing configured can begin a new one.
+    /// The session has ended and nothing configured can begin a new one.
     case loginRequired = "login_required"
     /// The configured credential was refused or cannot be read, or the application does not exist.
     case credentialRefused = "credential_refused"

@@ -36,7 +36,7 @@ package struct AccountAttempt: Sendable {
 
     /// The first step.
     ///
-    /// - Parameter tokens: those at hand; nil: there is no session.
+    /// - Parameter tokens: the current ones; nil: there is no session.
     package mutating func begin(_ tokens: SessionTokens?, at now: Instant) -> Step {
         guard let tokens else { return .fail(.notLoggedIn) }
         if let token = token(in: tokens, at: now) {

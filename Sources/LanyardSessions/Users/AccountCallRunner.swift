@@ -48,7 +48,7 @@ final class AccountCallRunner<Value: Sendable>: @unchecked Sendable {
             }
         case .renew:
             runner.refreshNow { [self] reply in
-                // After the event at hand: the report then shows the new token.
+                // After the current event: the report then shows the new token.
                 environment.loop.post { [self] in
                     guard !environment.isStopped else { return }
                     follow(attempt.handleRenewal(reply.refreshError, tokens, at: .now))

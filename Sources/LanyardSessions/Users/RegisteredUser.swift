@@ -45,7 +45,7 @@ package struct RegisteredUser: Equatable, Sendable {
     package internal(set) var loginState: LoginState
     /// Where the user stands.
     package internal(set) var standing: Standing
-    /// The account in which a login under way has ended; it is being stored.
+    /// The account in which a login in progress has ended; it is being stored.
     var claimedAccountID: String?
 
     package init(

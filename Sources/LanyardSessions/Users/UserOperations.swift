@@ -79,7 +79,7 @@ package enum UserError: Error, Equatable, Sendable {
     case notLoggedIn
     /// The identity is static: its tokens are renewed elsewhere.
     case notSupported
-    /// Another login of that user, a link or the deletion of its account is under way.
+    /// Another login of that user, a link or the deletion of its account is in progress.
     case loginInProgress
     /// No credential was given, and none is configured.
     case noCredential

@@ -3,7 +3,7 @@ import LanyardSessionInterface
 
 /// Operators' calls about accounts (app-services.md 4). Only a user with a session can make them.
 extension UserRegistry {
-    /// A login, a link or a deletion of this user is under way. Each of them may replace or end the session.
+    /// A login, a link or a deletion of this user is in progress. Each of them may replace or end the session.
     func hasChangeUnderWay(_ user: UserIndex) -> Bool {
         logins.values.contains { $0.user == user } || accountChanges.values.contains(user)
     }

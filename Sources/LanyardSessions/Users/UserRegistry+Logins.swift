@@ -48,7 +48,7 @@ extension UserRegistry {
     // MARK: Account ownership
 
     /// Whether a login of `user` may keep the account in which it ended. `free` also reserves the account: of two
-    /// logins under way, the second finds the first.
+    /// logins in progress, the second finds the first.
     ///
     /// - Parameter accountID: nil: the service names no accounts, as most OAuth servers do; then users share what they share there.
     package mutating func claim(_ accountID: String?, for user: UserIndex) -> AccountOwnership {

@@ -18,7 +18,7 @@ struct UserReload: Sendable {
         case add(RegisteredUser)
         /// The user has another account space, or another source of tokens: it starts anew.
         case replace(RegisteredUser)
-        /// The user's settings are other ones, and its session goes on.
+        /// The user's settings are other ones, and its session continues.
         case update(RegisteredUser)
         /// The user is not known any more. Its session stays in the store.
         case retire(RegisteredUser)

@@ -42,7 +42,7 @@ package struct UserRegistry: Sendable {
     package struct SessionSnapshot: Equatable, Sendable {
         /// The state of the session.
         package var state: SessionState
-        /// A login is under way, whatever its cause.
+        /// A login is in progress, whatever its cause.
         package var isLoggingIn: Bool
         package var accountID: String?
         /// The kind of the latest login.

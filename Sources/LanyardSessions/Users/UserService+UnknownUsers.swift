@@ -90,7 +90,7 @@ extension UserService {
         user.session == nil && user.generation == 0 && !user.isLoggedOut && user.intent?.kind == .login
     }
 
-    /// Takes the user's lock first: the login may be another process's and still under way. That process then handles
+    /// Takes the user's lock first: the login may be another process's and still in progress. That process then handles
     /// it.
     private func removeInterruptedLogin(_ name: String) {
         environment.store.lock(name) { [weak self] lock in

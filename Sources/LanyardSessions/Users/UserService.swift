@@ -92,7 +92,7 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         removeIfIdle(runner)
     }
 
-    /// Removes the runner of a forgotten user once nothing of it is under way.
+    /// Removes the runner of a forgotten user once nothing of it is in progress.
     private func removeIfIdle(_ runner: SessionRunner) {
         guard registry.isBeingRemoved(runner.index), runner.coordinator.isIdle else { return }
         environment.drop(runner)

@@ -27,7 +27,7 @@ struct APIKeysCommand: ParsableCommand {
             return (session, "\(keys)/\(AdminClient.segment(id))")
         }
 
-        /// Makes a call of one key, and prints what has become of it.
+        /// Makes a call of one key, and prints its result.
         func change(_ id: String, _ method: String, _ verb: String, _ outcome: String) throws {
             let (session, path) = try path(id)
             try session.show(method, path + verb, as: output) { _ in "\(id) is \(outcome)." }

@@ -7,7 +7,7 @@ import LanyardSettings
 
 /// `lanyard wait`: waits until a running or starting Lanyard is ready, for scripts and start-up orders.
 ///
-/// Exit 0 in time, 75 if the time is over.
+/// Exit 0 in time, 75 after the timeout.
 struct WaitCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait", abstract: "Wait until Lanyard is ready, lives or has started.",

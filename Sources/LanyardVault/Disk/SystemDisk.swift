@@ -70,7 +70,7 @@ package final class SystemDisk: StoreDisk {
         guard fstat(file.raw, &status) == 0 else { throw DiskError(errno, "looking") }
         let entry = Self.entry(status)
         guard entry.kind == .file, entry.size <= bytesMax else { return DiskContent(entry, bytes: nil) }
-        // Fewer bytes if the file has become shorter meanwhile.
+        // Fewer bytes if the file has become shorter since.
         return DiskContent(entry, bytes: try file.read(upTo: entry.size) { DiskError($0, "reading") })
     }
 
