@@ -1,4 +1,4 @@
-// A library to preload (LD_PRELOAD) into a program under test: threads go on a little later than they could, as on a busy machine, and a
+// A library to preload (LD_PRELOAD) into a program under test: threads continue a little later than they could, as on a busy machine, and a
 // seed repeats it.
 //
 //     LD_PRELOAD=.build/debug/libJitter.so JITTER_SEED=7 lanyard run --config lanyard.yaml

@@ -210,14 +210,14 @@ import Testing
             client.halfClose()
             return try client.response().status
         }
-        try await eventually("the call is under way") { server.users.waiting == 1 }
+        try await eventually("the call is in progress") { server.users.waiting == 1 }
         #expect(try await server.ask("GET", "/v1/status").status == 200)
         server.users.release(.failure(.loginInProgress))
         #expect(try await slow == 409)
     }
 
     @Test(
-        "beyond the budget the connection that has waited longest for a request makes room, and no call under way does")
+        "beyond the budget the connection that has waited longest for a request is closed, and no call in progress is")
     func budget() async throws {
         let server = try Self.server { $0.connections.connectionsMax = 4 }
         server.users.response.withLock { $0 = nil }
@@ -225,7 +225,7 @@ import Testing
             try client.send(Self.whole)
             return try client.response().status
         }
-        try await eventually("the call is under way") { server.users.waiting == 1 }
+        try await eventually("the call is in progress") { server.users.waiting == 1 }
         let endpoint = server.endpoint
         let idle = try (0..<6).map { _ in try RawClient(endpoint) }
         #expect(try await server.ask("GET", "/v1/status").status == 200)
@@ -237,12 +237,12 @@ import Testing
     }
 
     @Test(
-        "calls that wait for the service take not every place: beyond theirs they are told to come again, others go on")
+        "calls that wait for the service leave places free: beyond their limit they are told to retry, others continue")
     func waitingCalls() async throws {
         let server = try Self.server { ($0.connections.connectionsMax, $0.waitingCallsMax) = (4, 2) }
         server.users.response.withLock { $0 = nil }
         let clients = (0..<2).map { _ in Task { try await server.ask("POST", "/v1/users/bob/login").status } }
-        try await eventually("the calls are under way") { server.users.waiting == 2 }
+        try await eventually("the calls are in progress") { server.users.waiting == 2 }
         for path in ["login", "refresh"] {
             let response = try await server.ask("POST", "/v1/users/bob/\(path)")
             #expect(response.status == 503 && response["Retry-After"] == "1")
@@ -251,7 +251,7 @@ import Testing
         }
         #expect(try await server.ask("GET", "/v1/status").status == 200)
         async let logout = server.ask("POST", "/v1/users/bob/logout").status
-        try await eventually("the logout is under way") { server.users.waiting == 3 }
+        try await eventually("the logout is in progress") { server.users.waiting == 3 }
         server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
         #expect(try await logout == 200)
         for client in clients { #expect(try await client.value == 200) }
@@ -264,7 +264,7 @@ import Testing
         let server = try Self.server { $0.waitingCallsMax = 1 }
         server.users.response.withLock { $0 = nil }
         try await server.talk { client in try client.send(Self.whole) }
-        try await eventually("the call is under way") { server.users.waiting == 1 }
+        try await eventually("the call is in progress") { server.users.waiting == 1 }
         #expect(try await server.ask("POST", "/v1/users/bob/login").status == 503)
         server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))
         server.users.release(.failure(.loginInProgress))
@@ -272,13 +272,13 @@ import Testing
     }
 
     @Test(
-        "with a call under way on every connection the next client is told so, whatever it sends, and the log says it once"
+        "with a call in progress on every connection the next client is told so, whatever it sends, and the log says it once"
     )
     func full() async throws {
         let server = try Self.server { $0.connections.connectionsMax = 3 }
         server.users.response.withLock { $0 = nil }
         let clients = (0..<3).map { _ in Task { try await server.ask("POST", "/v1/users/bob/logout").status } }
-        try await eventually("the calls are under way") { server.users.waiting == 3 }
+        try await eventually("the calls are in progress") { server.users.waiting == 3 }
         for _ in 0..<5 {
             let response = try await server.talk { client in
                 try client.send(Self.whole)

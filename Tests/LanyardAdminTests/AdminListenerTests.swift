@@ -68,7 +68,7 @@ import Testing
         #expect(!server.log.text.contains("s3cret"))
     }
 
-    @Test("each call about a user reaches the users, and is answered with what became of it")
+    @Test("each call about a user reaches the users, and is answered with its result")
     func calls() async throws {
         let server = try AdminServer()
         server.users.replies(.success(.user(PlayedUsers.bob, isStored: true)))

@@ -222,7 +222,7 @@ import Testing
     }
 
     @Test(
-        "a logout, a removal and a deletion of the account end the user's login in a browser, which logs nobody in later",
+        "a logout, a removal and a deletion of the account end the user's login in a browser, which logs no user in later",
         arguments: [AdminCall.logOut("bob"), .remove("bob"), .deleteAccount("bob")])
     func logout(_ call: AdminCall) throws {
         let bench = Bench()

@@ -37,7 +37,7 @@ import Testing
         #expect(report.ready.status == 503 && report.started(before: false).status == 503)
     }
 
-    @Test("a failing refresh with a valid token in hand is still ready")
+    @Test("a failing refresh with a valid token is still ready")
     func refreshFailing() throws {
         let stale = HealthSnapshot.User(name: "alice", isReady: true, reason: "refresh_failing", hasBeenReady: true)
         let response = HealthReport(Self.facts([stale], active: "alice", follows: true)).ready

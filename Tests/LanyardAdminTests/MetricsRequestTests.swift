@@ -32,7 +32,7 @@ import Testing
         server.pass(.nanoseconds(1))
         #expect(server.metrics.pagesMade == 2)
         for client in clients { #expect(try Self.value(client.response()) == 4) }
-        // After a pause nobody waits.
+        // After a pause no reader waits.
         server.pass(.seconds(1))
         try clients[0].send(Self.request)
         server.pass(.zero)

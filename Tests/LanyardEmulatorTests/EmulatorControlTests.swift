@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "a revoked session refuses its refresh token; access tokens go on unless the switch is set",
+        "a revoked session refuses its refresh token; access tokens stay valid unless the switch is set",
         arguments: [false, true])
     func revoke(endsAccessTokens: Bool) async throws {
         let it = try await Fixture()
@@ -93,7 +93,7 @@ import Testing
         await it.emulator.stop()
     }
 
-    @Test("answers of a route can be held back; other calls are answered meanwhile")
+    @Test("answers of a route can be held back; other calls are answered in that time")
     func delays() async throws {
         let it = try await Fixture()
         let (access, refresh) = try await it.tokens()

@@ -74,7 +74,7 @@ import Testing
         await it.emulator.stop()
     }
 
-    @Test("with one-use tokens a repeat ends the whole session, and other sessions of the account go on")
+    @Test("with one-use tokens a repeat ends the whole session, and other sessions of the account continue")
     func familyKill() async throws {
         let it = try await Fixture { $0.rotation = .oneUse }
         let (_, first) = try await it.tokens()

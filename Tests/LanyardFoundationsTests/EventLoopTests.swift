@@ -214,7 +214,7 @@ import Testing
         withExtendedLifetime((first, second)) { loop.stop() }
     }
 
-    @Test("a put-off watcher goes on after the others, whether it was put off by an event or by posted work")
+    @Test("a put-off watcher continues after the others, whether it was put off by an event or by posted work")
     func resumeLater() async throws {
         let loop = loop
         let watcher = Recorder()
@@ -246,13 +246,13 @@ import Testing
             _ = try loop.watch(pair.ours, for: [.read, .edge], by: watcher)
             for watcher in crowd { loop.resumeLater(watcher) }
         }
-        try await eventually("all go on") { resumed.numbers.count == 1_000 && told.numbers.count == 1 }
+        try await eventually("all continue") { resumed.numbers.count == 1_000 && told.numbers.count == 1 }
         #expect(resumed.numbers == Array(0..<1_000))
         #expect(told.numbers[0] < 100)
         loop.stop()
     }
 
-    @Test("work that is posted while a watcher goes on and on does not multiply the loop's turns")
+    @Test("work that is posted while a watcher continues again and again does not multiply the loop's turns")
     func oneTurnAtATime() async throws {
         let loop = loop
         let endless = Endless(on: loop)
@@ -266,14 +266,14 @@ import Testing
             return loop.iterations
         }
         // Turns are blocks of one serial queue: those that wait there now run before a block that is put behind them. A turn that finds
-        // nothing lasts until its timeout is over or another thread posts, and is followed by none or by one more.
+        // nothing lasts until its timeout ends or another thread posts, and is followed by none or by one more.
         for _ in 0..<5 { try await onLoop {} }
         let after = try await onLoop { loop.iterations }
         #expect(after - iterations < 10)
         loop.stop()
     }
 
-    @Test("a watcher put off by a deadline goes on")
+    @Test("a watcher put off by a deadline continues")
     func laterFromDeadline() async throws {
         let loop = loop
         let watcher = Recorder()
@@ -325,7 +325,7 @@ private final class Log: Sendable {
     func add(_ number: Int) { box.withLock { $0.append(number) } }
 }
 
-/// Notes 1 for a deadline, 2 for going on.
+/// Notes 1 for a deadline, 2 for continuing.
 private final class Recorder: Watcher, @unchecked Sendable {
     let log = Log()
     var deadline: Deadline?
@@ -389,7 +389,7 @@ private final class Pair: @unchecked Sendable {
     func halfClose() { shutdown(theirs, CInt(SHUT_WR)) }
 }
 
-/// Says that it goes on.
+/// Says that it continues.
 private final class Resumed: Watcher, @unchecked Sendable {
     private let work: @Sendable () -> Void
     init(_ work: @escaping @Sendable () -> Void) {

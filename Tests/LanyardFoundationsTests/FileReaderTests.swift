@@ -15,7 +15,7 @@ import Testing
         return loop
     }
 
-    @Test("files that hang hold up no other file, 63 of them at once, and each has one look under way")
+    @Test("files that hang hold up no other file, 63 of them at once, and each has one look in progress")
     func hanging() async throws {
         let (open, hung, looks, completed) = (Milestone(), Tally(), Tally(), Tally())
         defer { open.set() }
@@ -150,7 +150,7 @@ import Testing
         deinit { loop.stop() }
     }
 
-    @Test("a settled read is over after 5 s if its file hangs")
+    @Test("a settled read ends after 5 s if its file hangs")
     func settledReadHangs() throws {
         let open = Milestone()
         defer { open.set() }
@@ -165,7 +165,7 @@ import Testing
         #expect(told.word == "delayed")
     }
 
-    @Test("a settled read is over after 5 s if its file changes with each look; one that is at rest is read once")
+    @Test("a settled read ends after 5 s if its file changes with each look; one that is at rest is read once")
     func settledReads() throws {
         let count = Tally()
         func changing(at time: @escaping @Sendable () -> Int64) -> FileReader {

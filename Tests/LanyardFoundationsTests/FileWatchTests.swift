@@ -98,7 +98,7 @@ struct FileWatchTests {
         #expect(reads.value == 1)
     }
 
-    @Test("a complete content is whole while another process writes the file again and again; its signal ends nobody")
+    @Test("a complete content is whole while another process rewrites the file repeatedly; its signal ends no process")
     func writerDuringRead() async throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("secret", "12345678")

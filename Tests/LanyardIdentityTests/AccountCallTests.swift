@@ -287,7 +287,7 @@ struct AccountCallTests {
         #expect(error?.verdict == verdict && error?.status == status)
     }
 
-    @Test("a link whose token cannot be used has been made all the same: its outcome is unknown")
+    @Test("a link whose token cannot be used has still been made: its outcome is unknown")
     func unusableLink() async throws {
         #expect(await Self.link(try Self.bench(200, #"{"user_id":"u"}"#)).failure?.verdict == .unknownOutcome)
     }

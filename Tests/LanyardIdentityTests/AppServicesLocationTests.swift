@@ -144,7 +144,7 @@ struct AppServicesLocationTests {
         }
 
         let bench: IdentityBench
-        /// Knows nobody once the service has moved.
+        /// Knows no user once the service has moved.
         let old: RawServer
         let new: RawServer
         private let state: State

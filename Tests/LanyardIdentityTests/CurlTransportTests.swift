@@ -319,14 +319,14 @@ struct CurlTransportTests {
         try await eventually("all have ended") { stuck.list.count == 20 }
     }
 
-    @Test("stopping answers what is under way, what waits, and what comes later, each once")
+    @Test("stopping answers what is in progress, what waits, and what comes later, each once")
     func stop() async throws {
         let bench = try bench(RawResponse([]))
         async let outcomes = withTaskGroup(of: IdentityError.Verdict?.self) { group in
             for _ in 0..<20 { group.addTask { await bench.refresh().failure?.verdict } }
             return await group.reduce(into: []) { $0.append($1) }
         }
-        try await eventually("eight calls are under way") { bench.server.requests.count { $0.method == "POST" } == 8 }
+        try await eventually("eight calls are in progress") { bench.server.requests.count { $0.method == "POST" } == 8 }
         bench.identity.stop()
         // The eight refreshes were sent.
         let verdicts = await outcomes

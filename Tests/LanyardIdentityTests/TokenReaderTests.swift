@@ -50,7 +50,7 @@ struct TokenReaderTests {
     }
 
     @Test(
-        "of a response that cannot be used the refresh token is read all the same",
+        "of a response that cannot be used the refresh token is still read",
         arguments: [
             #"{"access_token":7,"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a b"}"#,
             #"{"user_id":{"a":[1]},"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a"#,

@@ -51,7 +51,7 @@ import Testing
         #expect(attempt.handleRefusal(second, Self.tokens("three"), at: Self.now) == .fail(.identity(second)))
     }
 
-    @Test("a 401 for a token that has been renewed meanwhile repeats the call without another renewal")
+    @Test("a 401 for a token that has been renewed since repeats the call without another renewal")
     func renewedMeanwhile() {
         var attempt = AccountAttempt(.accessToken)
         _ = attempt.begin(Self.tokens(), at: Self.now)
@@ -60,7 +60,7 @@ import Testing
             attempt.handleRefusal(Self.refusal(), Self.tokens("two"), at: Self.now) == .fail(.identity(Self.refusal())))
     }
 
-    @Test("a renewal that fails says why; a session that has ended meanwhile is not logged in")
+    @Test("a renewal that fails says why; a session that has ended since is not logged in")
     func renewalFails() {
         let down = IdentityError(.transient(retryAfter: nil), status: 503, message: "down")
         for error in [UserError.identity(down), .loginRequired, .notLoggedIn, .stopping] {

@@ -58,7 +58,7 @@ struct AccountChangeTests {
         #expect(driver.stored?.provider == provider && driver.stored?.generation == 2)
     }
 
-    @Test("a link waits for the refresh under way, and the next refresh is scheduled anew")
+    @Test("a link waits for the refresh in progress, and the next refresh is scheduled anew")
     func linkDuringRefresh() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -82,7 +82,7 @@ struct AccountChangeTests {
         #expect(driver.calls.count == 1 && driver.state == .valid)
     }
 
-    @Test("a link for a session that has ended or was replaced meanwhile is dropped")
+    @Test("a link for a session that has ended or was replaced since is dropped")
     func lateLink() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -160,7 +160,7 @@ struct AccountChangeTests {
         #expect(next.state == .loggedOut && next.calls.isEmpty)
     }
 
-    @Test("a deleted account ends the session without a revocation: its sessions are over at the service")
+    @Test("a deleted account ends the session without a revocation: its sessions have ended at the service")
     func deleted() throws {
         for termination in [SessionCoordinator.Termination.logOut, .remove] {
             let driver = CoordinatorDriver()

@@ -26,7 +26,7 @@ final class CoordinatorDriver {
     var lockReply = StoreLock.taken
     /// The error with which the store fails.
     var storeError: StoreError?
-    /// A failing write was made all the same: its last step failed.
+    /// A failing write was still made: its last step failed.
     var makesFailedWrites = false
     /// Reading fails, too.
     var failsReads = false
@@ -120,7 +120,7 @@ final class CoordinatorDriver {
 
     func begin() { handle(.begin(stored)) }
 
-    /// - Parameter ticket: the place in `replies` of the reply to an operator's call; nil: nobody waits for it.
+    /// - Parameter ticket: the place in `replies` of the reply to an operator's call; nil: no caller waits for it.
     func handle(_ event: SessionCoordinator.Event, ticket: UInt64? = nil) {
         // The lowest bit has a meaning.
         names += 2

@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// The mark of a deletion while this process, or another one, has a call of the same user under way: a crash before the
+/// The mark of a deletion while this process, or another one, has a call of the same user in progress: a crash before the
 /// deletion's end must find the mark.
 @Suite("Coordinator: deletions beside calls")
 struct DeletionRaceTests {
@@ -252,7 +252,7 @@ struct DeletionRaceTests {
         #expect(driver.refresh == "two")
     }
 
-    @Test("a refresh that meets its own process's refused deletion goes on", arguments: [false, true])
+    @Test("a refresh that meets its own process's refused deletion continues", arguments: [false, true])
     func refreshWhileCancelling(isIntentHeld: Bool) throws {
         let driver = CoordinatorDriver()
         try driver.logIn()

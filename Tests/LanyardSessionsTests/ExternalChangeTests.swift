@@ -93,7 +93,7 @@ struct ExternalChangeTests {
         #expect(two.calls.isEmpty && two.token?.generation == 1 && two.state == .valid)
     }
 
-    @Test("a logout in another process ends the session at the next store read, and the call under way is revoked")
+    @Test("a logout in another process ends the session at the next store read, and the call in progress is revoked")
     func loggedOutElsewhere() throws {
         let one = CoordinatorDriver(rotation: .grace)
         try one.logIn()
@@ -190,7 +190,7 @@ struct ExternalChangeTests {
         #expect(two.sent == ["one", "four"])
     }
 
-    @Test("a login under way is undone by a logout in another process, although there was no session to end")
+    @Test("a login in progress is undone by a logout in another process, although there was no session to end")
     func logoutBeatsLogin() throws {
         let one = CoordinatorDriver()
         one.begin()
@@ -315,7 +315,7 @@ struct ExternalChangeTests {
         #expect(two.state == (ownership == .free ? .valid : .loggedOut) && two.calls.isEmpty && two.disk.holder == nil)
     }
 
-    @Test("a store read changes nothing while an operation is under way, which finds the change by itself")
+    @Test("a store read changes nothing while an operation is in progress, which finds the change by itself")
     func looksWhileBusy() throws {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -359,14 +359,14 @@ struct ExternalChangeTests {
         two.login(two.coordinator.setup.credential!, ticket: 1)
         try two.grant(refresh: "three", account: "a")
         #expect(two.state == .valid && two.storedRefresh == "three")
-        // In the other direction: a session at hand is unchanged.
+        // In the other direction: an existing session is unchanged.
         one.login(one.coordinator.setup.credential!, ticket: 1)
         try one.grant(refresh: "four", account: "a")
         guard case .accountInUse(by: "bob") = one.replies[1] else { throw SessionCoordinatorTests.Missing() }
         #expect(one.state == .loggedOut && one.revoked.last == "four" && one.stored?.isLoggedOut == true)
     }
 
-    @Test("an operator's login in such an account leaves the session at hand, and nothing of a provisional user")
+    @Test("an operator's login in such an account leaves the current session, and nothing of a provisional user")
     func accountTakenByLogin() throws {
         let one = CoordinatorDriver()
         try one.logIn()

@@ -34,7 +34,7 @@ struct OperatorCallTests {
         #expect(next.calls.isEmpty)
     }
 
-    @Test("a logout wins over a refresh under way: its late response is not stored, and its token is revoked")
+    @Test("a logout wins over a refresh in progress: its late response is not stored, and its token is revoked")
     func logOutWins() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
@@ -81,7 +81,7 @@ struct OperatorCallTests {
     }
 
     @Test(
-        "an operator's login replaces the session at hand, whose refresh token is revoked; the session serves until then"
+        "an operator's login replaces the current session, whose refresh token is revoked; the session serves until then"
     )
     func login() throws {
         let driver = CoordinatorDriver()
@@ -294,7 +294,7 @@ struct OperatorCallTests {
     }
 
     @Test(
-        "a requested refresh ignores cooldown and budget, joins the call under way, and gets its outcome"
+        "a requested refresh ignores cooldown and budget, joins the call in progress, and gets its outcome"
     )
     func refreshNow() throws {
         let driver = CoordinatorDriver()

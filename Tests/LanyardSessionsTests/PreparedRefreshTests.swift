@@ -77,7 +77,7 @@ struct PreparedRefreshTests {
     }
 
     @Test(
-        "Rule 9: a crash while the service is being connected: the refresh token is sent after the start, and nobody logs in"
+        "Rule 9: a crash while the service is being connected: the refresh token is sent after the start, and there is no login"
     )
     func crash() throws {
         let driver = try Self.preparing()
@@ -204,7 +204,7 @@ struct PreparedRefreshTests {
         #expect(driver.storedRefresh == "two" && driver.stored?.intent?.tries == 1)
     }
 
-    @Test("an intent that cannot be stored: the call is made all the same")
+    @Test("an intent that cannot be stored: the call is still made")
     func fullDisk() throws {
         let driver = try Self.preparing()
         driver.storeError = CoordinatorDriver.full

@@ -53,7 +53,7 @@ struct SessionEdgeTests {
     private static let weathers: [(String, @Sendable (SessionDriver) throws -> Void)] = [
         ("at once", { _ in }),
         ("two hours later", { $0.pass(7200) }),
-        ("with an attempt under way", { attempt(of: $0) }),
+        ("with an attempt in progress", { attempt(of: $0) }),
         ("with the login after a dead refresh token", { try login(of: $0) }),
         (
             "and a changed credential",

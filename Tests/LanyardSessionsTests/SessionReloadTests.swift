@@ -28,7 +28,7 @@ import Testing
         return driver
     }
 
-    @Test("a session goes on with its tokens and timers, whatever the credential is")
+    @Test("a session continues with its tokens and timers, whatever the credential is")
     func session() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -129,7 +129,7 @@ import Testing
         #expect(without.state == .loggedOut && without.refusal == .loginRequired && without.calls.count == 1)
     }
 
-    @Test("a login under way ends as it began; one that waits is made at once with the other credential")
+    @Test("a login in progress ends as it began; one that waits is made at once with the other credential")
     func loggingIn() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -144,7 +144,7 @@ import Testing
         #expect(driver.coordinator.due == .never)
     }
 
-    @Test("a login under way whose credential was taken away is the last one")
+    @Test("a login in progress whose credential was taken away is the last one")
     func lastLogin() throws {
         let driver = CoordinatorDriver()
         driver.begin()

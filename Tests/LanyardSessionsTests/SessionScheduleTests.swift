@@ -212,7 +212,7 @@ struct SessionScheduleTests {
         }
     }
 
-    @Test("Rule 4: requests wait from the mandatory zone on while an attempt is under way, and not between attempts")
+    @Test("Rule 4: requests wait from the mandatory zone on while an attempt is in progress, and not between attempts")
     func waits() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)
         let zone = try #require(driver.tokens).mandatoryFrom

@@ -106,7 +106,7 @@ struct SessionTerminationTests {
 
     // MARK: Sessions that were obtained elsewhere
 
-    @Test("a session that is handed over while another login is under way is revoked")
+    @Test("a session that is handed over while another login is in progress is revoked")
     func obtainedSessionMeetsLogin() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -240,7 +240,7 @@ struct SessionTerminationTests {
         #expect(driver.trail == ["hold"] && driver.coordinator.isDrained && driver.coordinator.isUnsaved)
     }
 
-    @Test("at the end a call under way is completed and stored, and no other begins")
+    @Test("at the end a call in progress is completed and stored, and no other begins")
     func lastCall() throws {
         let driver = CoordinatorDriver(rotation: .grace)
         try driver.logIn()
@@ -284,7 +284,7 @@ struct SessionTerminationTests {
         #expect(driver.coordinator.isDrained && driver.calls.count == 1 && driver.stored?.intent == nil)
     }
 
-    @Test("at the end a session that is at hand already is stored")
+    @Test("at the end a session that already exists is stored")
     func lastObtainedSession() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()
@@ -401,7 +401,7 @@ struct SessionTerminationTests {
                 && next.coordinator.due == .never)
     }
 
-    @Test("a login of a logged-out user that is another process's and under way is left alone")
+    @Test("a login of a logged-out user that is in progress in another process is left alone")
     func notTidied() throws {
         let one = CoordinatorDriver(hasCredential: false)
         try one.logInByHand()

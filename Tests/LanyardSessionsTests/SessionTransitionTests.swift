@@ -226,7 +226,7 @@ struct SessionTransitionTests {
     }
 
     @Test(
-        "a logout wins over every call under way, and no late response revives the session",
+        "a logout wins over every call in progress, and no late response revives the session",
         arguments: SessionState.allCases)
     func logoutWins(_ state: SessionState) throws {
         let driver = try Self.driver(in: state)
@@ -245,7 +245,7 @@ struct SessionTransitionTests {
         #expect(late.count == (call.kind == .login ? 1 : 0))
     }
 
-    @Test("a response to an earlier call is dropped when a later one is under way")
+    @Test("a response to an earlier call is dropped when a later one is in progress")
     func responseOfAnEarlierCall() throws {
         let driver = try Self.driver(in: .loggingIn)
         let first = try #require(driver.call)
@@ -375,7 +375,7 @@ struct SessionTransitionTests {
         for (account, isNew) in [("a", false), ("other", true), ("other", false), ("a", true)] {
             driver.toDue()
             try driver.fail(.sessionDead)
-            // The old token serves while the login is under way.
+            // The old token serves while the login is in progress.
             let old = driver.token?.account
             driver.handle(.clockJumped)
             #expect(driver.token?.account == old)
@@ -394,7 +394,7 @@ struct SessionTransitionTests {
         #expect(again.token.map { numbers.insert($0.account).inserted } == true)
     }
 
-    @Test("a login whose response comes too late to serve has changed the account all the same")
+    @Test("a login whose response comes too late to serve has still changed the account")
     func accountChangedLate() throws {
         let driver = SessionDriver()
         try driver.logIn()

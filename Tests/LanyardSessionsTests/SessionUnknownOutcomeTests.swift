@@ -185,7 +185,7 @@ struct SessionUnknownOutcomeTests {
     }
 
     @Test(
-        "Rule 9: one use means no retry: a login with the credential follows at once, and the token in hand serves on")
+        "Rule 9: one use means no retry: a login with the credential follows at once, and the current token serves on")
     func oneUse() throws {
         let driver = try Self.driver(.oneUse)
         #expect(driver.call?.kind == .login && driver.sent == ["one"] && driver.token?.generation == 1)
@@ -226,7 +226,7 @@ struct SessionUnknownOutcomeTests {
         #expect(driver.call?.kind == .refresh)
         let next = driver.restart(after: 0.5, rotation: rotation)
         next.begin()
-        // The access token in hand serves on.
+        // The current access token serves on.
         #expect(next.token?.generation == 1)
         let began = next.now
         next.toCall()

@@ -51,7 +51,7 @@ struct SessionUnusableGrantTests {
         #expect(next.nextAttemptAt == context.instant + .seconds(30))
     }
 
-    @Test("a login's session is revoked, its own and a requested one; the session at hand is not")
+    @Test("a login's session is revoked, its own and a requested one; the current session is not")
     func login() throws {
         let driver = CoordinatorDriver()
         driver.begin()
@@ -64,7 +64,7 @@ struct SessionUnusableGrantTests {
         #expect(driver.revoked == ["stray", "second"] && driver.state == .valid && driver.replies[7] != nil)
         driver.login(.configured(.anonymous), ticket: 8)
         driver.handle(.callCompleted(.failure(Self.error("one")), try #require(driver.call)))
-        #expect(driver.revoked == ["stray", "second"], "the session at hand")
+        #expect(driver.revoked == ["stray", "second"], "the current session")
     }
 
     @Test("the result of a call that ends after a logout is revoked, whatever the call")
@@ -127,7 +127,7 @@ struct SessionUnusableGrantTests {
         }
     }
 
-    @Test("without rotation the refresh token in hand stays, whatever else came")
+    @Test("without rotation the current refresh token stays, whatever else came")
     func none() throws {
         let driver = try Self.stranded(.none)
         driver.toCall()

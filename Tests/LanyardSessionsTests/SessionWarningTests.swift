@@ -66,7 +66,7 @@ struct SessionWarningTests {
     }
 
     @Test(
-        "Rule 2: a session that nobody uses is refreshed before its refresh token ends from lack of use, also after a restart"
+        "Rule 2: an unused session is refreshed before its refresh token ends from lack of use, also after a restart"
     )
     func idle() throws {
         let driver = CoordinatorDriver(rotation: .auto, refreshIdle: .seconds(3600))

@@ -46,7 +46,7 @@ struct StartupCheckTests {
         #expect(Self.verdict([Self.refused, Self.down], unreachable: false) == nil)
     }
 
-    @Test("after the first token the start is over, and the verdict is given once")
+    @Test("after the first token the start has ended, and the verdict is given once")
     func once() {
         var settings = LoginSettings()
         settings.exitOnRefusal = true

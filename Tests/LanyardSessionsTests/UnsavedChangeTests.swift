@@ -9,7 +9,7 @@ import Testing
 /// Unsaved changes wait for the store until another change makes them obsolete.
 @Suite("Coordinator: unsaved changes and what happens in between")
 struct UnsavedChangeTests {
-    /// An unsaved session, a call of its own under way, and a stored logout of another process.
+    /// An unsaved session, a call of its own in progress, and a stored logout of another process.
     private static func loggedOutUnsaved(asking: Bool) throws -> CoordinatorDriver {
         let one = CoordinatorDriver()
         try one.logIn()
@@ -345,7 +345,7 @@ struct UnsavedChangeTests {
         #expect(driver.stored?.provider == "anonymous" && driver.stored?.accountID == "a")
     }
 
-    @Test("a stored session that is not at hand any more is revoked when a login replaces it")
+    @Test("a stored session that is not held any more is revoked when a login replaces it")
     func replaced() throws {
         let driver = CoordinatorDriver()
         try driver.logIn()

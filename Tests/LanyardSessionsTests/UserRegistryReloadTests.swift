@@ -109,7 +109,7 @@ import Testing
         #expect(registry.active == names.index(of: "carol"))
     }
 
-    @Test("an identity that comes back brings no second user of a name that has been added elsewhere meanwhile")
+    @Test("an identity that comes back brings no second user of a name that has been added elsewhere since")
     func oneUserOfOneName() throws {
         var registry = registry([user("alice"), user("bob", isConfigured: false)])
         let gone = reload(
@@ -199,7 +199,7 @@ import Testing
         #expect(registry.active == names.index(of: "alice"))
     }
 
-    @Test("a login of the admin API under way is an obstacle for its own name, and for no other")
+    @Test("a login of the admin API in progress is an obstacle for its own name, and for no other")
     func obstacles() {
         var registry = registry([user("alice")])
         let call = UserCall.add(name: "bob", identity: "demo", RegistryDriver.email())
@@ -219,7 +219,7 @@ import Testing
         #expect(registry.obstacles(to: reload([alice, ("bob", origin())], from: registry)).isEmpty)
     }
 
-    @Test("a login under way stands in the way of another service, and not of another login")
+    @Test("a login in progress stands in the way of another service, and not of another login")
     func loginUnderWay() {
         var registry = registry([user("alice")])
         _ = registry.handle(

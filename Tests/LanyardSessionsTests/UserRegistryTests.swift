@@ -199,7 +199,7 @@ import Testing
         #expect(driver.registry.claim(nil, for: driver.index("carol")) == .free)
     }
 
-    @Test("of two logins under way that end in one account, the second finds the first")
+    @Test("of two logins in progress that end in one account, the second finds the first")
     func claimsAtOnce() {
         var driver = RegistryDriver()
         _ = driver.change("alice", .loggingIn, isLoggingIn: true)
@@ -235,7 +235,7 @@ import Testing
         #expect(driver.ask(.add(name: "other", identity: "demo", .anonymous)) == ["user guest"])
     }
 
-    @Test("an anonymous user whose session is over is not used again")
+    @Test("an anonymous user whose session has ended is not used again")
     func anonymousOver() {
         var driver = RegistryDriver()
         driver.begin("kiosk", "anonymous")

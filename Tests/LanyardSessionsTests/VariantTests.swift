@@ -91,7 +91,7 @@ struct VariantTests {
                 ? true : Self.grantAll(driver)
         }
         #expect(Tokens.text(driver.variant(1)?.token) == "orders 3")
-        // Nobody uses it: it ends without a call.
+        // No request uses it: it ends without a call.
         let until = try #require(driver.variant(1)?.usableUntil)
         while driver.now < until {
             driver.toDue()
@@ -106,7 +106,7 @@ struct VariantTests {
         driver.pass(3600)
         driver.handle(.variant(orders, .tokenNeeded))
         driver.handle(.variant(orders, .tokenNeeded))
-        // The token has ended long ago. The request waits for the call all the same.
+        // The token has ended long ago. The request still waits for the call.
         driver.handle(.due)
         guard case .pending? = driver.variantAvailability[orders] else {
             return #expect(Bool(false), "\(String(describing: driver.variantAvailability[orders]))")

@@ -93,7 +93,7 @@ import Testing
         #expect(told.reduce(0, +) == first)
     }
 
-    @Test("a reader that stops reading blocks no writer: lines are dropped, counted, and told about when it goes on")
+    @Test("a reader that stops reading blocks no writer: lines are dropped, counted, and told about when it continues")
     func slowReader() async throws {
         let ends = Ends()
         let pipe = LogPipe(descriptor: ends.write, bytesMax: 64 << 10)
@@ -147,7 +147,7 @@ import Testing
         return line
     }
 
-    /// Both ends of a kernel pipe; closed when the test is over.
+    /// Both ends of a kernel pipe; closed when the test has ended.
     private final class Ends: @unchecked Sendable {
         private(set) var read: CInt
         private(set) var write: CInt

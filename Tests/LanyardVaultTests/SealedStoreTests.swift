@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test(
-        "a user whom a failing disk cannot make safe is read all the same, and the check tells of it until a write succeeds"
+        "a user whom a failing disk cannot make safe is still read, and the check tells of it until a write succeeds"
     )
     func unsyncedRead() async throws {
         let disk = SimulatedDisk()

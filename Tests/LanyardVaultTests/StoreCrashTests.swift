@@ -153,7 +153,7 @@ import Testing
     }
 
     @Test(
-        "what cannot be synced is read all the same and said to be unsafe, until a write of the reader's own makes it last"
+        "what cannot be synced is still read and said to be unsafe, until a write of the reader's own makes it last"
     )
     func readUnsynced() throws {
         let disk = try machine()

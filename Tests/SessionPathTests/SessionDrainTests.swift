@@ -121,7 +121,7 @@ struct SessionDrainTests {
         }
     }
 
-    @Test("the end waits for a call under way and stores its result, and begins nothing")
+    @Test("the end waits for a call in progress and stores its result, and begins nothing")
     func settles() async throws {
         let mayRespond = Milestone()
         defer { mayRespond.set() }

@@ -61,7 +61,7 @@ final class SessionServiceBench: Sendable {
         if startsService { service.start() }
     }
 
-    /// A test that throws does not reach `end()`: no loop of its goes on until the process ends.
+    /// A test that throws does not reach `end()`: none of its loops continues until the process ends.
     deinit { stop() }
 
     func end() async {

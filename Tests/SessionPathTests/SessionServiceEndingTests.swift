@@ -53,14 +53,14 @@ import Testing
     }
 
     @Test(
-        "a user that is removed while a login is under way: the late session is revoked, the name is free at once"
+        "a user that is removed while a login is in progress: the late session is revoked, the name is free at once"
     )
     func removedDuringLogin() async throws {
         let life = try await live()
         try await life.add("bob")
         try await bench.control("/delays", #"{"route":"login","milliseconds":400}"#)
         async let login = life.ask(.login("bob", SessionServiceUserTests.email("bob")))
-        try await eventually("it is under way") { try await bench.calls("login") == 3 }
+        try await eventually("it is in progress") { try await bench.calls("login") == 3 }
         guard case .success(.removed(isStored: true)) = await life.ask(.remove("bob")) else {
             throw TestFailure("not removed")
         }
@@ -95,12 +95,12 @@ import Testing
         await bench.end()
     }
 
-    @Test("at the end a login that is under way is waited for, stored and reported")
+    @Test("at the end a login that is in progress is waited for, stored and reported")
     func settles() async throws {
         let life = try await live()
         try await bench.control("/delays", #"{"route":"login","milliseconds":500}"#)
         async let login = life.ask(.add(name: "bob", identity: "demo", SessionServiceUserTests.email("bob")))
-        try await eventually("it is under way") { try await bench.calls("login") == 2 }
+        try await eventually("it is in progress") { try await bench.calls("login") == 2 }
         life.service.drain(within: .milliseconds(100), operators: .seconds(10))
         life.service.stop()
         guard case .success(.added) = await login else { throw TestFailure("not told") }

@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Reloads while something of the users is under way, with a store that the test slows down (architecture.md 7.9).
+/// Reloads while something of the users is in progress, with a store that the test slows down (architecture.md 7.9).
 @Suite struct SessionServiceReloadTests {
     private typealias Life = SessionServiceUserTests.Life
 
@@ -67,7 +67,7 @@ import Testing
         return life.service.reload(configuration) { life.published.activate($0) }
     }
 
-    /// What a reload that nobody waits for has come to.
+    /// The result of a reload that no caller waits for.
     private final class Outcome: Sendable {
         private let state = Guarded<(obstacles: [String]?, isKnown: Bool)>((nil, false))
 
@@ -78,7 +78,7 @@ import Testing
         func set(_ obstacles: [String]?) { state.withLock { $0 = (obstacles, true) } }
     }
 
-    @Test("a reload that waits for the store blocks nobody, and changes nothing once it is given up")
+    @Test("a reload that waits for the store blocks no other work, and changes nothing once it is given up")
     func storeHangs() async throws {
         let life = try await started()
         let configuration = SessionConfiguration(
@@ -114,7 +114,7 @@ import Testing
         try await eventually("the refresh hangs") { try await bench.calls("refresh") == 1 }
     }
 
-    @Test("a user that DELETE is taking out of the store cannot be configured meanwhile")
+    @Test("a user that DELETE is taking out of the store cannot be configured in that time")
     func removalFromStore() async throws {
         store.edit { $0.users.append(StoredUser(name: "bob", of: StoredIdentity("demo", bench.identity.fingerprint))) }
         let life = try await started()

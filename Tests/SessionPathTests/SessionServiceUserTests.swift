@@ -305,7 +305,7 @@ import Testing
             let lines = bench.log.lines.filter { $0.contains("session.account.shared") }
             #expect(lines.count == 1 && lines[0].contains(#""other": \#(kept)"#), "\(lines)")
             guard case .success(.refreshed) = await life.ask(.refresh(kept)) else {
-                throw TestFailure("\(kept) does not go on")
+                throw TestFailure("\(kept) does not continue")
             }
         }
         // It stays ended.
@@ -451,7 +451,7 @@ import Testing
         try await live { life in
             try await bench.control("/delays", #"{"route":"login","milliseconds":3000}"#)
             async let login = life.ask(.login("alice", nil))
-            try await eventually("it is under way") { try await bench.calls("login") == 2 }
+            try await eventually("it is in progress") { try await bench.calls("login") == 2 }
             life.service.stop()
             guard case .failure(.outcomeUnknown) = await login,
                 case .failure(.stopping) = await life.ask(.activate("alice"))

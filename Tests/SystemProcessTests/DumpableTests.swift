@@ -34,7 +34,7 @@ import Testing
         #expect(try await lanyard.terminate() == .code(143))
     }
 
-    @Test("so it is with store rekey, which has both keys and all sessions at hand while it waits for the file's lock")
+    @Test("so it is with store rekey, which has both keys and all sessions while it waits for the file's lock")
     func rekey() async throws {
         let folder = try TemporaryFolder(shared: true)
         let configuration = try Self.configure(folder)
@@ -71,7 +71,7 @@ import Testing
         #expect(try await check.waitForExit() == .code(0), "\(check.log)")
     }
 
-    /// A Lanyard with a store in a folder of its own; all of it belongs to nobody.
+    /// A Lanyard with a store in a folder of its own; all of it belongs to user `nobody`.
     private static func configure(_ folder: TemporaryFolder) throws -> String {
         guard mkdir(folder.file("store"), 0o700) == 0 else { throw TestFailure("mkdir: errno \(errno)") }
         try folder.write("token", "t")

@@ -132,7 +132,7 @@ struct HangingFilesTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
-    @Test("a login that waits for its file for longer than its access token lives succeeds all the same")
+    @Test("a login that waits for its file for longer than its access token lives still succeeds")
     func longWait() async throws {
         let bench = try await Bench.start()
         let process = bench.lanyard.process

@@ -100,7 +100,7 @@ import Testing
         #expect(variable.exit == .code(1) && variable.errors.contains("LANYARD_HEALTH_ADDRESS: health.address: "))
     }
 
-    @Test("a unix socket without room for another connection is asked again until the time is over")
+    @Test("a unix socket without room for another connection is asked again until the timeout")
     func crowded() async throws {
         let folder = try TemporaryFolder()
         let crowd = try CrowdedSocket(at: folder.file("health.sock"))

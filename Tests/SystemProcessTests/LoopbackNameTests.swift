@@ -5,7 +5,7 @@ import Testing
 
 /// `localhost` and the names below it mean this machine, at both of its loopback addresses, whatever a resolver says (RFC 6761 §6.3).
 @Suite struct LoopbackNameTests {
-    /// What is bound at a port of ::1 that belongs to nobody else at 127.0.0.1: `localhost` would reach another test's server there.
+    /// What is bound at a port of ::1 that no other process has at 127.0.0.1: `localhost` would reach another test's server there.
     private static func alone<Bound>(_ bind: () throws -> Bound, port: (Bound) -> UInt16) throws -> (Bound, RawSocket) {
         // Those whose port is in use stay bound until another one is found.
         var others: [Bound] = []
@@ -34,7 +34,7 @@ import Testing
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
-    /// The program with its ports at ::1, which belong to nobody else at 127.0.0.1, either.
+    /// The program with its ports at ::1, which no other process has at 127.0.0.1, either.
     private static func serving(_ path: String) async throws -> (
         (lanyard: ServerProcess, admin: UInt16, health: UInt16), others: [RawSocket]
     ) {

@@ -174,7 +174,7 @@ import Testing
     func parked() async throws {
         let isOver = Milestone()
         defer { isOver.set() }
-        let upstream = try RawServer { _ in .response().after(isOver, "the test is over") }
+        let upstream = try RawServer { _ in .response().after(isOver, "the test has ended") }
         let sockets = try TemporaryFolder()
         let admin = RawEndpoint.unix(sockets.file("admin.sock"))
         let lanyard = try await LanyardProcess.start(

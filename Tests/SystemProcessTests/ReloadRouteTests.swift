@@ -4,7 +4,7 @@ import Testing
 @testable import SystemTestSupport
 
 /// Routes, limits, listeners and the access log at a reload: new requests are served by the new configuration, also on
-/// connections that stay, and requests under way end as they began (architecture.md 7.9).
+/// connections that stay, and requests in progress end as they began (architecture.md 7.9).
 @Suite struct ReloadRouteTests {
     private static func named(_ name: String) -> RawServer.Script { { _ in .response(body: name) } }
 
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    @Test("a request under way, its upload and a tunnel go on to the upstream that they began with")
+    @Test("a request in progress, its upload and a tunnel continue to the upstream that they began with")
     func underWay() async throws {
         let gate = Milestone()
         let lanyard = try await ReloadedLanyard { request in
@@ -144,7 +144,7 @@ import Testing
         #expect(try await Self.ask(client, "/", lanyard).status == 421)
     }
 
-    @Test("a route may pin a user that nobody knows yet: its requests say so, and readiness sees it")
+    @Test("a route may pin a user that does not exist yet: its requests say so, and readiness sees it")
     func pinned() async throws {
         let lanyard = try await ReloadedLanyard()
         try lanyard.configure(more: [

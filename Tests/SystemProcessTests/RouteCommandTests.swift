@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// `lanyard route`: what would become of a request, told by the code of the request path.
+/// `lanyard route`: the result that a request would have, told by the code of the request path.
 @Suite struct RouteCommandTests {
     private static let yaml = """
         listeners:

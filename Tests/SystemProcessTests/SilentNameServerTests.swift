@@ -22,7 +22,7 @@ import Testing
         try await admin.call("POST", "/v1/users/alice/refresh")
         #expect(try await emulator.calls("refresh") == 1)
         #expect(try await lanyard.get("/protected/x").status == 200)
-        // Whoever waits for the name is told so when wait_max has passed.
+        // A request that waits for the name is told so when wait_max has passed.
         clock.stop()
         let client = try RawClient(lanyard.data)
         try client.send("GET /lost/x HTTP/1.1\r\nHost: \(lanyard.data)\r\n\r\n")

@@ -7,7 +7,7 @@ import Testing
 /// Limits of the handshakes with a listener's clients: their number, their size, and their time in a drain.
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct HandshakeLimitTests {
-    /// A client whose handshake goes on when the script says so.
+    /// A client whose handshake continues when the script says so.
     private static let steps = """
         class Client:
             def __init__(self, made):

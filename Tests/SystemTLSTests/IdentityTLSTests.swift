@@ -120,7 +120,7 @@ struct IdentityTLSTests {
     private static let authority = TestAuthority("Identity")
     private static let token = Tokens.access()
 
-    @Test("a key that does not fit: reported by reload and watch, and the old pair goes on; a whole new pair is used")
+    @Test("a key that does not fit: reported by reload and watch, and the old pair stays; a whole new pair is used")
     func changes() async throws {
         let bench = try await Bench(["alice"])
         let lanyard = try await bench.start()

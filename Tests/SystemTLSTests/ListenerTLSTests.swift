@@ -178,7 +178,7 @@ struct ListenerTLSTests {
         _ = try await plain.process.event("request.refused") { $0["cause"].string?.contains("it is TLS") == true }
     }
 
-    @Test("old versions, foreign protocols, weak ciphers and garbage are refused, and the rest goes on")
+    @Test("old versions, foreign protocols, weak ciphers and garbage are refused, and the rest continues")
     func refusals() async throws {
         let before = try await bench.handshakes()
         let cases: [(arguments: [String], result: String)] = [

@@ -211,7 +211,7 @@ struct UpstreamTLSTests {
         #expect(status["unverified_routes"].array.map(\.string) == ["all"])
     }
 
-    @Test("changed files are used without a restart, a broken one is logged, and no request fails meanwhile")
+    @Test("changed files are used without a restart, a broken one is logged, and no request fails in that time")
     func reload() async throws {
         let upstream = try await TLSUpstream.start()
         let clock = try TestClock()

@@ -6,7 +6,7 @@ struct AdminClient: Sendable {
 
     /// One call; its response, whatever it says.
     ///
-    /// - Throws: `TestFailure` when no response comes, such as when the process is killed meanwhile.
+    /// - Throws: `TestFailure` when no response comes, such as when the process is killed in that time.
     func ask(
         _ method: String, _ path: String, _ body: String? = nil
     ) async throws -> RawMessage {

@@ -138,7 +138,7 @@ final class CrashDriver {
         try await emulator.untilClosed()
         let isConfirmed = status.map { 200..<300 ~= $0 } ?? false
         model.take(operation, isConfirmed: isConfirmed)
-        // No login follows a logout, but one may have been under way.
+        // No login follows a logout, but one may have been in progress.
         if case .logout(let name) = operation, isConfirmed, unsettledRefreshes.remove("\(name)@example.com") != nil {
             allowedLogins["\(name)@example.com", default: []].append(Permission(cause: "open intent", from: 0))
         }
@@ -180,11 +180,11 @@ final class CrashDriver {
                     && !status.users.contains { $0.session == "logging_in" }
             }
         } catch {
-            let contradiction = model.contradiction(status, mayEnd: mayEnd) ?? "a login is under way still"
+            let contradiction = model.contradiction(status, mayEnd: mayEnd) ?? "a login is still in progress"
             throw TestFailure("round \(round): \(contradiction)\n\(status.users)\n\(running.process.log)")
         }
         status = try await serviceAsStatus(running, round)
-        // A session that had to end may have done so meanwhile; no other has.
+        // A session that had to end may have done so since; no other has.
         if let contradiction = model.contradiction(status, mayEnd: mayEnd) {
             throw TestFailure("round \(round), later: \(contradiction)\n\(status.users)\n\(running.process.log)")
         }
@@ -285,13 +285,13 @@ final class CrashDriver {
         unsettledRefreshes.remove(refresh["account"].string ?? "")
     }
 
-    /// Whether the service took a logout before a refresh that was under way at the same time: an operator's logout does not wait for it.
+    /// Whether the service took a logout before a refresh that was in progress at the same time: an operator's logout does not wait for it.
     ///
     /// On a busy machine the refresh that Lanyard sends first may arrive some time after the logout's response. Each has a connection of
     /// its own. A refresh of another process than the logout's has no such excuse.
     private func isOvertaken(_ refresh: JSON) -> Bool {
         logouts[refresh["session_id"].string ?? "", default: [:]].values.contains { logout in
-            // Not answered yet: still under way.
+            // Not answered yet: still in progress.
             guard let answered = logout["answered_at"].double else { return true }
             let slack = answered > startedAt ? 1.0 : 0
             return answered + slack > refresh["arrived_at"].double ?? .infinity

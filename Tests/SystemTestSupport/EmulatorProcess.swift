@@ -59,7 +59,7 @@ final class EmulatorProcess: Sendable {
         guard [201, 409].contains(response.status) else { throw TestFailure("\(email): \(response.bodyText)") }
     }
 
-    /// Waits until no call is under way: what a killed client sent has had its effect.
+    /// Waits until no call is in progress: what a killed client sent has had its effect.
     func untilIdle() async throws {
         try await eventually("the emulator has answered every call") {
             let routes = try await control("GET", "/counts")["routes"].object
@@ -68,7 +68,7 @@ final class EmulatorProcess: Sendable {
     }
 
     /// Waits until every connection whose client has ended is closed, so that all that was sent on it has been read,
-    /// and no call is under way.
+    /// and no call is in progress.
     func untilClosed() async throws {
         let local = String(format: ":%04X", Int(endpoint.port))
         try await eventually("the emulator has read what an ended client sent") {

@@ -3,10 +3,10 @@ import LanyardFoundations
 import TestSupport
 import Testing
 
-/// The built binary with a token in hand, before an upstream of plain sockets that records every byte.
+/// The built binary with a token, before an upstream of plain sockets that records every byte.
 ///
 /// One process serves a whole suite, which is `.serialized`: what the upstream received, the counters and the log are
-/// then those of the test at hand. `startOver` draws the line between two tests. The process ends with the tests'.
+/// then those of the current test. `startOver` draws the line between two tests. The process ends with the tests'.
 final class HTTPBench: Sendable {
     /// What a suite may want otherwise; each text is YAML of one line.
     struct Plan {

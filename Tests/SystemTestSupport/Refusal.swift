@@ -93,7 +93,7 @@ struct Refusal: Sendable {
 extension HTTPBench {
     /// Sends a request that must be refused, with another behind it, and looks at everything that a refusal means: one
     /// response with the right head and body, no byte upstream, one count by its reason, one line of log at debug level,
-    /// and a connection that ends in order or goes on with the request behind.
+    /// and a connection that ends in order or continues with the request behind.
     ///
     /// - Parameters:
     ///   - text: the request.
@@ -127,7 +127,7 @@ extension HTTPBench {
         client.close()
         try await fence()
         let expected = refusal.closes ? [] : [Self.forwarded("GET \(prefix)/behind")]
-        // The fence goes on the connection that the request behind has left in the pool.
+        // The fence is sent on the connection that the request behind has left in the pool.
         let seen = receivedWithoutFences
         #expect(seen == expected, name, sourceLocation: sourceLocation)
         try await counted(refusal, since: before, name, sourceLocation)

@@ -80,7 +80,7 @@ final class Wire: @unchecked Sendable {
     }
 
     /// Takes a connection for each text, reads its request's head and responds with the text, all in one turn: Lanyard waits a second for
-    /// what an upstream says to `Expect: 100-continue`, and then answers the client itself. To be under way before the request is sent.
+    /// what an upstream says to `Expect: 100-continue`, and then answers the client itself. Must have started before the request is sent.
     static func acceptAndRespond(_ texts: [String], on listener: RawSocket) async throws -> [(
         wire: Wire, head: String
     )] {
@@ -98,7 +98,7 @@ final class Wire: @unchecked Sendable {
         for byte in Self.bytes(text) { try socket.send([byte]) }
     }
 
-    /// Whether bytes wait that nobody has read, or the other side has ended.
+    /// Whether unread bytes wait, or the other side has ended.
     var hasInput: Bool { reader.hasInput }
 
     /// The next response, an interim one too.

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Threads of started processes that go on late, as the seed in `LANYARD_TEST_JITTER` says: the library `Jitter`, preloaded
+/// Threads of started processes that continue late, as the seed in `LANYARD_TEST_JITTER` says: the library `Jitter`, preloaded
 /// (Tests/Jitter/jitter.c). deploy/jitter sets the variable.
 enum Jitter {
     /// What the environment of a command gets. Only lanyard and the emulator are delayed, also behind a launcher: the library looks at the

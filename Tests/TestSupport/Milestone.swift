@@ -10,7 +10,7 @@ package final class Milestone: Sendable {
 
     package init() { pending.enter() }
 
-    /// Nobody waits any more. A group must not end while it is entered.
+    /// No task waits any more. A group must not end while it is entered.
     deinit { if !isSet { pending.leave() } }
 
     /// Whether it has happened.

@@ -30,7 +30,7 @@ package final class RawClient: @unchecked Sendable {
     /// Ends the connection with RST.
     package func reset() { socket.reset() }
 
-    /// Whether bytes wait that nobody has read, or the server has ended.
+    /// Whether unread bytes wait, or the server has ended.
     package var hasInput: Bool { reader.hasInput }
 
     /// Exactly `count` bytes.

@@ -24,7 +24,7 @@ package final class RawReader {
     /// How a message's body ends.
     enum Framing: Equatable { case none, length(Int), chunked, untilClose }
 
-    /// Whether bytes wait that nobody has read, or the peer has ended.
+    /// Whether unread bytes wait, or the peer has ended.
     package var hasInput: Bool { !buffer.isEmpty || socket.hasInput }
 
     /// Exactly `count` bytes.

@@ -28,7 +28,7 @@ extension RawSocket {
         while left > 0 { left -= try some("\(count) bytes").count }
     }
 
-    /// Whether bytes have arrived that nobody has read, or the stream has ended.
+    /// Whether unread bytes have arrived, or the stream has ended.
     package var hasInput: Bool {
         var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         return use { _ in poll(&entry, 1, 0) } != 0

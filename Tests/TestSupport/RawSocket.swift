@@ -289,7 +289,7 @@ package final class RawSocket: Sendable {
     /// True once `close` or `reset` was called here.
     package var isClosed: Bool { state.withLock { $0.closing } }
 
-    /// Calls `body` and keeps the descriptor open meanwhile; nil: it is closed already.
+    /// Calls `body` and keeps the descriptor open during it; nil: it is closed already.
     @discardableResult
     package func use<Value>(_ body: (CInt) throws -> Value) rethrows -> Value? {
         let entered = state.withLock { state -> Bool in

@@ -27,7 +27,7 @@ package final class TestAuthority: @unchecked Sendable {
 
     /// - Parameters:
     ///   - parent: signs it; nil: it signs itself.
-    ///   - isAuthority: false: a certificate that may sign nothing, and signs all the same.
+    ///   - isAuthority: false: a certificate that may sign nothing, and still signs.
     ///   - from, to: seconds from now.
     package init(
         _ name: String = "Test authority", under parent: TestAuthority? = nil, isAuthority: Bool = true,

@@ -27,7 +27,7 @@ import Testing
         let isAwake = Milestone()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<Self.count { group.addTask { isAwake.wait(for: "the sleeper") } }
-            // What follows a sleep may block as well, and other sleepers wake all the same.
+            // What follows a sleep may block as well, and other sleepers still wake.
             for isFirst in [true, false] {
                 group.addTask { @Sendable in
                     // Sleep is the subject.

@@ -69,7 +69,7 @@ import Testing
         #expect(try await run("None, False", commit: "abd").ran == "one two three ")
     }
 
-    @Test("no part starts when the minutes are over, and the output names those that did not")
+    @Test("no part starts when the minutes have ended, and the output names those that did not")
     func minutes() async throws {
         let (ran, end) = try await run("0, False")
         #expect(ran == "")

@@ -123,7 +123,7 @@ def saved_rows(name):
 
 
 def run_all(stages, report, minutes=None, resumes=False):
-    """Runs the parts one after another. No part starts when the minutes are over; `resumes`: those with a result do not run again."""
+    """Runs the parts one by one. No part starts after `minutes`. `resumes`: those with a result do not run again."""
     name, started = commit(), time.monotonic()
     rows = saved_rows(name) if resumes else []
     with open(STATE, "w", encoding="utf-8") as file:

@@ -273,13 +273,13 @@ private final class FuzzEnd {
 /// Ciphertext on its way in one direction.
 private final class FuzzChannel {
     var bytes: [UInt8] = []
-    /// Bytes that have gone on.
+    /// Bytes that have been passed on.
     private(set) var carried = 0
     private let to: CInt
 
     init(to descriptor: CInt) { to = descriptor }
 
-    /// Lets bytes go on.
+    /// Passes bytes on.
     func move(_ amount: Int) {
         let count = bytes.withUnsafeBufferPointer { TLSFuzz.write(to, Bytes(rebasing: $0.prefix(max(amount, 0)))) }
         bytes.removeFirst(count)

@@ -67,7 +67,7 @@ class Reactor:
             raise state["error"]
 
     def run(self, coroutine):
-        """Runs until this coroutine has ended; others go on with the next run. Returns its result."""
+        """Runs until this coroutine has ended; others continue with the next run. Returns its result."""
         results = []
         self.spawn(coroutine, results.append)
         looked = time.monotonic()

@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test("what was released is gone, and the queue goes on")
+    @Test("what was released is gone, and the queue continues")
     func release() {
         var queue = ByteQueue()
         Array("abc".utf8).withUnsafeBytes { queue.append($0) }

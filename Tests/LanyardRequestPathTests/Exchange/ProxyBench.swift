@@ -5,7 +5,7 @@ import LanyardSettings
 import Logging
 import TestSupport
 
-/// A request path in this process: one listener, one raw upstream behind it, a token in hand.
+/// A request path in this process: one listener, one raw upstream behind it, and a token.
 final class ProxyBench: Sendable {
     /// What a test may want otherwise.
     struct Plan {

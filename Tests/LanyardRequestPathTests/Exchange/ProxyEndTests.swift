@@ -62,7 +62,7 @@ import Testing
             if state == .parked { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(60)) }
             if state == .held { $0.tokenWaitMax = .seconds(60) }
         }
-        // The refresh that the 401 asks for goes on for ever.
+        // The refresh that the 401 asks for never ends.
         bench.tokens.onRefused.withLock { [path = bench.path] in
             $0 = { old in
                 path.publish(

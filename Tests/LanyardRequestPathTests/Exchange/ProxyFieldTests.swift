@@ -6,7 +6,7 @@ import Testing
 @Suite struct ProxyFieldTests {
     private static let added = "Via: 1.1 lanyard-x\r\nAuthorization: Bearer \(ProxyBench.token)\r\n\r\n"
 
-    @Test("a request goes on with Host first, its fields in order, Via, and the bearer last")
+    @Test("a request is forwarded with Host first, its fields in order, Via, and the bearer last")
     func whole() async throws {
         let bench = try ProxyBench()
         _ = try await bench.ask(

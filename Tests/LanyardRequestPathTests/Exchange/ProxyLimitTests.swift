@@ -100,7 +100,7 @@ import Testing
         #expect(Self.bytesHeld(bench) <= bytesMax * 3 / 4)
     }
 
-    @Test("without memory for buffers reading pauses, new requests get 503, and all goes on when there is some again")
+    @Test("without memory for buffers reading pauses, new requests get 503, and all continues when there is some again")
     func exhausted() async throws {
         let go = Milestone()
         let bench = try ProxyBench { request in

@@ -91,7 +91,7 @@ import Testing
             bench.publish(generation: 2, token: "token-2")
             let response = try held.response(to: "POST")
             #expect(response.status == 200 && response.bodyText == "40000")
-            // While memory is tight no copy is made; the request goes through all the same.
+            // While memory is tight no copy is made; the request still goes through.
             let other = try waiting.exchange("POST", "/", body: [UInt8](repeating: 7, count: 40_000))
             #expect(other.status == 200)
             budget.release(amount)

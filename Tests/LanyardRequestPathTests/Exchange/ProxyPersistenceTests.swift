@@ -6,7 +6,7 @@ import Testing
 @Suite struct ProxyPersistenceTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-    @Test("pipelined requests go on behind a response of our own that came late")
+    @Test("pipelined requests continue behind a response of our own that came late")
     func behindRefusal() async throws {
         let isSent = Milestone()
         defer { isSent.set() }

@@ -72,7 +72,7 @@ import Testing
         #expect(sent.allSatisfy { $0["Transfer-Encoding"] == "chunked" })
     }
 
-    @Test("a body that is no longer held is not replayed; the refresh runs all the same", arguments: [true, false])
+    @Test("a body that is no longer held is not replayed; the refresh still runs", arguments: [true, false])
     func tooLarge(_ isChunked: Bool) async throws {
         for most in [0, 10, 65_536] {
             let bench = try Self.picky { $0.route.replayBodyMax = most }
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test("a token that was renewed meanwhile is used at once, and no refresh is asked for")
+    @Test("a token that was renewed since is used at once, and no refresh is asked for")
     func newer() async throws {
         let asked = Milestone()
         let renewed = Milestone()

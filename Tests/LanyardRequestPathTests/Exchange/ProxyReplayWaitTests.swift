@@ -4,7 +4,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// Refused tokens while the request's body still comes, in place of 100, and clients that go meanwhile. The upstream is played by hand.
+/// Refused tokens while the request's body still comes, in place of 100, and clients that disconnect then. The upstream is played by hand.
 @Suite struct ProxyReplayWaitTests {
     /// A bench whose upstream the test plays itself.
     private struct Stage: Sendable {
@@ -88,7 +88,7 @@ import Testing
     }
 
     @Test(
-        "a body that has not ended after a second is late: the response passes, the upload goes on", arguments: framings
+        "a body that has not ended after 1 s is late: the response passes, the upload continues", arguments: framings
     )
     func late(_ framing: String, _ first: String, _ second: String) async throws {
         let stage = try Stage { $0.timeStands = true }
@@ -180,7 +180,7 @@ import Testing
         }
     }
 
-    @Test("a refresh that fails while the body comes lets the upload go on where it stood", arguments: framings)
+    @Test("a refresh that fails while the body comes lets the upload continue where it stopped", arguments: framings)
     func resumed(_ framing: String, _ first: String, _ second: String) async throws {
         let stage = try Stage()
         try await stage.play { client, stage in

@@ -5,7 +5,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// A side that stands still, or turns away, in the middle of an exchange: what of the other side's goes on.
+/// A side that stands still, or turns away, in the middle of an exchange: which work of the other side continues.
 ///
 /// Over unix sockets, whose buffers hold about 200 KiB and do not grow.
 @Suite struct ProxyStallTests {
@@ -197,7 +197,7 @@ import Testing
             let socket = try #require(listener.accept())
             _ = try socket.receive(through: "\r\n\r\n")
             try socket.send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc".utf8)
-            isLate.wait(for: "the upload's time is over")
+            isLate.wait(for: "the upload's time has ended")
             try socket.send("def".utf8)
             return try RawReader(socket).readToEnd().count
         }()

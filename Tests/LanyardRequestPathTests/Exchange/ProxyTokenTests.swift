@@ -10,7 +10,7 @@ import Testing
 
     private static func parked(_ bench: ProxyBench) -> Int { bench.count("lanyard_parked_requests") }
 
-    @Test("requests without a token wait, are asked for once, and go on with what is published")
+    @Test("requests without a token wait, are asked for once, and continue with what is published")
     func resumed() async throws {
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
         let responses = try await withThrowingTaskGroup(of: Int.self) { group in
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("who has waited long enough is refused with Retry-After, and its connection goes on")
+    @Test("who has waited long enough is refused with Retry-After, and its connection continues")
     func overdue() async throws {
         let time = Duration.seconds(3600)
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax, $0.timeStands) = (false, time, true) })

@@ -50,7 +50,7 @@ import Testing
     }
 
     @Test(
-        "a parked upgrade with a body: head and body go with the token, then bytes that came meanwhile are the tunnel's"
+        "a parked upgrade with a body: head and body go with the token, then bytes that came in that time are the tunnel's"
     )
     func parked() async throws {
         let tunnels = try TunnelBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(3600)) })
@@ -68,7 +68,7 @@ import Testing
         #expect(try upstream.read(5) == "early")
     }
 
-    @Test("without memory for buffers a tunnel is not read, and goes on when there is some again")
+    @Test("without memory for buffers a tunnel is not read, and continues when there is some again")
     func withoutMemory() async throws {
         let tunnels = try TunnelBench()
         let (client, upstream) = try tunnels.open()

@@ -51,7 +51,7 @@ import Testing
         #expect(Self.bearers(bench) == ["Bearer token.of.dave"])
     }
 
-    @Test("a parked request goes on as the user it began with, though another has been made active meanwhile")
+    @Test("a parked request continues as the user it began with, though another has been made active since")
     func parked() async throws {
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
         let bob = bench.names.index(of: "bob")
@@ -119,7 +119,7 @@ import Testing
         #expect(Self.bearers(bench).last == "Bearer another.account")
     }
 
-    @Test("a parked request has not left as an account: it goes on as its user, whatever account that has by then")
+    @Test("a parked request has not left as an account: it continues as its user, whatever account that has by then")
     func parkedAccount() async throws {
         let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })
         bench.publish(generation: 1, account: 1, waitsFrom: .past)
@@ -131,7 +131,7 @@ import Testing
     }
 
     @Test(
-        "a request whose token ends before it is sent goes on as its first user, without a token if that is another account by then",
+        "a request whose token ends before it is sent continues as its first user, without a token if that is another account by then",
         arguments: [1, 2])
     func endedBeforeSent(_ account: UInt64) async throws {
         let isFree = Milestone()

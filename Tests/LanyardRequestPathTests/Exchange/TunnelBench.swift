@@ -41,7 +41,7 @@ final class TunnelBench: Sendable {
             reader = RawReader(socket)
         }
 
-        /// Whether bytes wait that nobody has read, or the other side has ended.
+        /// Whether unread bytes wait, or the other side has ended.
         var hasInput: Bool { reader.hasInput }
 
         func send(_ text: String) throws { try socket.send(text.utf8) }

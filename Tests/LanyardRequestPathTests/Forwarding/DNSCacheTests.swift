@@ -29,7 +29,7 @@ import Testing
         #expect(cache.requireAddresses(at: at(2)) == .wait(startsLookup: true))
     }
 
-    @Test("an answer in use is asked anew after three quarters of its time, once, and serves meanwhile")
+    @Test("an answer in use is asked anew after three quarters of its time, once, and serves until then")
     func askedBefore() {
         var cache = cacheWithAddress()
         #expect(cache.requireAddresses(at: at(29)) == .use([one], startsLookup: false))

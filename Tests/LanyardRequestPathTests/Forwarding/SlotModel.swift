@@ -193,7 +193,7 @@ struct SlotModel: Hashable {
         proceed(index)
     }
 
-    // MARK: One operation of what is under way
+    // MARK: One operation that is in progress
 
     private func goOn(_ index: Int) -> [SlotModel] {
         switch shards[index].job {

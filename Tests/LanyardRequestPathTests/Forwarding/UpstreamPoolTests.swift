@@ -185,7 +185,7 @@ import Testing
     func silentRounds() async throws {
         let shards = try Shards(3, endpoint, connectionsMax: 1)
         for round in 0..<300 {
-            // A request that misses its wake-up gets an error when its time to connect is over.
+            // A request that misses its wake-up gets an error when its time to connect has ended.
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for number in 0..<3 {
                     group.addTask {

@@ -21,7 +21,7 @@ import Testing
         try await scan(isAllowed: ByteClass.isTarget) { $0.endOfTarget(from: $1) }
     }
 
-    /// Two seconds of computing each: not on the pool, where nothing else would go on meanwhile.
+    /// Two seconds of computing each: not on the pool, where nothing else would run in that time.
     private func scan(
         isAllowed: @escaping @Sendable (UInt8) -> Bool, _ end: @escaping @Sendable (Bytes, Int) -> Int
     ) async throws {

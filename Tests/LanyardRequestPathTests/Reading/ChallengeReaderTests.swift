@@ -64,7 +64,7 @@ import Testing
         ])
     func faults(_ value: String) { #expect(Self.read(value) == nil) }
 
-    @Test("a parameter may go on where the field before has ended, and nowhere else")
+    @Test("a parameter may continue where the field before has ended, and nowhere else")
     func continued() {
         #expect(Self.read("error=x, Basic", continued: true) == ["error=x", "Basic"])
         #expect(Self.read("error=x, Basic") == nil)

@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test(
-        "the connection goes on by version and Connection",
+        "the connection persists by version and Connection",
         arguments: [
             ("1.1", "A: 1", true), ("1.1", "Connection: a, Close", false), ("1.0", "A: 1", false),
             ("1.0", "Connection: Keep-Alive", true), ("1.0", "Connection: keep-alive\r\nConnection: close", false),

@@ -95,7 +95,7 @@ import Testing
     }
 
     @Test(
-        "close_notify is an end, each direction has its own, and reading goes on after one's own",
+        "close_notify is an end, each direction has its own, and reading continues after one's own",
         arguments: TLSBench.versions)
     func closeNotify(_ version: CInt) throws {
         let pair = try established(version)

@@ -363,7 +363,7 @@ import Testing
         #expect(progress == .failed(.tooManyMessages))
     }
 
-    @Test("a client that renegotiates is refused, and the listener goes on")
+    @Test("a client that renegotiates is refused, and the listener continues")
     func renegotiation() throws {
         let pair = try TLSPair(TLSBench.client(version: TLS1_2_VERSION), TLSBench.server())
         try pair.establish()

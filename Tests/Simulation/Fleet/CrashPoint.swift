@@ -8,7 +8,7 @@ package struct CrashPoint: Hashable, Sendable {
         // Changes of the store.
         case storeIntent, clearIntent, dropRefreshToken, saveSession, recordRefusal, end, logOut, beginDeletion,
             cancelDeletion, other
-        // Between two acts of a session, no disk call under way.
+        // Between two acts of a session, no disk call in progress.
         case login, refresh, revoke, publish, response, account
 
         init(_ change: StoreChange) {

@@ -133,7 +133,7 @@ package final class FleetDisk {
 
     // MARK: The end of power
 
-    /// Loses what was not synchronized: names up to any point of what was under way, and of files any part.
+    /// Loses what was not synchronized: names up to any point of what was in progress, and of files any part.
     ///
     /// - Returns: whether a name was lost, and whether a file was torn.
     @discardableResult

@@ -15,7 +15,7 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     /// It dies at the next such call; `isLate`: when the call has done what it does.
     package func arm(_ point: CrashPoint, isLate: Bool) { armed = (point, isLate) }
 
-    /// Asked before each call: another process may have its turn meanwhile.
+    /// Asked before each call: another process may have its turn before it.
     var onCall: () -> Void = {}
 
     package init(_ disk: FleetDisk, process: Int) {
@@ -35,7 +35,7 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
     func call<R>(_ call: CrashPoint.Call, _ body: () throws(DiskError) -> R) throws(DiskError) -> R {
         guard died == nil else { throw DiskError(EIO, "dying") }
         onCall()
-        // The power may have gone meanwhile.
+        // The power may have gone during `onCall`.
         guard died == nil else { throw DiskError(EIO, "dying") }
         let isArmed = armed?.point == CrashPoint(work, call)
         if isArmed, armed?.isLate == false { throw end(call) }

@@ -3,7 +3,7 @@
 enum FleetEvent {
     /// A session's deadline may have come.
     case due(process: Int, life: Int, user: Int, plan: UInt64)
-    /// The store's queue goes on.
+    /// The store's queue continues.
     case storeTurn(process: Int, life: Int)
     /// A call reaches the service.
     case reach(call: Int)

@@ -4,8 +4,8 @@ import LanyardSessions
 /// the right moment, so that no world comes to them often by itself.
 ///
 /// What a lead does any operator may do, and any service: it ends a session, grants a token that lives for two seconds,
-/// answers late, fails one process while it serves another; an operator logs in meanwhile. It brings the accident about,
-/// not its outcome: between its steps everything goes on that goes on in any world, and many a lead comes to nothing.
+/// answers late, fails one process while it serves another; an operator logs in at the same time. It brings the accident about,
+/// not its outcome: between its steps everything happens that happens in any world, and many a lead comes to nothing.
 struct FleetLead {
     /// Which of the two processes.
     enum Place { case here, there }
@@ -60,7 +60,7 @@ struct FleetLead {
             ])
     }
 
-    /// A login with the wrong password is under way when the file gets the right one: `FleetWorld.mayMendMeanwhile`.
+    /// A login with the wrong password is in progress when the file gets the right one: `FleetWorld.mayMendMeanwhile`.
     private static let mendedCredentials = [SessionState.refreshing, .stale, .unreachable].map { state in
         FleetLead(
             state, .loggingIn, needsCredential: true,

@@ -51,9 +51,9 @@ final class FleetProcess {
     var locks: [Int: any DiskLock] = [:]
     /// Operators' calls are admitted here; nil: no accounts are changed.
     var registry: UserRegistry?
-    /// Links and deletions under way, by user.
+    /// Links and deletions in progress, by user.
     var accountChanges: [Int: FleetAccountChange] = [:]
-    /// Operators' logins under way, by ticket.
+    /// Operators' logins in progress, by ticket.
     var logins: [UInt64: UserRegistry.UserCallID] = [:]
     /// That the store is open here.
     var entry: (any DiskLock)?

@@ -132,7 +132,7 @@ package struct FleetRun: Sendable {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// Stops at the first broken promise, unless told to go on.
+    /// Stops at the first broken promise, unless told to continue.
     package func run() -> FleetReport {
         var whole = FleetReport()
         if bug == nil, beginsWithKnown { whole.add(runKnown()) }

@@ -37,7 +37,7 @@ struct FleetService {
 
     enum Response {
         case granted(access: SimulatedToken, refresh: SimulatedToken?, stay: Int, isRotation: Bool)
-        /// The session is over, or the token is none of its.
+        /// The session has ended, or the token is none of its.
         case dead(Death)
         case refused
         /// The variant is not given.

@@ -27,7 +27,7 @@ final class FleetSession {
     /// The tickets of operators' calls without a reply.
     var replies = OperatorReplies<UInt64>()
 
-    /// - Parameter ticket: of the operator's call that the event is; nil: nobody waits for a reply.
+    /// - Parameter ticket: of the operator's call that the event is; nil: no caller waits for a reply.
     func handle(
         _ event: SessionCoordinator.Event, _ ticket: UInt64?, at eventContext: EventContext
     ) -> [SessionCoordinator.Action] {
@@ -56,7 +56,7 @@ final class FleetSession {
     var call: Int?
     /// When that comes.
     var responseAt = Instant.past
-    /// The call that is prepared, and what will become of it once it is sent.
+    /// The call that is prepared, and its result once it is sent.
     var prepared: (secret: Secret, call: SessionCall, fate: FleetWeather.Fate)?
     /// Another process had the user's lock when this one wanted it last.
     var isLockBusy = false
@@ -74,7 +74,7 @@ final class FleetSession {
     var latestOutcome: FleetMember.CredentialOutcome?
     /// What this process knows of a content of the file.
     var recorded: FleetMember.CredentialRecord?
-    /// An operator has logged in or out while that call was under way.
+    /// An operator has logged in or out while that call was in progress.
     var wasLeft = false
 
     /// What routes ask for beside the plain token.

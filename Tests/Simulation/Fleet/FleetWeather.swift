@@ -36,7 +36,7 @@ enum FleetWeather: Int, CaseIterable {
     func units(_ dice: inout Dice) -> Double {
         switch self {
         case .clear, .fair: 2 * dice.chance()
-        // Seldom long enough for the tokens at hand to end: then each session asks twice a minute.
+        // Seldom long enough for the current tokens to end: then each session asks twice a minute.
         default: (dice.hits(0.01) ? 1.2 : 0.03) * dice.chance()
         }
     }

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
 
-/// What operators do about accounts and credentials, and what happens meanwhile.
+/// What operators do about accounts and credentials, and what happens at the same time.
 extension FleetWorld {
     /// A link or a deletion, and often something that races with it.
     func changeAccount() {
@@ -28,7 +28,7 @@ extension FleetWorld {
         case 0: heap.plan(.relief(.operatorRefreshes(user: user)), at: at)
         case 1, 2: heap.plan(.relief(.processKilled(process: process.number, life: process.life)), at: at)
         case 3:
-            // The session ends while a slow call is under way, and another one begins.
+            // The session ends while a slow call is in progress, and another one begins.
             let end = clocks.now + .seconds(15) * dice.chance()
             heap.plan(.relief(.sessionRevoked(user: user)), at: end)
             heap.plan(.relief(.operatorRefreshes(user: user)), at: end + .milliseconds(100))

@@ -244,7 +244,7 @@ extension FleetWorld {
             if call.token != nil, isOfLatest, !call.isUnsent, fault.verdict != .unknownOutcome {
                 members[call.user].unknownOutcomes = max(0, members[call.user].unknownOutcomes - 1)
             }
-            // An operator's login that fails is nothing to the session at hand.
+            // An operator's login that fails does not concern the current session.
             if case .transient(let after?) = fault.verdict, call.token != nil || call.call?.cause != .asked {
                 session.delay(by: after, at: clocks.instant)
             }
@@ -273,7 +273,7 @@ extension FleetWorld {
         if process.registry != nil {
             let admitted = admit(.login(members[user].name, credential, activates: false), user, at: process)
             guard admitted.actions.contains(.logIn(admitted.id, UserIndex(user))) else {
-                // Another login, a link or a deletion is under way.
+                // Another login, a link or a deletion is in progress.
                 let again = clocks.now + .seconds(60) * (1 + dice.chance())
                 return heap.plan(.relief(.operatorLogsIn(user: user)), at: again)
             }

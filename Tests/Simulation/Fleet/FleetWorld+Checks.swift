@@ -88,7 +88,7 @@ extension FleetWorld {
         }
         for other in open {
             guard let place = other.sessions[user].call, !other.sessions[user].isLockless else { continue }
-            // What was under way when an operator logged in or out goes on to its late response.
+            // What was in progress when an operator logged in or out continues to its late response.
             if other === process, isAsked || session.wasLeft { continue }
             if other !== process, other.sessions[user].wasLeft { continue }
             accuse(
@@ -205,7 +205,7 @@ extension FleetWorld {
 
     // MARK: States
 
-    /// A session that is over must have died for a reason.
+    /// A session that has ended must have died for a reason.
     func checkEnd(_ process: FleetProcess, _ user: Int, _ state: SessionState) {
         report.checks += 1
         switch state {
@@ -249,10 +249,10 @@ extension FleetWorld {
         }
     }
 
-    /// A session has come to `refused`, and the store has it: neither a restart nor another process may go on with what was there.
+    /// A session has come to `refused`, and the store has it: neither a restart nor another process may continue with what was there.
     func remember(refusalOf stored: StoredUser?, _ user: Int, _ session: FleetSession) {
         guard let stored, stored.session?.refresh == nil, session.glance.state == .refused else { return }
-        // What another process has made of the user meanwhile is that one's.
+        // What another process has made of the user since is that one's.
         guard stored.session == nil || stored.version == session.coordinator.base else { return }
         members[user].refusal = (stored.generation, clocks.now)
     }
@@ -310,7 +310,7 @@ extension FleetWorld {
         {
             return accuse(.logoutHolds, "\(name(process, user)) is \(state), and the store says logged out")
         }
-        // Where another process has logged in, a session that is over here goes on with that.
+        // Where another process has logged in, a session that has ended here continues with that.
         let isAlone = plan.processes == 1 || stored?.session == nil
         let isOver =
             stored?.isLoggedOut == true

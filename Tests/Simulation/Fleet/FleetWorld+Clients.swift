@@ -41,7 +41,7 @@ extension FleetWorld {
         force(process, dice.below(members.count))
     }
 
-    /// An upstream refuses the token at hand.
+    /// An upstream refuses the current token.
     func force(_ process: FleetProcess, _ user: Int) {
         guard processes[process.number] === process, !process.isDraining else { return }
         let user = UserIndex(user)

@@ -19,7 +19,7 @@ extension FleetWorld {
     func tick(_ process: FleetProcess) {
         guard let comparison = process.comparison else { return }
         guard clocks.instant >= comparison.nextAt else {
-            // Its boot clock has stood still meanwhile.
+            // Its boot clock has stood still in that time.
             heap.plan(.tick(process: process.number, life: process.life), at: clocks.real(comparison.nextAt))
             return
         }

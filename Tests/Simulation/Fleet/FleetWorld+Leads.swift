@@ -63,7 +63,7 @@ extension FleetWorld {
         if let process, running.contains(where: { $0 === process }) { act(process) }
     }
 
-    /// An operator who sees a login go out with the wrong password may put the right one into its file while it is under way.
+    /// An operator who sees a login go out with the wrong password may put the right one into its file while it is in progress.
     func mayMendMeanwhile(_ user: Int, until response: Instant) {
         guard plan.isGuided, !service.accepts(password: members[user].password, of: user), dice.hits(0.5) else {
             return

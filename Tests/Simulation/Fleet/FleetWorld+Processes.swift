@@ -135,7 +135,7 @@ extension FleetWorld {
 
     /// An event for one session, and everything that it decides.
     ///
-    /// - Parameter ticket: of the operator's call that the event is; nil: nobody waits for a reply.
+    /// - Parameter ticket: of the operator's call that the event is; nil: no caller waits for a reply.
     func tell(_ process: FleetProcess, _ user: Int, _ event: SessionCoordinator.Event, ticket: UInt64? = nil) {
         let session = process.sessions[user]
         let before = session.glance.state

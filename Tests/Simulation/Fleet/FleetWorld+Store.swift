@@ -119,7 +119,7 @@ extension FleetWorld {
             if error.kind == .busy, clocks.now - (task.triedSince ?? clocks.now) < .seconds(10) { return nil }
             if process.gate.died == nil { diskTroubleAt = clocks.now }
             if case .saveSession = change { process.sessions[task.user].failedSave = true }
-            // Its call is made all the same: no other process can know of it.
+            // Its call is still made: no other process can know of it.
             if case .storeIntent = change { excuse(task.user) }
             return .failure(error)
         }

@@ -53,7 +53,7 @@ extension FleetWorld {
         case .saveSession(_, let login, _):
             if login.provider != nil { members[user].loggedInAt = clocks.now }
             // What two processes without locks have sent at once is counted no more; but a token that is stored late
-            // may have been sent meanwhile.
+            // may have been sent since.
             let wasSent = login.session.refresh.map { SimulatedToken($0) } == members[user].sent
             if members[user].isExcused, !wasSent { members[user].unknownOutcomes = stored?.intent?.tries ?? 0 }
             // A process without locks may have died with the successor of a token that is stored late.

@@ -84,7 +84,7 @@ extension FleetWorld {
             .rotationStored, "\(name(process, user)) sends token \(token.value), and the store has \(stored.value)")
     }
 
-    /// A fetch that nobody asked for, for a token that nobody uses.
+    /// A fetch without a request for it, for an unused token.
     func checkFetch(_ process: FleetProcess, _ user: Int, _ call: SessionCall) {
         guard let place = variant(of: call) else { return }
         report.checks += 1

@@ -43,7 +43,7 @@ package final class FleetWorld {
     var quietSince = Instant.past
     /// Nothing goes wrong by chance until then.
     var holidayUntil = Instant.past
-    /// When the last pause by the machine's host was over, the wall clock set right after it, and when the wall clock was last set back, in
+    /// When the last pause by the machine's host ended, the wall clock set right after it, and when the wall clock was last set back, in
     /// real time.
     var pauseEndedAt = Instant.past
     /// The machine does not know yet how long it was paused: it may fall asleep before.

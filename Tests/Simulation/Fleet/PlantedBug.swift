@@ -17,7 +17,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case wholeFileOverwrite = "whole-file-overwrite"
     /// The old refresh token is sent although a new one came which could not be stored.
     case oldTokenAfterFailedSave = "old-token-after-failed-save"
-    /// A shard goes on with a token after its end.
+    /// A shard continues with a token after its end.
     case expiredTokenServed = "expired-token-served"
     /// The next attempt after a failure is made at once.
     case noBackOff = "no-back-off"
@@ -43,7 +43,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case lifeFromArrival = "life-from-arrival"
     /// The store is read for calls only.
     case noLook = "no-look"
-    /// A refresh's response is taken for another session's, and that which was at hand is ended.
+    /// A refresh's response is taken for another session's, and the current one is ended.
     case revokesOwn = "revokes-own"
     /// A logout forgets the session that another process has stored.
     case endedForgotten = "ended-forgotten"
@@ -57,7 +57,7 @@ package enum PlantedBug: String, CaseIterable, Sendable {
     case spentForgotten = "spent-forgotten"
     /// The file of a credential is not watched.
     case fileChangeIgnored = "file-change-ignored"
-    /// The token of a link is taken into whatever session is at hand when it comes.
+    /// The token of a link is taken into whatever session is current when it comes.
     case linkOfAnotherSession = "link-of-another-session"
     /// A link whose token is refused is given up.
     case refusedLinkGivenUp = "refused-link-given-up"

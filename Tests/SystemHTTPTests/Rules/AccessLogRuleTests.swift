@@ -210,7 +210,7 @@ import Testing
         func lines(_ event: String) -> [JSON] {
             log.split(separator: "\n").map { LogLine(String($0)) }.filter { $0.event == event }.map(\.json)
         }
-        try await eventually("the reader goes on, and all are accounted for") {
+        try await eventually("the reader continues, and all are accounted for") {
             log += pipe.take()
             return lines("access").count + lines("log.dropped").reduce(0) { $0 + ($1["lines"].int ?? 0) } == count
         }

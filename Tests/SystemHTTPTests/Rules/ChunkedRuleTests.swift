@@ -216,7 +216,7 @@ import Testing
         #expect(sent < 100 && got < 100, "\(sent) and \(got) line ends")
     }
 
-    @Test("6.7 A chunk goes on at once, before the next is there, both ways")
+    @Test("6.7 A chunk is forwarded at once, before the next is there, both ways")
     func atOnce() async throws {
         let client = try await bench.connect()
         try await client.send(Self.request("/hand", ""))

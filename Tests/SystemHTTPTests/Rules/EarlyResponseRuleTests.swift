@@ -46,7 +46,7 @@ import Testing
         #expect(try await bench.values(of: "lanyard_upstream_connections", by: "route")["hand"] == 0)
     }
 
-    @Test("9.6 While an early response lasts the upload goes on; both ends are told the truth")
+    @Test("9.6 While an early response lasts the upload continues; both ends are told the truth")
     func bothWays() async throws {
         let client = try await bench.connect()
         try await client.send(post("/hand", "Transfer-Encoding: chunked"))

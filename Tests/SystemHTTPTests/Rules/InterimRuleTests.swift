@@ -45,7 +45,7 @@ import Testing
         let response = try await client.response()
         #expect(response.status == 200)
         #expect(response["Connection"] == nil)
-        // Both connections are in step, and go on.
+        // Both connections are in step, and continue.
         try await client.send(HTTPBench.plain("/hand/next"))
         #expect(try await peer.head().hasPrefix("GET /hand/next "))
         try await peer.send(Self.done)
@@ -66,7 +66,7 @@ import Testing
         #expect(try await peer.read(5) == "hello")
         try await peer.send(Self.done)
         #expect(try await client.response().bodyText == "ok")
-        // Only once, and the connection goes on.
+        // Only once, and the connection continues.
         #expect(try await client.ask(HTTPBench.plain("/next")).bodyText == "ok")
     }
 
@@ -122,7 +122,7 @@ import Testing
         let peer = try await bench.accept()
         _ = try await peer.head()
         try await peer.send("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
-        // The client was under way already: its four megabytes do not cost it the response.
+        // The client was sending already: its four megabytes do not cost it the response.
         try await client.send([UInt8](repeating: 0x61, count: 4_000_000))
         let response = try await client.response()
         #expect(response.status == 413)

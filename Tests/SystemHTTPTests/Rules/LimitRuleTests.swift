@@ -303,7 +303,7 @@ import Testing
         }
     }
 
-    @Test("8 Heads that upstreams leave unfinished fill no memory for long: they give way, and other requests go on")
+    @Test("8 Heads that upstreams leave unfinished fill no memory for long: they give way, and other requests continue")
     func hoardedHeads() async throws {
         let own = try await HTTPBench.start { $0.limits = "buffer_bytes_max: 1MiB" }
         let line = "A: \(String(repeating: "b", count: 30_000))\r\n"

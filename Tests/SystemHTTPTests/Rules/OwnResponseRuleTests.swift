@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test("19.1 HEAD gets the same head without body, and its connection goes on")
+    @Test("19.1 HEAD gets the same head without body, and its connection continues")
     func head() async throws {
         let client = try await bench.connect()
         for line in ["/guarded/admin", "/%", "/x/../hand", "/dead"] {
@@ -168,7 +168,7 @@ import Testing
         Refusal(status: 503, type: type, error: "proxy_internal_response", closes: false, hasRetryAfter: retries)
     }
 
-    /// Asks once the problem is the awaited one, and goes on with the same connection.
+    /// Asks once the problem is the awaited one, and continues with the same connection.
     private func asks(_ lanyard: LanyardProcess, _ refusal: Refusal) async throws -> RawMessage {
         let client = try await Wire.connect(to: lanyard.data)
         let text = "GET / HTTP/1.1\r\nHost: \(lanyard.data)\r\n\r\n"

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 9.1 to 9.5: whether a client's connection goes on, and requests that come one behind the other.
+/// http-rules.md 9.1 to 9.5: whether a client's connection persists, and requests that come one behind the other.
 @Suite(.serialized) struct PersistenceRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
@@ -276,7 +276,7 @@ import Testing
         #expect(try await silent.rest() == ("", false))
     }
 
-    @Test("9.4 A long response goes on after the client has ended its direction")
+    @Test("9.4 A long response continues after the client has ended its direction")
     func halfCloseLong() async throws {
         let client = try await bench.connect()
         try await client.send(HTTPBench.plain("/hand"))

@@ -174,7 +174,7 @@ import Testing
             text
                 == "HTTP/1.1 401 \r\nproxy-status: up; error=x\r\nSet-Cookie: a\r\nset-cookie: b\r\nTransfer-Encoding: chunked\r\n"
                 + "Date: d\r\n" + Self.why("body too large") + "Connection: close\r\n\r\n2\r\nno\r\n0\r\n\r\n")
-        try await eventually("the refresh runs all the same") { try await bench.refreshes() == before + 1 }
+        try await eventually("the refresh still runs") { try await bench.refreshes() == before + 1 }
         #expect(try await bench.ask(Self.post("/small/6", "eight..8")) != "")
         #expect(try await bench.count("lanyard_upstream_unauthorized_total", "route=\"small\"") == unauthorized + 2)
         #expect(try await bench.count("lanyard_replays_total", "result=\"body_too_large\"") == tooLarge + 1)

@@ -15,7 +15,7 @@ import Testing
 
     private static let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
 
-    /// Sends a request to an upstream that answers so, and returns head and body in raw bytes; the connection must go on behind them.
+    /// Sends a request to an upstream that answers so, and returns head and body in raw bytes; the connection must continue behind them.
     private func relay(_ response: String, _ method: String = "GET", length: Int = 0, closes: Bool = false)
         async throws -> (head: String, body: String)
     {
@@ -46,7 +46,7 @@ import Testing
             let got = try await relay("HTTP/1.1 200 OK\r\n\(Self.date)\(fields)\r\n", "HEAD")
             #expect(got.head == "HTTP/1.1 200 OK\r\n\(Self.date)\(expected)\r\n")
         }
-        // The upstream's connection is as good as any: the next request has gone on it.
+        // The upstream's connection is as good as any: the next request was sent on it.
         #expect(bench.received.count == 1)
     }
 

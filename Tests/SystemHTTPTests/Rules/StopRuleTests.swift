@@ -80,7 +80,7 @@ import Testing
         #expect(try await half.ask(HTTPBench.plain("/")).status == 200)
         try await half.send("GET /half HTTP/1.1\r\nHost: lo")
         try await slow.send(HTTPBench.plain("/slow"))
-        try await eventually("it is under way") { bench.received.joined().contains("/slow") }
+        try await eventually("it is in progress") { bench.received.joined().contains("/slow") }
         try await stop(bench)
         released.set()
         let response = try await slow.response()

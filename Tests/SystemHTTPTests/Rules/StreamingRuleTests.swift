@@ -13,7 +13,7 @@ import Testing
         try await bench.startOver()
     }
 
-    /// An exchange under way on both sides, its request head read.
+    /// An exchange in progress on both sides, its request head read.
     private func exchange(_ request: String) async throws -> (client: Wire, peer: Wire) {
         let client = try await bench.connect()
         try await client.send(request)

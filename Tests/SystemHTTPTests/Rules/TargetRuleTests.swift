@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test("1.10 Max-Forwards of OPTIONS: 0 is answered here, N goes on as N-1, anything else is 400")
+    @Test("1.10 Max-Forwards of OPTIONS: 0 is answered here, N is forwarded as N-1, anything else is 400")
     func maxForwards() async throws {
         let client = try await bench.connect()
         for zero in ["0", "00"] {

@@ -315,7 +315,7 @@ import Testing
         let overloaded = Refusal(
             status: 503, type: "overloaded", error: "connection_limit_reached", closes: false, hasRetryAfter: true)
         try await clients[0].send(HTTPBench.plain("/one/slow"))
-        try await eventually("it is under way") { !bench.received.isEmpty }
+        try await eventually("it is in progress") { !bench.received.isEmpty }
         try await clients[1].send(HTTPBench.plain("/one/late"))
         try await bench.pass(.seconds(30), sparing: clients[1])
         let response = try await clients[1].response()

@@ -172,7 +172,7 @@ import Testing
         try await client.send(Self.asking(Self.upgrade) + early)
         let upstream = try await bench.accept()
         #expect(try await upstream.head().hasSuffix("\r\n\r\n"))
-        // Another client's request has gone all the way meanwhile.
+        // Another client's request has gone all the way since.
         try await bench.fence()
         try await bench.lanyard.process.settle()
         #expect(!upstream.hasInput)
@@ -251,7 +251,7 @@ import Testing
         #expect(try await fresh.head().hasPrefix("GET /hand "))
     }
 
-    @Test("15.5 One side's end reaches the other behind its last byte; the other direction goes on")
+    @Test("15.5 One side's end reaches the other behind its last byte; the other direction continues")
     func halfClose() async throws {
         for clientFirst in [true, false] {
             let (client, upstream) = try await open()

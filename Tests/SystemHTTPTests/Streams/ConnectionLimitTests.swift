@@ -71,7 +71,7 @@ import Testing
         let outcome = try await bench.run(rounds: count)
         #expect(outcome.failures == [])
         #expect(outcome.slowest < SilentRounds.slowestMax)
-        #expect(outcome.rounds >= count, "the time was over")
+        #expect(outcome.rounds >= count, "the time had ended")
         #expect(try await bench.parked() == 0)
     }
 }

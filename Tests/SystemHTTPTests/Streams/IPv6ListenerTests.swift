@@ -47,7 +47,7 @@ import Testing
         #expect(try await status("[::1]:\(port)") == "200")
         #expect((sixUpstream.requests.count, fourUpstream.requests.count) == (1, 1))
         try await four.process.terminate()
-        // Whoever has the IPv4 port now, if anybody: it is not Lanyard at [::].
+        // Another process may have the IPv4 port now; it is not Lanyard at [::].
         _ = try await status("127.0.0.1:\(port)")
         #expect(sixUpstream.requests.count == 1)
     }

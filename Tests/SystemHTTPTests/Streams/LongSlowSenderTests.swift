@@ -8,7 +8,7 @@ import Testing
 @Suite(.serialized) struct LongSlowSenderTests {
     private static let timeout = 8
 
-    /// A lone request now and then takes so long while nothing else goes on, at worst.
+    /// A lone request now and then takes so long while nothing else runs, at worst.
     private static let delayMax = Duration.milliseconds(500)
 
     @Test("500 half-sent heads delay no client, and each is cut with 408 at header_timeout, however steadily it drips")

@@ -263,7 +263,7 @@ import Testing
         #expect(!bench.lanyard.process.log.contains(key))
     }
 
-    @Test("links: a wrong password, another account's credential and a second email are 1, and the session goes on")
+    @Test("links: a wrong password, another account's credential and a second email are 1, and the session continues")
     func link() async throws {
         let bench = try await Bench.start()
         let bob = "--email bob@example.com --password-file"

@@ -128,7 +128,7 @@ import Testing
                 asked += 1
                 return asked
             }
-            return count == 1 ? nil : ScriptedAdmin.json(ScriptedAdmin.status).after(isOver, "the test is over")
+            return count == 1 ? nil : ScriptedAdmin.json(ScriptedAdmin.status).after(isOver, "the test has ended")
         }
         let terminal = try PseudoTerminal(columns: 100)
         let top = try ServerProcess(

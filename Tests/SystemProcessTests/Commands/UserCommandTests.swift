@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    @Test("a watched status goes on while Lanyard is away, and shutdown ends Lanyard with 0")
+    @Test("a watched status continues while Lanyard is away, and shutdown ends Lanyard with 0")
     func watch() async throws {
         let bench = try await UsersBench.start()
         try await bench.untilAlice()

@@ -29,7 +29,7 @@ import Testing
         #expect(run.exit == .code(0) && server.requests.map(\.target) == [page])
     }
 
-    @Test("when the time is over: 75, the failing checks, and what to do")
+    @Test("after the timeout: 75, the failing checks, and what to do")
     func over() async throws {
         let server = try RawServer { _ in Self.notReady }
         let run = try await CommandRun(["wait", "--max", "1s", "--health", "\(server.endpoint)"])

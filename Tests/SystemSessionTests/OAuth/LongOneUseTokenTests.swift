@@ -128,7 +128,7 @@ struct LongOneUseTokenTests {
         try await bench.server.stop()
     }
 
-    @Test("every second connection ends before a request is sent: no request fails, and nobody logs in again")
+    @Test("every second connection ends before a request is sent: no request fails, and there is no second login")
     func refusedConnections() async throws {
         let bench = try await Bench()
         let authority = TestAuthority()

@@ -70,7 +70,7 @@ struct OAuthServerTests {
     }
 
     @Test(
-        "a password and a client log in; one-use refresh tokens rotate; after SIGKILL both sessions go on without a login"
+        "a password and a client log in; one-use refresh tokens rotate; after SIGKILL both sessions continue without a login"
     )
     func sessions() async throws {
         let server = try await GlewlwydServer.start(lifetime: 3600)

@@ -146,7 +146,7 @@ import Testing
             "lanyard",
             ["login", "dora", "--identity", "demo", "--email", "dora@example.com", "--password-file", file]
                 + bench.adminFlags)
-        try await eventually("the login is under way") {
+        try await eventually("the login is in progress") {
             try await bench.emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
         }
         if getuid() == 0 { try bench.keepProcess(login.pid, as: "lanyard login") }

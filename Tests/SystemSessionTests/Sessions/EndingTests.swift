@@ -83,7 +83,7 @@ import Testing
         #expect(try await running.process.waitForExit() == .code(143))
     }
 
-    @Test("a login that is under way at a stop is finished, stored and answered")
+    @Test("a login that is in progress at a stop is finished, stored and answered")
     func login() async throws {
         let clock = try TestClock()
         let (emulator, device) = try await bench(under: clock)
@@ -102,7 +102,7 @@ import Testing
         #expect(try await living(emulator) == ["alice@example.com", "carol@example.com"])
     }
 
-    @Test("a refresh that is under way at a stop is finished, stored and answered; its token is not sent again")
+    @Test("a refresh that is in progress at a stop is finished, stored and answered; its token is not sent again")
     func refresh() async throws {
         let clock = try TestClock()
         let (emulator, device) = try await bench(rotation: "one_use", under: clock)
@@ -123,7 +123,7 @@ import Testing
         #expect(total["logins"]["local-userpass"].int == 1, "\(total)")
     }
 
-    @Test("a user that is removed while a login is under way leaves no session at the service")
+    @Test("a user that is removed while a login is in progress leaves no session at the service")
     func removed() async throws {
         let clock = try TestClock()
         let (emulator, device) = try await bench(under: clock)

@@ -36,7 +36,7 @@ import Testing
             let json = [("Content-Type", "application/json")]
             let hangs = request.message.target.hasSuffix(end)
             let response = RawResponse.response(fields: json, body: #"{"hostname":""}"#)
-            return hangs ? response.after(isOver, "the test is over") : response
+            return hangs ? response.after(isOver, "the test has ended") : response
         }
         let folder = try TemporaryFolder()
         let clock = try TestClock()
@@ -99,7 +99,7 @@ import Testing
                 #"{"access_token":"\#(LoginService.jwt("alice", expiresIn: 1800))","refresh_token":"refresh","user_id":"alice"}"#
             let response = RawResponse.response(fields: json, body: grant)
             let hangs = target.hasSuffix(end) && request.message.method == method
-            return hangs ? response.after(isOver, "the test is over") : response
+            return hangs ? response.after(isOver, "the test has ended") : response
         }
         let (folder, clock) = (try TemporaryFolder(), try TestClock())
         let (lanyard, admin) = try await lanyard(service, folder, under: clock)

@@ -30,7 +30,7 @@ import Testing
         case .silent: try gate.set(.silence)
         case .killed: emulator.process.signal(9)
         }
-        // A connection that is kept open would go on.
+        // A connection that is kept open would continue.
         gate.cut()
         let lastEnd = issued.compactMap { $0["expires_at"].double }.max() ?? 0
 

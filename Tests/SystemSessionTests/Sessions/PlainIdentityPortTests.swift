@@ -5,7 +5,7 @@ import Testing
 
 @Suite struct PlainIdentityPortTests {
     @Test(
-        "https at a port that speaks plain HTTP: a warning that says what to look at, and no request goes on without a token"
+        "https at a port that speaks plain HTTP: a warning that says what to look at, and no request is forwarded without a token"
     )
     func plainPort() async throws {
         let gate = try FaultGate(before: .tcp(1), mode: .garbage(Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8)))

@@ -184,7 +184,7 @@ import Testing
                 + #"{"email":"\#(name)@example.com","password":"\#(password ?? ReloadedUsers.password(name))"}}}"#)
     }
 
-    @Test("an identity that comes back makes no second user of a name that was added elsewhere meanwhile")
+    @Test("an identity that comes back makes no second user of a name that was added elsewhere since")
     func oneUserOfOneName() async throws {
         let (one, two) = (bench.identity("one", at: bench.first), bench.identity("two", at: bench.second))
         let alice = bench.user("alice", identity: "one")

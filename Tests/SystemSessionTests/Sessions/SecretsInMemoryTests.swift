@@ -45,7 +45,7 @@ struct SecretsInMemoryTests {
         let given = SecretWritings.odd + " of carol"
         try await emulator.add("carol@example.com", password: given)
         let quoted = try String(decoding: JSONEncoder().encode(given), as: UTF8.self)
-        // The service takes its time: meanwhile the password is there, as it was given and as it is sent.
+        // The service takes its time: until then the password is there, as it was given and as it is sent.
         try await emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         clock.stop()
         let admin = try RawClient(running.admin.endpoint)

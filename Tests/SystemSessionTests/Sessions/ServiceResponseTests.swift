@@ -47,7 +47,7 @@ import Testing
     }
 
     @Test(
-        "a response that is none leaves the session as it is, is told, and is over by itself",
+        "a response that is none leaves the session as it is, is told, and ends by itself",
         arguments: BadResponse.all)
     func bad(_ bad: BadResponse) async throws {
         let (emulator, running, clock) = try await Self.start()
@@ -128,7 +128,7 @@ import Testing
         #expect(try await running.process.terminate() == .code(143))
     }
 
-    @Test("a service whose clock is off is served all the same, and shown", arguments: [120, -120])
+    @Test("a service whose clock is off is still served, and shown", arguments: [120, -120])
     func skewed(_ offset: Int) async throws {
         let clock = try TestClock()
         let emulator = try await EmulatorProcess.start(tokens: "30m", under: clock)

@@ -168,7 +168,7 @@ import Testing
     }
 
     @Test(
-        "a refresh token that cannot be used ends its session all the same, if a field can carry it",
+        "a refresh token that cannot be used still ends its session, if a field can carry it",
         arguments: [
             String(repeating: "r", count: 40 << 10), "with:colons|and$signs", "r\u{e9}fresh", "a b", "a\\nb", "",
             String(repeating: "r", count: 80 << 10),

@@ -111,7 +111,7 @@ struct LongSoakTests {
             #expect(!log.contains(secret), "the log holds \(secret)")
         }
         #expect(log.contains("Too many open files"))
-        // It was a storm: each trouble has come, and most requests were served all the same.
+        // It was a storm: each trouble has come, and most requests were still served.
         for what in [
             "upstream lies", "calls of the lying identity", "identity troubles", "shortages of descriptors",
             "files that hung", "files changed in place", "files swapped", "files gone or wrong", "admin calls 2xx",

@@ -79,7 +79,7 @@ final class SoakBench: Sendable {
         let users = members.map { name in
             "  \(name): {identity: demo, login: {email_password: {email: \(name)@example.com, password_file: \(folder.file(name))}}}"
         }
-        // Short limits: what a lie holds up is over before the storm is.
+        // Short limits: what a lie holds up ends before the storm does.
         let timeouts = "timeouts: {connect: 2s, response_header: 2s, request_idle: 3s, response_idle: 2s, write: 3s}"
         let routes = zip(Self.routes, upstreams).map { name, upstream in
             """
@@ -147,7 +147,7 @@ final class SoakBench: Sendable {
         return samples.filter { $0.name == name && fits($0.labels) }.reduce(0) { $0 + $1.value }
     }
 
-    /// What was under way has ended, and every user that can be logged in is: everything is at rest.
+    /// What was in progress has ended, and every user that can be logged in is: everything is at rest.
     func untilCalm() async throws {
         do {
             try await eventually("no request and no client is left") {

@@ -49,7 +49,7 @@ final class SoakProbe: Sendable {
         }
     }
 
-    /// Ends it after the question under way.
+    /// Ends it after the question in progress.
     func stop() { state.box.withLock { $0.isStopped = true } }
 
     var isRunning: Bool { state.box.withLock { $0.isRunning } }

@@ -159,7 +159,7 @@ struct SoakTrouble: Sendable {
         if random.chance(30) { bench.gate.cut() }
         try await bench.findings.pass(random.number(10...100))
         try bench.gate.set(.pass)
-        // Kept connections to which nothing was passed would go on waiting.
+        // Kept connections to which nothing was passed would wait for ever.
         bench.gate.cut()
     }
 

@@ -98,7 +98,7 @@ import Testing
         #expect(!again.process.log.contains("s3cret-password"))
     }
 
-    @Test("a refused link is repeated once after one refresh, and the session goes on")
+    @Test("a refused link is repeated once after one refresh, and the session continues")
     func refusedLink() async throws {
         let bench = try Bench()
         let lanyard = try await bench.start()
@@ -176,7 +176,7 @@ import Testing
         #expect(try await bench.ask("DELETE", "/users/alice?account=delete").status == 204)
         #expect(try await bench.users() == ["alice:logged_out"])
         #expect(try await bench.ask("DELETE", "/users/alice?account=delete").status == 409)
-        // The sessions of a deleted account are over: none is revoked.
+        // The sessions of a deleted account have ended: none is revoked.
         #expect(bench.service.count("DELETE \(PlayedService.client)/auth/session") == 0)
         let logins = bench.service.count("/login")
         try await bench.kill()

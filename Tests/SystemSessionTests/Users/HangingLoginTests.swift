@@ -19,7 +19,7 @@ import Testing
         try await eventually("some of the logins hang at the service") {
             try await bench.emulator.calls("login") == before + 5
         }
-        // Beyond what the admin API carries out at once a further caller is told so, and its other calls go on.
+        // Beyond what the admin API carries out at once a further caller is told so, and its other calls continue.
         try await eventually("all places of such calls are taken") {
             UsersBench.problem(try await bench.call("POST", "/users/alice/refresh")) == "overloaded"
         }

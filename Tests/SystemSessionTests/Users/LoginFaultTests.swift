@@ -80,7 +80,7 @@ import Testing
         ] {
             let calls = try await bench.emulator.calls("login")
             async let first = bench.call(method, path, body.isEmpty ? nil : body)
-            try await eventually("the first is under way") { try await bench.emulator.calls("login") == calls + 1 }
+            try await eventually("the first is in progress") { try await bench.emulator.calls("login") == calls + 1 }
             let second = try await bench.call(method, path, body.isEmpty ? nil : body)
             #expect(UsersBench.problem(second) == "login-in-progress", "\(path)")
             try await clock.pass(.milliseconds(1500))

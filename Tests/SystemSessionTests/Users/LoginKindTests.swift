@@ -6,7 +6,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The built program logs users in by each kind of login: the bytes of the requests, and files that change meanwhile.
+/// The built program logs users in by each kind of login: the bytes of the requests, and files that change in that time.
 @Suite struct LoginKindTests {
     private static func admin(_ folder: TemporaryFolder) -> (setting: String, client: AdminClient) {
         let path = folder.file("admin.sock")
@@ -139,7 +139,7 @@ import Testing
     }
 
     @Test(
-        "a login whose file changes while it is under way and is then refused is followed by one with the new content")
+        "a login whose file changes during the call, and that is refused, is followed by one with the new content")
     func changesMeanwhile() async throws {
         let (clock, isReleased) = (try TestClock(), Milestone())
         let service = try LoginService(after: isReleased) { login in
@@ -157,7 +157,7 @@ import Testing
                     ("bob", "function: {payload_file: \(folder.file("payload"))}"),
                 ], upstream: upstream.endpoint), under: clock)
         clock.watch(service.server.threads)
-        try await eventually("both logins are under way; \(lanyard.process.log)") { service.logins.count == 2 }
+        try await eventually("both logins are in progress; \(lanyard.process.log)") { service.logins.count == 2 }
         clock.stop()
         try folder.write("jwt", jwts[1])
         try folder.write("payload", payloads[1])

@@ -28,7 +28,7 @@ import Testing
                     ("payload", "function: {payload_file: \(folder.file("payload"))}"),
                 ], upstream: upstream.endpoint), admin: "{address: \"unix:\(socket)\"}", under: clock)
         let admin = AdminClient(endpoint: .unix(socket))
-        try await eventually("both logins are under way; \(lanyard.process.log)") { service.logins.count == 2 }
+        try await eventually("both logins are in progress; \(lanyard.process.log)") { service.logins.count == 2 }
         for (file, _, content) in contents {
             try Self.overwrite(folder.file(file), with: String(content[1].prefix(content[1].count / 2)))
         }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// "The shift is over: log out, here and over there, whatever the network does."
+/// "The shift has ended: log out, here and over there, whatever the network does."
 @Suite struct LogoutTests {
     private static func revocations(_ bench: UsersBench) async throws -> Int {
         try await bench.emulator.control("GET", "/ledger")["total"]["revocations"].int ?? -1
@@ -182,7 +182,7 @@ import Testing
         try await bench.untilAlice()
         try await bench.emulator.control("POST", "/delays", #"{"route":"login","milliseconds":1500}"#)
         async let login = bench.call("POST", "/users/alice/login")
-        try await eventually("the login is under way") {
+        try await eventually("the login is in progress") {
             try await bench.emulator.control("GET", "/counts")["routes"]["login"]["in_flight"].int == 1
         }
         #expect(try await bench.call("POST", "/users/alice/logout").status == 200)

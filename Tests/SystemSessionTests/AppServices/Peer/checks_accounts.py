@@ -234,7 +234,7 @@ def key_names(world):
     same("list", check_keys(client.keys(session.refresh)), [])
 
 
-@check("105", "a name that is taken, and ids that nobody has")
+@check("105", "a name that is taken, and ids that do not exist")
 def key_conflicts(world):
     _, session = world.user()
     client = world.client()

@@ -69,7 +69,7 @@ def ask(world, method, path, body, *fields):
     return exchange(world.base_url, Request(method, path, [*kind, *fields], body))
 
 
-@check("29", "an app id that nobody has is not found, on every route below it", once=True)
+@check("29", "an app id that does not exist is not found, on every route below it", once=True)
 def unknown_app(world):
     for method, path, body in app_routes(UNKNOWN):
         world.refused(ask(world, method, path, body), "unknown app", app=UNKNOWN)

@@ -175,7 +175,7 @@ def switches(world):
         same("status after a revocation", client.profile_of(session.access).status, 401)
 
 
-@check("session", "a session call with a token of nobody's, or of no form, is refused")
+@check("session", "a session call with a token of no session, or of no form, is refused")
 def refresh_nonsense(world):
     client = world.client()
     for token in ("nonsense", "a.b.c", "a.b"):

@@ -141,7 +141,7 @@ RESPONSES = [
     Plant("login with a member more", "login response", LOGIN, put("expires_in", 1800)),
     Plant("login with a charset", "login response", LOGIN, field("Content-Type", "application/json; charset=utf-8")),
     Plant("login with a short user_id", "login response", LOGIN, edit(lambda body: body.update(user_id=body["user_id"][1:]))),
-    Plant("login with the device id of nobody", "login response", LOGIN, put("device_id", "0" * 24)),
+    Plant("login with the device id of no device", "login response", LOGIN, put("device_id", "0" * 24)),
     Plant("login with 201", "login response", LOGIN, status(201)),
     Plant("access token of another kind", "access token", LOGIN, claims("access_token", lambda c: c.update(typ="refresh"))),
     Plant("access token of another user", "login response", LOGIN, claims("access_token", lambda c: c.update(sub="5" * 24))),

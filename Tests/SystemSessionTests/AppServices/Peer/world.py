@@ -72,7 +72,7 @@ class World:
         return "".join(self._random.choices(string.ascii_lowercase + string.digits, k=count))
 
     def email(self, tag="user"):
-        """An address that nobody has."""
+        """An address of no account."""
         return f"{tag}-{self.word()}@example.com"
 
     def registered(self, app=setup.FULL, email=None, password=PASSWORD):

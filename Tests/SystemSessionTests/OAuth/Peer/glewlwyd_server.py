@@ -101,7 +101,7 @@ def configuration(root, work, port, tls):
 
 
 def start(root, work, tls):
-    """The process and its port: another port if somebody else has taken it since."""
+    """The process and its port: another port if another process has taken it since."""
     environment = {**os.environ, "LD_LIBRARY_PATH": f"{root}/usr/lib/x86_64-linux-gnu:{root}/usr/lib/aarch64-linux-gnu"}
     for _ in range(10):
         with socket.socket() as probe:
