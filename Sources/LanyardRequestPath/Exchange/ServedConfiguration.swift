@@ -128,7 +128,7 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
 
     init(loop: EventLoop) { self.loop = loop }
 
-    /// - Parameter routes: the pools that go on are not retired.
+    /// - Parameter routes: the pools that stay in use are not retired.
     func add(_ routes: ShardRoutes) {
         loop.assertIsCurrent()
         list.append(routes)
@@ -154,7 +154,7 @@ final class RetiredRoutes: Watcher, @unchecked Sendable {
         finish(left)
     }
 
-    /// Ends pools of released configurations. One that another configuration has, too, goes on: a client of that one may still use it.
+    /// Ends pools of released configurations. One that another configuration has, too, stays in use: a client of that one may still use it.
     private func finish(_ pools: [UpstreamPool]) {
         guard !pools.isEmpty else { return }
         let kept = Set(list.lazy.flatMap(\.pools).map { ObjectIdentifier($0) })

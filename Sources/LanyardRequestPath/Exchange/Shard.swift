@@ -229,7 +229,7 @@ package final class Shard: @unchecked Sendable {
 
     // MARK: Reload (architecture.md 7.9)
 
-    /// A configuration with this shard's pools and counters. Those of routes that stay go on. From any thread.
+    /// A configuration with this shard's pools and counters. Those of routes that stay are kept. From any thread.
     ///
     /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
     ///
@@ -296,9 +296,9 @@ package final class Shard: @unchecked Sendable {
         capabilities[index] = capability
     }
 
-    /// Has new connections to a listener use this context. Others go on with the one that they began with, unless it has admitted clients
-    /// that the new one would not admit: an authority was removed. Then they end, with an exchange in progress after `drain_max` at the
-    /// latest.
+    /// Has new connections to a listener use this context. Others continue with the one that they began with, unless it has admitted
+    /// clients that the new one would not admit: an authority was removed. Then they end, with an exchange in progress after `drain_max`
+    /// at the latest.
     func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
         loop.assertIsCurrent()
         let formerTLS = listenerTLS[index]

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Reports how many lines log throttles have left out when a flood has stopped. While it goes on, its next line reports them.
+/// Reports how many lines log throttles have left out when a flood has stopped. While it continues, its next line reports them.
 ///
 /// Its deadline is set only while there may be something to report. Belongs to the shard's queue.
 final class SuppressedLines: Watcher, @unchecked Sendable {

@@ -55,7 +55,7 @@ package final class IdleConnections: @unchecked Sendable {
         enforceLimit()
     }
 
-    /// Only a slot calls this, when it begins and when it goes. Connections of a stopped shard go on any queue.
+    /// Only a slot calls this, when it begins and when it ends. Connections of a stopped shard end on any queue.
     fileprivate func count(_ change: Int) { open += change }
 
     /// Adds a connection that has become idle. An older one, or this one, may be closed.

@@ -72,7 +72,7 @@ extension ClientConnection {
         let id = input.requestID(from: shard)
         shard.log(problem) { refusedRequest(id) }
         shard.out.clear()
-        // If the head cannot be read, its method may have been read all the same.
+        // If the head cannot be read, its method may still have been read.
         let method = isHeadRead ? input.head.kind : input.partialMethod
         let writer = ProblemWriter(
             shard: shard, problem: problem, requestID: id, isResponseToHead: method == .head, closes: closes,
@@ -119,7 +119,7 @@ extension ClientConnection {
     /// The next request may have arrived already.
     private func beginNextRequest() {
         nextRequest()
-        // The parse loop that called this goes on by itself. A read here could meet the client's end too early.
+        // The parse loop that called this continues by itself. A read here could meet the client's end too early.
         guard !input.isParsing else { return }
         parse()
         pump()

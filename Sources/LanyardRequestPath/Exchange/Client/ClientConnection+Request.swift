@@ -195,7 +195,7 @@ extension ClientConnection {
 
     /// The client sent nothing for too long, or the upstream took nothing.
     ///
-    /// After the response has begun neither ends the exchange. The upload may go on while the response lasts
+    /// After the response has begun neither ends the exchange. The upload may continue while the response lasts
     /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
     func handleUploadTimeout(_ wait: UploadWait, of active: ActiveExchange) {
         guard exchange.response == .awaited else { return }

@@ -262,7 +262,7 @@ extension ClientConnection {
         return push(UnsafeRawBufferPointer(start: nil, count: 0), text)
     }
 
-    /// Sends the bytes that are queued for the client. When all are sent, reading goes on.
+    /// Sends the bytes that are queued for the client. When all are sent, reading continues.
     func flush() {
         guard stream.flush() == 0 else { return abandon() }
         if !stream.isFlushed {

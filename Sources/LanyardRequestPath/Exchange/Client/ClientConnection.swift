@@ -280,7 +280,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     private func handleIdleTimeout() {
-        // During a drain: a request that has arrived meanwhile is processed.
+        // During a drain: a request that has arrived since is processed.
         if shard.isDraining, stream.hasPendingInput(), !stream.hasEnded {
             stream.expectInput()
             return pump()

@@ -23,7 +23,7 @@ struct RequestInput: ~Copyable {
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
     private var admission = Admission()
-    /// The parse loop is running in a caller. A response that is sent meanwhile returns to it.
+    /// The parse loop is running in a caller. A response that is sent in that time returns to it.
     private(set) var isParsing = false
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
@@ -190,7 +190,7 @@ struct RequestInput: ~Copyable {
         return logged
     }
 
-    /// The head is about to be released while the request goes on.
+    /// The head is about to be released while the request continues.
     mutating func keepHead(of active: ActiveExchange, for log: AccessLog?) {
         if active.route.mapsClientHost, keptHost == nil { keptHost = CopiedBytes(clientHost) }
         guard log != nil, keptHead == nil else { return }
@@ -230,7 +230,7 @@ struct RequestInput: ~Copyable {
 
     // MARK: Memory
 
-    /// The current request is over. The next one may have arrived already.
+    /// The current request has ended. The next one may have arrived already.
     mutating func endRequest(in shard: Shard) {
         requestID = nil
         admission.target = nil

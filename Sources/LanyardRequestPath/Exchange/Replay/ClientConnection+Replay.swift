@@ -169,7 +169,7 @@ extension ClientConnection {
 
     /// Relays the held response to the client.
     ///
-    /// - Returns: whether the exchange goes on.
+    /// - Returns: whether the exchange continues.
     @discardableResult
     func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle, of active: ActiveExchange) -> Bool {
         guard let held = replay.held else { return false }
@@ -178,7 +178,7 @@ extension ClientConnection {
         endOutboundWait()
         _ = recordObstacle(replayObstacle)
         if let sent = held.bodyBytesSent {
-            // Body bytes that arrived meanwhile were kept and not sent. The upload continues behind the bytes that were
+            // Body bytes that arrived since were kept and not sent. The upload continues behind the bytes that were
             // sent. A piece that was too large to keep follows separately.
             shard.out.clear()
             // The response goes to the client, whether the upstream takes the rest of the request or not.

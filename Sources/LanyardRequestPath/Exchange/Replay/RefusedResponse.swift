@@ -92,7 +92,7 @@ package struct RefusedResponse: Equatable, Sendable {
 }
 
 /// The response that a `RefusedResponse` decides about: its head and the bytes that came with it. The rest is not read
-/// meanwhile.
+/// until the decision.
 ///
 /// Belongs to its connection, which checks the queue.
 final class HeldResponse {
@@ -106,7 +106,7 @@ final class HeldResponse {
     var decision: RefusedResponse
     /// The token that a replay is sent with.
     var token: AccessToken?
-    /// A refresh was under way. If it brings no token, no other one is forced.
+    /// A refresh was in progress. If it brings no token, no other one is forced.
     var sawRenewal = false
     /// If the request body is incomplete: how many of its bytes were sent upstream. Bytes that arrive while the
     /// response is held are only kept.

@@ -1,10 +1,10 @@
 /// What a second sending of a request needs (http-rules.md 16.5, 17): the copy of its body, and the refused response
-/// that is held meanwhile.
+/// that is held until then.
 ///
 /// It does no I/O. `RefusedResponse` decides, and `ClientConnection` acts. The connection checks the queue.
 struct RequestReplay: ~Copyable {
     private var body: ReplayBody
-    /// The response that a replay may replace. Nothing is read from the upstream meanwhile.
+    /// The response that a replay may replace. Nothing is read from the upstream while it is held.
     private(set) var held: HeldResponse?
     /// Why the relayed response was not replaced by a replay.
     private(set) var obstacle: RefusedResponse.ReplayObstacle?

@@ -128,7 +128,7 @@ extension Shard {
         }
     }
 
-    /// Why a tunnel must end; nil: it may go on.
+    /// Why a tunnel must end; nil: it may continue.
     ///
     /// A new generation of the same session and an unreachable identity service are no reasons. Another account of the
     /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has

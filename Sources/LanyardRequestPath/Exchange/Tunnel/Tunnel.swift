@@ -5,7 +5,7 @@ import LanyardFoundations
 ///
 /// It does no I/O and sees no bytes. It guarantees:
 /// - The end of one side reaches the other only behind its last byte.
-/// - One direction may go on after the other has ended.
+/// - One direction may continue after the other has ended.
 /// - A reset ends both directions.
 /// - A stream that was cut off does not look complete.
 package struct Tunnel: Equatable, Sendable {
@@ -127,7 +127,7 @@ package struct Tunnel: Equatable, Sendable {
         return advance(side.other)
     }
 
-    /// Writing to this side failed. The tunnel goes on: the bytes that the side has sent are read first
+    /// Writing to this side failed. The tunnel continues: the bytes that the side has sent are read first
     /// (http-rules.md 9.7).
     package mutating func handleWriteFailure(to side: Side) -> Action {
         self[to: side].isBroken = true

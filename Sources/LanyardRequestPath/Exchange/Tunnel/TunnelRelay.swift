@@ -3,7 +3,7 @@ import LanyardFoundations
 /// Performs the actions of `Tunnel`: moves bytes between a client and an upstream after a 101.
 ///
 /// Bytes of one side are sent to the other in the same turn. What is not taken is queued, at most one read (64 KiB),
-/// and no more is read meanwhile. An idle tunnel owns no buffer. Belongs to the shard's queue; its client forwards the
+/// and no more is read until it is sent. An idle tunnel owns no buffer. Belongs to the shard's queue; its client forwards the
 /// events.
 final class TunnelRelay {
     /// Bytes of one turn, both directions together (http-rules.md 20.5).
