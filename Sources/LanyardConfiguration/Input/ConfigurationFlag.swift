@@ -22,12 +22,24 @@ package struct ConfigurationFlag: Equatable, Sendable {
     package let keywords: [String]
     /// One sentence for the help text.
     package let meaning: String
+    private let defaultDescription: String?
+
     /// What holds without the flag, in words of the help text; nil: there is no default.
-    package let defaultText: String?
+    package var defaultText: String? { defaultDescription?.filter { $0 != "`" } }
 
     /// `LANYARD_REFRESH_AT`.
-    package var environment: String {
-        "LANYARD_" + String(name.dropFirst(2).map { $0 == "-" ? "_" : $0 }).uppercased()
+    package var environment: String { Self.environment(of: name) }
+
+    /// The environment variable of a flag.
+    static func environment(of name: String) -> String {
+        let capitals = name.utf8.dropFirst(2).map { byte in
+            switch byte {
+            case UInt8(ascii: "-"): UInt8(ascii: "_")
+            case UInt8(ascii: "a")...UInt8(ascii: "z"): byte & ~0x20
+            default: byte
+            }
+        }
+        return "LANYARD_" + String(decoding: capitals, as: UTF8.self)
     }
 
     /// The allowed values and the default, for the help text: `json | text; default: json`.
@@ -64,7 +76,7 @@ package struct ConfigurationFlag: Equatable, Sendable {
 
     private static let file = ConfigurationFlag(
         name: "--config", target: .file, value: .file(.needed), keywords: [], meaning: "The configuration file.",
-        defaultText: nil)
+        defaultDescription: nil)
 
     /// The short form for one user. Its user, identity and route are named `default`.
     package static let short: [ConfigurationFlag] = [
@@ -113,10 +125,11 @@ package struct ConfigurationFlag: Equatable, Sendable {
     ]
 
     private static func short(
-        _ name: String, _ value: ConfigurationValue, default defaultText: String? = nil, _ meaning: String
+        _ name: String, _ value: ConfigurationValue, default defaultDescription: String? = nil, _ meaning: String
     ) -> ConfigurationFlag {
         ConfigurationFlag(
-            name: name, target: .short, value: value, keywords: [], meaning: meaning, defaultText: defaultText)
+            name: name, target: .short, value: value, keywords: [], meaning: meaning,
+            defaultDescription: defaultDescription)
     }
 
     private static let keys: [ConfigurationFlag] = ConfigurationKeys.all.compactMap { key in
@@ -129,15 +142,15 @@ package struct ConfigurationFlag: Equatable, Sendable {
         }
         return ConfigurationFlag(
             name: name, target: target, value: value, keywords: key.keywords, meaning: key.meaning,
-            defaultText: key.defaultValue ?? key.defaultDescription?.filter { $0 != "`" })
+            defaultDescription: key.defaultValue ?? key.defaultDescription)
     }
 
     private init(
         name: String, target: Target, value: ConfigurationValue, keywords: [String], meaning: String,
-        defaultText: String?
+        defaultDescription: String?
     ) {
         (self.name, self.target, self.value, self.keywords) = (name, target, value, keywords)
-        (self.meaning, self.defaultText) = (meaning, defaultText)
+        (self.meaning, self.defaultDescription) = (meaning, defaultDescription)
     }
 }
 

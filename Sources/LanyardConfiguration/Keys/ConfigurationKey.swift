@@ -85,13 +85,15 @@ package struct ConfigurationKey: Equatable, Sendable {
         case .value, .values: break
         default: return nil
         }
-        guard !path.contains(where: { $0 == "[" || $0 == "*" }) else { return nil }
-        return "--" + String(path.map { $0 == "." || $0 == "_" ? "-" : $0 })
+        // Byte by byte: each start makes this for all keys, and a `Character` costs a hundred times as much.
+        guard !path.utf8.contains(where: { $0 == UInt8(ascii: "[") || $0 == UInt8(ascii: "*") }) else { return nil }
+        let name = path.utf8.map { $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "_") ? UInt8(ascii: "-") : $0 }
+        return "--" + String(decoding: name, as: UTF8.self)
     }
 
     /// The environment variable of the same meaning as the flag.
     package var environment: String? {
-        flag.map { "LANYARD_" + String($0.dropFirst(2).map { $0 == "-" ? "_" : $0 }).uppercased() }
+        flag.map { ConfigurationFlag.environment(of: $0) }
     }
 
     /// The allowed values, for the reference.
