@@ -1,7 +1,7 @@
 import CLinux
 import LanyardFoundations
 
-/// Returns the allocator's free memory to the kernel while the buffers' memory is scarce, when many TLS sessions have ended, and once behind
+/// Returns the allocator's free memory to the kernel while the buffers' memory is scarce, when many TLS sessions have ended, and once after
 /// the start. Buffers of many sizes leave holes, and the process would grow beyond `limits.buffer_bytes_max` by those.
 ///
 /// Belongs to the queue of its loop, which is not a shard's: a trim takes milliseconds. Lives as long as that loop.
