@@ -17,6 +17,7 @@ package enum MemoryPressure: Sendable {
 ///
 /// | in use beyond | what happens |
 /// |---|---|
+/// | 1/8, with the next read | a read that could bring 255 KiB brings 64 KiB at most |
 /// | 1/4, 1/2 | one read, with a chunk's framing, fits into 16 KiB, 8 KiB |
 /// | 3/4 | one read fits into 4 KiB; optional memory (replay copies) is freed and no more is allocated |
 /// | 7/8 | new requests are refused; connections with an incomplete head are closed |
@@ -110,7 +111,10 @@ package final class BufferBudget: Sendable {
     package func readSize(upTo whole: Int) -> Int {
         let count = taken.load(ordering: .relaxed)
         let bytesMax = bytesMax
-        if count <= bytesMax / 4 { return whole }
+        if count <= bytesMax / 4 {
+            let isLarge = whole > ReadSize.standard && count + whole > bytesMax / 8
+            return isLarge ? ReadSize.standard : whole
+        }
         if count <= bytesMax / 2 { return min(whole, Self.readSizes.quarter) }
         if count <= bytesMax / 4 * 3 { return min(whole, Self.readSizes.half) }
         return count < bytesMax ? min(whole, Self.readSizes.threeQuarters) : 0

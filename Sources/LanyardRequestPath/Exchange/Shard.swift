@@ -10,7 +10,6 @@ import Synchronization
 package final class Shard: @unchecked Sendable {
     /// Buffers kept for the next request.
     private static let spareBuffersMax = 256
-    static let scratchBytes = 64 << 10
 
     package let index: Int
     package let loop: EventLoop
@@ -95,7 +94,7 @@ package final class Shard: @unchecked Sendable {
         served = ShardRoutes(configuration, pools: [], counters: [])
         counters = ShardCounters(countsHandshakes: listenerTLS.contains { $0 != nil })
         paused = PausedReaders(loop: loop, budget: context.buffers)
-        scratch = .allocate(byteCount: Self.scratchBytes, alignment: 64)
+        scratch = .allocate(byteCount: ReadSize.large, alignment: 64)
         requestNumber = .random(in: .min ... .max)
         served = makeRoutes(configuration, keeping: nil)
         idleConnections.setMax(idleConnectionsMax)
@@ -331,11 +330,11 @@ package final class Shard: @unchecked Sendable {
     /// The buffer for one read; its bytes may have to be queued. nil: no memory is left, and the client pauses.
     @inline(__always)
     func room(
-        for client: ClientConnection, upTo sizeMax: Int = Shard.scratchBytes
+        for client: ClientConnection, upTo sizeMax: Int = ReadSize.standard
     ) -> UnsafeMutableRawBufferPointer? {
         loop.assertIsCurrent()
         let readSize = context.buffers.readSize(upTo: sizeMax)
-        if readSize == Self.scratchBytes { return scratch }
+        if readSize == ReadSize.large { return scratch }
         guard readSize == 0 else { return UnsafeMutableRawBufferPointer(rebasing: scratch[0..<readSize]) }
         if !client.membership.isPaused {
             client.membership.isPaused = true

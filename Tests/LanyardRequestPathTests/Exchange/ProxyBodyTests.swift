@@ -40,6 +40,69 @@ import Testing
         #expect(bench.upstream.requests.map(\.bodyDigest) == [digest, digest])
     }
 
+    /// A body is as long as one read, two reads, or the rest of one behind a head, and one byte more or less.
+    private static let sizes = [261_120, 522_240, 195_584, 261_120 - 43].flatMap { [$0 - 1, $0, $0 + 1] }
+
+    /// Responds with the request's body: with its length, in one chunk, or until the close.
+    private static func echo(_ request: RawServer.Request) -> RawResponse {
+        let body = request.message.body
+        let head = "HTTP/1.1 200 OK\r\n"
+        switch request.message.target {
+        case "/chunk":
+            let chunk = Array("\(head)Transfer-Encoding: chunked\r\n\r\n\(String(body.count, radix: 16))\r\n".utf8)
+            return .bytes(chunk + body + Array("\r\n0\r\n\r\n".utf8))
+        case "/close": return RawResponse.bytes(Array("\(head)\r\n".utf8) + body).closing
+        default: return .bytes(Array("\(head)Content-Length: \(body.count)\r\n\r\n".utf8) + body)
+        }
+    }
+
+    @Test(
+        "bodies near the size of a read pass both ways byte for byte, and what follows them is the next message",
+        arguments: ["/length", "/chunk", "/close"], [nil, CInt(4096)])
+    func aroundReads(_ target: String, _ receiveBuffer: CInt?) async throws {
+        let bench = try ProxyBench(script: Self.echo)
+        try await bench.talk(receiveBuffer: receiveBuffer) { client in
+            var random = SeededGenerator(11)
+            for size in Self.sizes {
+                let body = random.bytes(size)
+                // The next request comes with the body's last bytes.
+                let text = "PUT \(target) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(size)\r\n\r\n"
+                try client.send(Array(text.utf8) + body + Array(Self.get.utf8))
+                let digest = SHA256Digest.hex(of: body)
+                let responses = [try client.response(), try client.response()]
+                #expect(responses.map(\.bodyCount) == [size, 0])
+                #expect(responses[0].bodyDigest == digest)
+                #expect(bench.upstream.requests[bench.upstream.requests.count - 2].bodyDigest == digest)
+            }
+        }
+    }
+
+    @Test("a response that is cut within or at the end of a read passes up to the cut, and never looks whole")
+    func cutReads() async throws {
+        var random = SeededGenerator(12)
+        let body = random.bytes(600_000)
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n"
+        for count in [261_120 - head.utf8.count, 261_120, 522_239, 599_999] {
+            let bench = try ProxyBench { _ in RawResponse.bytes(Array(head.utf8) + body.prefix(count)).closing }
+            let came = try await bench.talk { client in
+                try client.send(Self.get)
+                _ = try client.reader.readHead()
+                return try client.reader.readToAnyEnd().bytes
+            }
+            #expect(came == Array(body.prefix(count)))
+        }
+    }
+
+    @Test("an upload may be longer than any memory: its length is no size of a read")
+    func longest() async throws {
+        let bench = try ProxyBench { _ in .response() }
+        let client = try RawClient(bench.endpoint)
+        try client.send("PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(Int.max)\r\n\r\n")
+        try client.send([UInt8](repeating: 0x61, count: 300_000))
+        client.halfClose()
+        #expect(try client.response().status == 400)
+    }
+
     @Test(
         "a response whose first chunk is broken is 502, never half a response",
         arguments: ["zz\r\n", "3\r\nabcd\r\n", "+1\r\na"])

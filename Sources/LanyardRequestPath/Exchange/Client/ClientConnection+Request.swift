@@ -123,7 +123,7 @@ extension ClientConnection {
             forwardBuffered(of: active)
             return 0
         }
-        guard let room = shard.room(for: self) else { return 0 }
+        guard let room = shard.room(for: self, upTo: input.body.readSize) else { return 0 }
         switch stream.receive(into: room) {
         case .bytes(let count):
             forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), of: active)

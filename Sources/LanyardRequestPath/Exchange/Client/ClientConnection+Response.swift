@@ -14,7 +14,7 @@ extension ClientConnection {
             case .bytes(let count):
                 progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), for: active)
                 share -= count
-                relay.adaptReadSize(afterReading: count, isTaken: stream.isFlushed)
+                relay.adaptReadSize(afterReading: count, queued: stream.queuedBytes)
             case .wouldBlock:
                 progress = connection.stream.isBroken ? handleUpstreamEnd(clean: false, active) : .continues
             case .end: progress = handleUpstreamEnd(clean: !connection.stream.isBroken, active)

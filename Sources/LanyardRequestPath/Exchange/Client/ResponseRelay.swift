@@ -4,9 +4,6 @@ import LanyardFoundations
 ///
 /// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. The connection checks the queue.
 struct ResponseRelay: ~Copyable {
-    /// Bytes. With a chunk's framing the read fits into 8 KiB.
-    private static let readSizeMin = 8000
-
     /// How an incomplete head is read on. An object, because nearly all heads come whole, and an idle connection has none.
     private final class PartialHead {
         var reader: ResponseReader
@@ -35,7 +32,7 @@ struct ResponseRelay: ~Copyable {
     /// Bytes of the body that were relayed.
     private(set) var bodyBytes = 0
     /// Bytes. The largest next read of a response; small for a client that stalls.
-    private(set) var readSizeMax = Shard.scratchBytes
+    private(set) var readSizeMax = ReadSize.large
     private let budget: BufferBudget
 
     /// - Parameter budget: counts buffered bytes.
@@ -146,13 +143,16 @@ struct ResponseRelay: ~Copyable {
 
     /// Adapts the size of the next read to what the client takes.
     ///
-    /// Bytes that a client does not take are buffered here. After a stall the next read is small; it doubles with each
-    /// read that the client takes whole. Many slow clients so need less memory over time.
-    mutating func adaptReadSize(afterReading count: Int, isTaken: Bool) {
-        if !isTaken {
-            readSizeMax = Self.readSizeMin
+    /// Bytes that a client does not take are buffered here. After a stall the next read is as large as what the client
+    /// took of the latest; it doubles with each read that the client takes whole. Many slow clients so need less memory
+    /// over time, and one that stalls now and then gets large reads.
+    ///
+    /// - Parameter queued: bytes of the read that the client has not taken.
+    mutating func adaptReadSize(afterReading count: Int, queued: Int) {
+        if queued > 0 {
+            readSizeMax = max(count - queued, ReadSize.small)
         } else if count >= readSizeMax {
-            readSizeMax = min(readSizeMax * 2, Shard.scratchBytes)
+            readSizeMax = min(readSizeMax * 2, ReadSize.large)
         }
     }
 

@@ -19,6 +19,9 @@ struct RequestBody {
         isEnded = framing == .none || framing == .length(0)
     }
 
+    /// Bytes of the next read: what is left, and at most 64 KiB of what follows the body (http-rules.md 9.3).
+    var readSize: Int { ReadSize.standard + min(left, ReadSize.large - ReadSize.standard) }
+
     /// Finds the body's bytes at the front of `bytes`.
     ///
     /// Chunk data is moved together at the front of `bytes`, so that one read is sent as one chunk.
