@@ -87,14 +87,17 @@ def draw(steps):
     for number, (moment, kind, text) in enumerate(lines):
         y = MARGIN + (number + 0.75) * LINE_HEIGHT
         shown = html.escape(text, quote=False)
+        # A tag may have a line break before its end, where the text may have none: so no line of the file is wide.
         if kind == "command":
-            shown = '<tspan class="p">$</tspan>' + shown[1:]
+            shown = '<tspan class="p">$</tspan\n>' + shown[1:]
         name = ' class="c"' if kind != "printed" else ""
-        rows.append(f'<text x="{MARGIN}" y="{y:.0f}"{name} style="animation-delay:{moment:.2f}s" xml:space="preserve">{shown}</text>')
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}" height="{height}" role="img">
+        rows.append(f'<text x="{MARGIN}" y="{y:.0f}"{name} style="animation-delay:{moment:.2f}s"\n>{shown}</text>')
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}"
+ width="{width:.0f}" height="{height}" role="img" xml:space="preserve">
 <title>Lanyard in a terminal: the API gets no token by itself, and one behind Lanyard</title>
 <style>
-text {{ font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #c9d1d9; animation: show 0.01s backwards }}
+text {{ font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #c9d1d9;
+ animation: show 0.01s backwards }}
 .c {{ fill: #ffffff }} .p {{ fill: #7ee787 }}
 @keyframes show {{ from {{ opacity: 0 }} to {{ opacity: 1 }} }}
 @media (prefers-reduced-motion: reduce) {{ text {{ animation: none }} }}

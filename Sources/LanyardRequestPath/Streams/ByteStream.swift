@@ -387,9 +387,10 @@ package struct ByteStream: ~Copyable {
 
     private mutating func sendCloseNotify() {
         guard let tls, !isBroken else { return }
-        outputEnd.isAwaitedByKernel = true
         let before = tls.sentBytes
         let code = tls.closeNotify(queue: &outbound, canWrite: &canWrite)
+        // It is sent once: a later close has nothing to wait for.
+        if tls.sentBytes != before { outputEnd.isAwaitedByKernel = true }
         taken &+= tls.sentBytes &- before
         if code != 0 { _ = fail(code) }
     }

@@ -4,7 +4,7 @@ import LanyardFoundations
 ///
 /// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. The connection checks the queue.
 struct ResponseRelay: ~Copyable {
-    /// How an incomplete head is read on. An object, because nearly all heads come whole, and an idle connection has none.
+    /// Where the reading of an incomplete head continues. An object, because nearly all heads come whole, and an idle connection has none.
     private final class PartialHead {
         var reader: ResponseReader
         let table: FieldTable
