@@ -35,12 +35,29 @@ package struct CredentialFingerprint: Equatable, Sendable {
     package let bytes: [UInt8]
     /// The service's `error_code` that came with the refusal, or the mark of `isSpent`.
     package var code: String?
+    /// A login was refused for its client, not for this credential, and is tried a few more times (refresh.md 12). nil: the
+    /// refusal is definite.
+    package var clientTries: ClientTries?
 
-    package init(bytes: [UInt8], code: String? = nil) {
+    package init(bytes: [UInt8], code: String? = nil, clientTries: ClientTries? = nil) {
         self.bytes = bytes
         self.code = code
+        self.clientTries = clientTries
     }
 
     /// Whether both belong to one credential.
     package func isSame(as other: CredentialFingerprint?) -> Bool { bytes == other?.bytes }
+}
+
+/// Logins that were refused for their client (refresh.md 12).
+package struct ClientTries: Equatable, Sendable {
+    /// How many, 1 to 65,535.
+    package var count: Int
+    /// The wall clock at the latest one.
+    package var at: WallTime
+
+    package init(count: Int, at: WallTime) {
+        self.count = count
+        self.at = at
+    }
 }

@@ -50,6 +50,19 @@ extension StoredUser {
     }
 }
 
+/// A hash of the account that a session belongs to, at its identity. Two sessions of equal fingerprints have one account.
+///
+/// The account is what a login proves: a configured name, or issuer and subject of an ID token (security.md T18).
+package struct AccountFingerprint: Hashable, Sendable {
+    /// SHA-256 under a fixed key: 32 bytes. It holds no secret.
+    package let bytes: [UInt8]
+
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Hashes the parts that distinguish one account from another, such as issuer and subject.
+    package init(of parts: [String]) { bytes = MarkHash.bytes(of: parts, key: "lanyard account mark") }
+}
+
 /// A hash of the service that an identity's name stands for. It is stored beside the tokens of that identity. If
 /// `base_url` or `app_id` changes, tokens of the old service are never sent to the new one.
 package struct IdentityFingerprint: Equatable, Sendable {
@@ -59,13 +72,18 @@ package struct IdentityFingerprint: Equatable, Sendable {
     package init(bytes: [UInt8]) { self.bytes = bytes }
 
     /// Hashes the parts that distinguish one service from another, such as kind, app and address.
-    package init(of parts: [String]) {
+    package init(of parts: [String]) { bytes = MarkHash.bytes(of: parts, key: "lanyard identity mark") }
+}
+
+/// The hash of an ordered list of texts.
+private enum MarkHash {
+    static func bytes(of parts: [String], key name: String) -> [UInt8] {
         var key = SecretBuffer()
         var text = SecretBuffer()
-        key.append("lanyard identity mark")
+        key.append(name)
         // The lengths separate the parts.
         for part in parts { text.append("\(part.utf8.count) \(part) ") }
         let seal = key.seal()
-        bytes = text.withBytes { KeyedHash.sha256($0, key: seal) }
+        return text.withBytes { KeyedHash.sha256($0, key: seal) }
     }
 }

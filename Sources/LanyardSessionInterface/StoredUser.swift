@@ -97,6 +97,12 @@ package struct StoredSession: Equatable, Sendable {
     package var refreshExpiry: WallTime?
     /// A response has brought another refresh token than the one that was sent (`rotation: auto`).
     package var hasRotated: Bool
+    /// The account of the login that began the session; nil: unknown.
+    package var account: AccountFingerprint?
+    /// The scopes that the login has granted; nil: unknown, or scopes are not used.
+    package var grantedScopes: Set<String>?
+    /// The refresh token was sent once more after an unknown outcome, or is about to be (refresh.md 9). It never is again.
+    package var hasMadeLastTry = false
 
     /// - Parameters:
     ///   - access: the plain access token; the next three parameters are its own.

@@ -212,6 +212,31 @@ extension StoreSamples {
         return contents
     }
 
+    /// A session of a known account with granted scopes after its last try, one whose login has granted none, and a login that
+    /// was refused for its client.
+    static var version7: StoreContents {
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
+        contents.writes = 12
+        var alice = StoredUser(name: "alice", identity: "idp")
+        alice.generation = 3
+        var first = session(11)
+        first.account = AccountFingerprint(bytes: [UInt8](repeating: 0xac, count: 32))
+        first.grantedScopes = ["write", "read"]
+        first.hasMadeLastTry = true
+        alice.status = .active(first)
+        var bob = StoredUser(name: "bob", identity: "idp")
+        bob.generation = 2
+        var second = sessionWithVariants
+        second.grantedScopes = []
+        bob.status = .active(second)
+        var carol = StoredUser(name: "carol", identity: "idp")
+        carol.refused = CredentialFingerprint(
+            bytes: [UInt8](repeating: 0xee, count: 32), code: "invalid_client",
+            clientTries: ClientTries(count: 3, at: WallTime(nanoseconds: 1_700_000_000_000_000_000)))
+        contents.users = [alice, bob, carol]
+        return contents
+    }
+
     /// A user whose account an ID token has named, and revocations of access tokens, beside metadata.
     static var version6: StoreContents {
         var contents = StoreContents(fingerprintKey: fingerprintKey)

@@ -104,6 +104,40 @@ import Testing
         }
     }
 
+    @Test(
+        "account, granted scopes, last try and client tries make version 7, as another program wrote it, with every change of a byte"
+    )
+    func seventh() throws {
+        let bytes = StoreVectors.version7Text
+        #expect(try StoreText.write(StoreSamples.version7) == StoreSamples.secret(bytes))
+        #expect(try Self.read(bytes) == StoreSamples.version7)
+        for count in bytes.indices {
+            #expect(throws: StoreText.FormatError.self, "\(count) bytes") { try Self.read(Array(bytes.prefix(count))) }
+        }
+        for place in bytes.indices {
+            var changed = bytes
+            changed[place] ^= 1
+            if let other = try? Self.read(changed) {
+                #expect(try StoreText.write(other) == StoreSamples.secret(changed), "byte \(place)")
+            }
+        }
+        #expect(throws: StoreText.FormatError.self) { try Self.read([0, 6] + bytes.dropFirst(2)) }
+        // Each of them makes version 7 alone. Without any of them it is no version 7.
+        let edits: [(inout StoredSession) -> Void] = [
+            { $0.account = AccountFingerprint(of: ["a"]) }, { $0.grantedScopes = [] }, { $0.hasMadeLastTry = true },
+        ]
+        var contents = StoreSamples.contents
+        let former = try StoreText.write(contents).withBytes { Array($0) }
+        #expect(throws: StoreText.FormatError.self) { try Self.read([0, 7] + former.dropFirst(2)) }
+        for edit in edits {
+            var session = StoreSamples.session(11)
+            edit(&session)
+            contents.users[0].status = .active(session)
+            let bytes = try StoreText.write(contents).withBytes { Array($0) }
+            #expect(try bytes[1] == 7 && Self.read(bytes) == contents)
+        }
+    }
+
     @Test("tokens of other variants make version 3, whole, in every truncation and with every single byte changed")
     func third() throws {
         var contents = StoreSamples.contents
@@ -238,7 +272,7 @@ import Testing
 
     @Test("a later version is told from nonsense")
     func newer() {
-        #expect(throws: StoreText.FormatError.newerVersion(7)) { try Self.read([0, 7]) }
+        #expect(throws: StoreText.FormatError.newerVersion(8)) { try Self.read([0, 8]) }
         #expect(throws: StoreText.FormatError.malformed(at: 2)) { try Self.read([0, 0]) }
     }
 

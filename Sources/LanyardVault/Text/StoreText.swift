@@ -10,12 +10,13 @@ package enum StoreText {
     /// Bytes of the text: about ten thousand users.
     package static let bytesMax = 16 << 20
     /// The newest version that is read. Version 1 is written, or a later one if a value needs a field that those before lack.
-    static let version = 6
+    static let version = 7
     static let secretBytesMax = 64 << 10
     static let textBytesMax = 1024
     static let fingerprintKeyByteCount = 32
     static let credentialFingerprintByteCount = 32
     static let identityFingerprintByteCount = 32
+    static let accountFingerprintByteCount = 32
 
     /// Why bytes cannot be read as contents, or contents cannot be written as bytes. A type of its own, because the text
     /// has no path: `StoreError` adds it with the remedy.
@@ -66,9 +67,17 @@ package enum StoreText {
         static let refusedCode = UserFlags(rawValue: 512)
         /// From version 6 on.
         static let subject = UserFlags(rawValue: 1024)
+        /// From version 7 on.
+        static let clientTries = UserFlags(rawValue: 2048)
         static let first = UserFlags(rawValue: 255)
         static let second = UserFlags(rawValue: 1023)
-        static let all = UserFlags(rawValue: 2047)
+        static let sixth = UserFlags(rawValue: 2047)
+        static let all = UserFlags(rawValue: 4095)
+
+        /// Those that a text of this version can have.
+        static func all(of version: Int) -> UserFlags {
+            version == 1 ? .first : version < 6 ? .second : version == 6 ? .sixth : .all
+        }
     }
 
     /// The parts of a session record.
@@ -82,7 +91,17 @@ package enum StoreText {
         static let third = SessionFlags(rawValue: 7)
         /// From version 4 on.
         static let hasRotated = SessionFlags(rawValue: 8)
-        static let all = SessionFlags(rawValue: 15)
+        static let fourth = SessionFlags(rawValue: 15)
+        /// From version 7 on.
+        static let account = SessionFlags(rawValue: 16)
+        static let grantedScopes = SessionFlags(rawValue: 32)
+        static let hasMadeLastTry = SessionFlags(rawValue: 64)
+        static let all = SessionFlags(rawValue: 127)
+
+        /// Those that a text of this version can have.
+        static func all(of version: Int) -> SessionFlags {
+            version < 3 ? .second : version == 3 ? .third : version < 7 ? .fourth : .all
+        }
     }
 
     /// The parts of a revocation record, from version 2 on.
@@ -120,6 +139,7 @@ package enum StoreText {
 
     /// The first version that can hold the contents.
     static func version(for contents: StoreContents) -> Int {
+        if contents.users.contains(where: needsSeventh) { return 7 }
         let needsSixth =
             contents.users.contains { $0.subject != nil } || contents.revocations.contains { $0.kind == .accessToken }
         if needsSixth { return 6 }
@@ -130,6 +150,12 @@ package enum StoreText {
             contents.users.contains { $0.identityFingerprint != nil || $0.refused?.code != nil }
             || contents.revocations.contains { $0.fingerprint != nil }
         return needsSecond ? 2 : 1
+    }
+
+    private static func needsSeventh(_ user: StoredUser) -> Bool {
+        guard user.refused?.clientTries == nil else { return true }
+        guard let session = user.session else { return false }
+        return session.account != nil || session.grantedScopes != nil || session.hasMadeLastTry
     }
 
     /// The parts of the record of the active user.

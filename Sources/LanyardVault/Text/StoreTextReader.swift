@@ -77,8 +77,8 @@ struct StoreTextReader: ~Copyable {
 
     private mutating func user() throws(StoreText.FormatError) -> StoredUser {
         let flags = StoreText.UserFlags(rawValue: try integer(UInt16.self))
-        guard flags.isSubset(of: version == 1 ? .first : version < 6 ? .second : .all) else { throw malformed }
-        guard flags.contains(.refused) || !flags.contains(.refusedCode) else { throw malformed }
+        guard flags.isSubset(of: .all(of: version)) else { throw malformed }
+        guard flags.contains(.refused) || flags.isDisjoint(with: [.refusedCode, .clientTries]) else { throw malformed }
         var user = StoredUser(name: try name(), identity: try name())
         user.isAdded = flags.contains(.isAdded)
         user.generation = Generation(try integer(UInt64.self))
@@ -94,7 +94,14 @@ struct StoreTextReader: ~Copyable {
         if flags.contains(.identityFingerprint) { user.identityFingerprint = try identityFingerprint() }
         if flags.contains(.refusedCode) { user.refused?.code = try text() }
         if flags.contains(.subject) { user.subject = try text() }
+        if flags.contains(.clientTries) { user.refused?.clientTries = try clientTries() }
         return user
+    }
+
+    private mutating func clientTries() throws(StoreText.FormatError) -> ClientTries {
+        let count = Int(try integer(UInt16.self))
+        guard count > 0 else { throw malformed }
+        return ClientTries(count: count, at: try time())
     }
 
     private mutating func status(_ flags: StoreText.UserFlags) throws(StoreText.FormatError) -> StoredUser.Status {
@@ -105,7 +112,7 @@ struct StoreTextReader: ~Copyable {
 
     private mutating func session() throws(StoreText.FormatError) -> StoredSession {
         let flags = StoreText.SessionFlags(rawValue: try integer(UInt8.self))
-        guard flags.isSubset(of: version < 3 ? .second : version == 3 ? .third : .all) else { throw malformed }
+        guard flags.isSubset(of: .all(of: version)) else { throw malformed }
         let id = try integer(UInt64.self)
         guard id != 0 else { throw malformed }
         let access = try secret()
@@ -113,10 +120,16 @@ struct StoreTextReader: ~Copyable {
         let expiry = flags.contains(.refreshExpiry) ? try time() : nil
         let plain = try age(of: access)
         let others = flags.contains(.variants) ? try variants() : [:]
-        return StoredSession(
+        var session = StoredSession(
             id: id, access: access, refresh: refresh, refreshExpiry: expiry, issuedAt: plain.issuedAt,
             issuedAtBoot: plain.issuedAtBoot, lifetime: plain.lifetime, others: others,
             hasRotated: flags.contains(.hasRotated))
+        if flags.contains(.account) {
+            session.account = AccountFingerprint(bytes: Array(try nextBytes(StoreText.accountFingerprintByteCount)))
+        }
+        if flags.contains(.grantedScopes) { session.grantedScopes = try texts() }
+        session.hasMadeLastTry = flags.contains(.hasMadeLastTry)
+        return session
     }
 
     private mutating func age(of token: Secret) throws(StoreText.FormatError) -> StoredAccessToken {

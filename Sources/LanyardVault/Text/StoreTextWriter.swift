@@ -70,6 +70,7 @@ struct StoreTextWriter: ~Copyable {
         if user.identityFingerprint != nil { flags.insert(.identityFingerprint) }
         if user.refused?.code != nil { flags.insert(.refusedCode) }
         if user.subject != nil { flags.insert(.subject) }
+        if user.refused?.clientTries != nil { flags.insert(.clientTries) }
         integer(flags.rawValue)
         try text(user.name)
         try text(user.identity)
@@ -92,6 +93,10 @@ struct StoreTextWriter: ~Copyable {
         try write(user.identityFingerprint)
         if let code = user.refused?.code { try text(code) }
         if let subject = user.subject { try text(subject) }
+        if let tries = user.refused?.clientTries {
+            integer(UInt16(clamping: tries.count))
+            time(tries.at)
+        }
     }
 
     private mutating func write(_ fingerprint: IdentityFingerprint?) throws(StoreText.FormatError) {
@@ -108,15 +113,28 @@ struct StoreTextWriter: ~Copyable {
         if session.refreshExpiry != nil { flags.insert(.refreshExpiry) }
         if !session.tokens.others.isEmpty { flags.insert(.variants) }
         if session.hasRotated { flags.insert(.hasRotated) }
+        if session.account != nil { flags.insert(.account) }
+        if session.grantedScopes != nil { flags.insert(.grantedScopes) }
+        if session.hasMadeLastTry { flags.insert(.hasMadeLastTry) }
         bytes.append(flags.rawValue)
         integer(session.id)
         try secret(session.access)
         if let refresh = session.refresh { try secret(refresh) }
         if let expiry = session.refreshExpiry { time(expiry) }
         try writeAge(session.tokens.plain)
-        guard flags.contains(.variants) else { return }
-        try count(session.tokens.others.count, "tokens of a session")
-        for (variant, token) in session.tokens.others.sorted(by: { $0.key < $1.key }) {
+        if flags.contains(.variants) { try write(session.tokens.others) }
+        if let account = session.account {
+            guard account.bytes.count == StoreText.accountFingerprintByteCount else {
+                throw .tooLarge("an account's fingerprint")
+            }
+            for byte in account.bytes { bytes.append(byte) }
+        }
+        if let scopes = session.grantedScopes { try texts(scopes, "granted scopes") }
+    }
+
+    private mutating func write(_ tokens: [TokenVariant: StoredAccessToken]) throws(StoreText.FormatError) {
+        try count(tokens.count, "tokens of a session")
+        for (variant, token) in tokens.sorted(by: { $0.key < $1.key }) {
             try write(variant)
             try secret(token.token)
             try writeAge(token)
@@ -126,10 +144,14 @@ struct StoreTextWriter: ~Copyable {
     private mutating func write(_ variant: TokenVariant) throws(StoreText.FormatError) {
         bytes.append(variant.audience == nil ? 0 : StoreText.VariantFlags.audience.rawValue)
         if let audience = variant.audience { try text(audience) }
-        for (values, what) in [(variant.resources, "resources"), (variant.scopes, "scopes")] {
-            try count(values.count, what)
-            for value in values { try text(value) }
-        }
+        try texts(Set(variant.resources), "resources")
+        try texts(Set(variant.scopes), "scopes")
+    }
+
+    /// Texts in order, each once.
+    private mutating func texts(_ texts: Set<String>, _ what: String) throws(StoreText.FormatError) {
+        try count(texts.count, what)
+        for value in texts.sorted() { try text(value) }
     }
 
     private mutating func writeAge(_ token: StoredAccessToken) throws(StoreText.FormatError) {
