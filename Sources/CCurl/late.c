@@ -2,25 +2,53 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 static struct lanyard_curl loaded;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* 1 from the moment when all threads can use `loaded`. */
+static atomic_int is_loaded;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
-static void load(void) {
+static int fail(char *reason, size_t size, const char *text, const char *name) {
+    if (reason && size > 0) snprintf(reason, size, "%s%s", text ? text : "the loader gives no reason", name);
+    return 0;
+}
+
+/* 1 if the library was loaded and initialised. */
+static int load(char *reason, size_t size) {
     void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
+    if (!library) return fail(reason, size, dlerror(), "");
     struct lanyard_curl found = {
 #define LANYARD_CURL_FIND(name) .name = (__typeof__(&name))dlsym(library, #name),
         LANYARD_CURL_FUNCTIONS(LANYARD_CURL_FIND)
     };
-#define LANYARD_CURL_CHECK(name) if (!found.name) return;
+    const char *missing = NULL;
+#define LANYARD_CURL_CHECK(name) if (!found.name) missing = #name;
     LANYARD_CURL_FUNCTIONS(LANYARD_CURL_CHECK)
+    if (missing) {
+        dlclose(library);
+        return fail(reason, size, "libcurl.so.4 is too old, it has no ", missing);
+    }
+    /* After a failure it stays in memory: OpenSSL may refer to it. */
+    CURLcode code = lanyard_curl_initialise(&found);
+    if (code != CURLE_OK) return fail(reason, size, found.curl_easy_strerror(code), "");
     loaded = found;
+    return 1;
+}
+
+int lanyard_curl_load(char *reason, size_t size) {
+    if (atomic_load_explicit(&is_loaded, memory_order_acquire)) return 1;
+    pthread_mutex_lock(&loading);
+    int result = atomic_load_explicit(&is_loaded, memory_order_relaxed) || load(reason, size);
+    if (result) atomic_store_explicit(&is_loaded, 1, memory_order_release);
+    pthread_mutex_unlock(&loading);
+    return result;
 }
 
 const struct lanyard_curl *lanyard_curl(void) {
-    pthread_once(&once, load);
-    return &loaded;
+    static const struct lanyard_curl none;
+    return lanyard_curl_load(NULL, 0) ? &loaded : &none;
 }
 
 /* Without the library there is no handle, so the functions that take one are not called. */

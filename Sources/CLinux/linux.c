@@ -20,6 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
+static _Thread_local void *thread_note;
+
+void *lanyard_thread_note(void) { return thread_note; }
+void lanyard_set_thread_note(void *note) { thread_note = note; }
+
 int lanyard_accept(int listener, struct sockaddr *address, socklen_t *length) {
     return accept4(listener, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }

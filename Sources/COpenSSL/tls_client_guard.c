@@ -82,16 +82,20 @@ static void release_with_context(
     lanyard_tls_release_tally(tally);
 }
 
-static int tally_index = -1;
-static pthread_once_t tally_index_once = PTHREAD_ONCE_INIT;
-
-static void make_tally_index(void) {
-    tally_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, release_with_context);
+/* The index of a context's tally; -1: there is no memory. No failure is remembered: the next call tries again. */
+static int tally_index(void) {
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    static int made = -1;
+    pthread_mutex_lock(&making);
+    if (made < 0) made = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, release_with_context);
+    int index = made;
+    pthread_mutex_unlock(&making);
+    return index;
 }
 
 int lanyard_tls_guard_client(SSL_CTX *context, lanyard_tls_tally *tally) {
-    pthread_once(&tally_index_once, make_tally_index);
-    if (tally_index < 0 || SSL_CTX_set_ex_data(context, tally_index, tally) != 1) return 0;
+    int index = tally_index();
+    if (index < 0 || SSL_CTX_set_ex_data(context, index, tally) != 1) return 0;
     tally->users++;
     /* One call handles one message and then returns. */
     SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);

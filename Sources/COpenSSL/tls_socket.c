@@ -1,5 +1,5 @@
 #include <errno.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,21 +161,32 @@ static long control_socket(BIO *bio, int command, long number, void *pointer) {
     return command == BIO_CTRL_FLUSH;
 }
 
-static BIO_METHOD *method;
-static pthread_once_t method_once = PTHREAD_ONCE_INIT;
-
-static void make_method(void) {
-    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket of a shard");
-    if (!method) return;
+static BIO_METHOD *make_method(void) {
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "socket of a shard");
+    if (!method) return NULL;
     BIO_meth_set_read_ex(method, read_socket);
     BIO_meth_set_write_ex(method, write_socket);
     BIO_meth_set_ctrl(method, control_socket);
+    return method;
+}
+
+/* NULL: there is no memory. No failure is remembered: the next call tries again. It has no lock, because shards call it: of two methods
+ * that are made at the same time one is freed. */
+static BIO_METHOD *socket_method(void) {
+    static _Atomic(BIO_METHOD *) shared;
+    BIO_METHOD *method = atomic_load_explicit(&shared, memory_order_acquire);
+    if (method) return method;
+    method = make_method();
+    BIO_METHOD *first = NULL;
+    if (!method || atomic_compare_exchange_strong(&shared, &first, method)) return method;
+    BIO_meth_free(method);
+    return first;
 }
 
 /* Calls */
 
 SSL *lanyard_tls_new(SSL_CTX *context, lanyard_tls_socket *socket) {
-    pthread_once(&method_once, make_method);
+    BIO_METHOD *method = socket_method();
     SSL *ssl = SSL_new(context);
     BIO *bio = method ? BIO_new(method) : NULL;
     if (!ssl || !bio) {

@@ -10,7 +10,8 @@ import Logging
 
 /// The program as a value: load → open the store → bind → build → announce → serve → drain.
 ///
-/// Start-up keeps the order of architecture.md 7.8: everything is bound before the first queue, timer, thread or libcurl call.
+/// Start-up keeps the order of architecture.md 7.8: before the first queue, timer or thread everything is bound, and libcurl is loaded for
+/// identities that make calls.
 package enum Lanyard {
     /// Holds the program until the process ends. Its parts hold one another and are not taken apart at the end. This reference lets a
     /// leak checker report real leaks only.
@@ -84,6 +85,14 @@ package enum Lanyard {
             log.warning("there is no admin API: \(error)", metadata: ["event": "admin.unavailable"])
         }
         activated.closeRest(log)
+        do throws(ConfiguredFileError) {
+            try IdentityLibrary.load(for: configuration.identities)
+        } catch {
+            log.critical(
+                "\(loaded.line(of: error))",
+                metadata: ["event": "start.failed", "reason": "libcurl", "place": "\(loaded.place(of: error))"])
+            return 69
+        }
         warnOfThreads(log)
         do throws(SystemError) {
             let program = try Program(

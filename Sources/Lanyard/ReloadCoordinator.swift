@@ -344,6 +344,7 @@ final class ReloadCoordinator: Sendable {
         }
         do throws(ConfiguredFileError) {
             let files = try ConfigurationFiles(configuration, running: state.withLock { $0.running.configuration })
+            try IdentityLibrary.load(for: configuration.identities)
             switch OpenedStore.inspect(at: configuration.store) {
             case let obstacle?: return (nil, [obstacle.error.message])
             case nil: return (files, [])

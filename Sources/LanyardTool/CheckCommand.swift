@@ -182,6 +182,7 @@ private struct CheckedFiles {
         let listenerTLS = read { () throws(ConfiguredFileError) in try ListenerTLS(configuration.listeners) }
         let identityTLS = read { () throws(ConfiguredFileError) in try IdentityTLS(configuration.identities) }
         (self.upstreamTLS, self.identityTLS) = (upstreamTLS, identityTLS)
+        _ = read { () throws(ConfiguredFileError) in try IdentityLibrary.load(for: configuration.identities) }
         let warnings =
             (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
             + CertificateCheck.warnings(configuration) + SigningKeyCheck.warnings(configuration)

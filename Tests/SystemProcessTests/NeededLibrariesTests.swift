@@ -19,7 +19,7 @@ import Testing
         #expect(needed.filter { Self.forbidden($0) } == [])
     }
 
-    @Test("libcurl is loaded by the first call to an identity service, and not before")
+    @Test("libcurl is loaded for an identity that makes calls, and not for tokens of files")
     func libcurlIsLate() async throws {
         let upstream = try RawServer { _ in .response() }
         let lanyard = try await LanyardProcess.start(

@@ -4,9 +4,6 @@
 
 #include "late.h"
 
-/* curl_global_init_mem() with allocators that wipe on free. */
-CURLcode lanyard_curl_global_init(void);
-
 static inline CURLcode lanyard_curl_set_long(CURL *easy, CURLoption option, long value) {
     return lanyard_curl()->curl_easy_setopt(easy, option, value);
 }

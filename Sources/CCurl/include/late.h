@@ -1,4 +1,4 @@
-/* libcurl is loaded by its first use, not by the start of the program: it brings 25 libraries, a quarter of the time of a
+/* libcurl is not linked but loaded, by lanyard_curl_load() or by its first use: it brings 25 libraries, a quarter of the time of a
  * start (docs/design/performance.md). A Lanyard whose tokens are those of files never has them in memory.
  *
  * The functions below have libcurl's own names, so that callers know nothing of it; late.c defines them. They are hidden:
@@ -18,12 +18,19 @@
     each(curl_multi_strerror) each(curl_slist_append) each(curl_slist_free_all) each(curl_url) \
     each(curl_url_cleanup) each(curl_url_get) each(curl_url_set)
 
-/* The functions of the loaded library. All are NULL if it, or one of them, is missing. */
+/* The functions of the loaded library. All are NULL if it cannot be loaded now. */
 struct lanyard_curl {
 #define LANYARD_CURL_MEMBER(name) __typeof__(&name) name;
     LANYARD_CURL_FUNCTIONS(LANYARD_CURL_MEMBER)
 };
 __attribute__((visibility("hidden"))) const struct lanyard_curl *lanyard_curl(void);
+
+/* Loads and initialises the library, unless that is done: 1, or 0 with the reason as text in `reason` of `size` bytes (NULL: it is not
+ * wanted). No failure is remembered: descriptors may be missing for a moment, or the library while its package is replaced. */
+__attribute__((visibility("hidden"))) int lanyard_curl_load(char *reason, size_t size);
+
+/* curl_global_init_mem() with allocators that wipe on free. */
+__attribute__((visibility("hidden"))) CURLcode lanyard_curl_initialise(const struct lanyard_curl *curl);
 
 #define LANYARD_CURL_HIDDEN(name) extern __typeof__(name) name __attribute__((visibility("hidden")));
 LANYARD_CURL_FUNCTIONS(LANYARD_CURL_HIDDEN)

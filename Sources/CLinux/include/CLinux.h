@@ -24,6 +24,10 @@ void lanyard_return_large_blocks(void);
 /* Takes the pages of code out of the process, its libraries' too. They stay in the page cache, and each comes back when it is executed. */
 void lanyard_return_code(void);
 
+/* A pointer that each thread has for itself, NULL at first. Unlike a key of pthread_setspecific() it is always there. */
+void *lanyard_thread_note(void);
+void lanyard_set_thread_note(void *note);
+
 /* EPOLL events' 64-bit user data: a union in C, which Swift sees packed; these keep the layout in one place. */
 static inline struct epoll_event lanyard_epoll_event(uint32_t events, uint64_t data) {
     struct epoll_event event = {.events = events, .data = {.u64 = data}};

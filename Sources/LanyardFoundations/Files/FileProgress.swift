@@ -1,13 +1,7 @@
-import Glibc
+import CLinux
 
 /// Which file a thread is in a call for, for another thread that reports calls that take long.
 package final class FileProgress: Sendable {
-    private static let key: pthread_key_t = {
-        var key = pthread_key_t()
-        // Without a key no file is named.
-        return pthread_key_create(&key, nil) == 0 ? key : .max
-    }()
-
     private struct State {
         var path: String?
         /// Since when the call for it lasts; nil: none does.
@@ -32,12 +26,12 @@ package final class FileProgress: Sendable {
     /// Runs `body`, whose calls for files are noted here. Not nested.
     package func noting<Result>(_ body: () -> Result) -> Result {
         attach()
-        defer { pthread_setspecific(Self.key, nil) }
+        defer { lanyard_set_thread_note(nil) }
         return body()
     }
 
     /// Notes the calls of the calling thread here from now on. The caller keeps this object alive.
-    func attach() { pthread_setspecific(Self.key, Unmanaged.passUnretained(self).toOpaque()) }
+    func attach() { lanyard_set_thread_note(Unmanaged.passUnretained(self).toOpaque()) }
 
     /// Another thread begins calls for this file. From any thread.
     package func note(_ path: String) { state.withLock { $0 = State(path: path, since: .now) } }
@@ -49,6 +43,6 @@ package final class FileProgress: Sendable {
     package static func noteEnd() { ofThread?.state.withLock { $0.since = nil } }
 
     private static var ofThread: FileProgress? {
-        pthread_getspecific(key).map { Unmanaged<FileProgress>.fromOpaque($0).takeUnretainedValue() }
+        lanyard_thread_note().map { Unmanaged<FileProgress>.fromOpaque($0).takeUnretainedValue() }
     }
 }

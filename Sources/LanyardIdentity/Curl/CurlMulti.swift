@@ -7,8 +7,6 @@ import LanyardSessionInterface
 /// Each identity has one of its own. So a name server or a service that never responds delays no other identity: a call waits only behind
 /// calls of the same identity. All state belongs to the loop's queue.
 package final class CurlMulti: Watcher, @unchecked Sendable {
-    private static let initialised = lanyard_curl_global_init()
-
     private enum Purpose: UInt8, DeadlinePurpose {
         /// libcurl's own timer.
         case timer
@@ -56,11 +54,12 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             contact.record(outcome, of: request)
             reply(outcome)
         }
-        guard !isStopped, open(), let transfer = CurlTransfer(request, reply: recorded) else {
+        let obstacle = isStopped ? nil : open()
+        guard !isStopped, obstacle == nil, let transfer = CurlTransfer(request, reply: recorded) else {
             let failure =
                 isStopped
                 ? CurlError.stopping(wasRequestSent: false)
-                : CurlError(kind: .local, wasRequestSent: false, message: "libcurl could not be started")
+                : CurlError(kind: .local, wasRequestSent: false, message: obstacle ?? "libcurl could not be started")
             nonisolated(unsafe) let reply = reply
             return loop.post { reply(.failure(failure)) }
         }
@@ -228,9 +227,11 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     // MARK: libcurl's callbacks
 
-    private func open() -> Bool {
-        guard multi == nil else { return true }
-        guard Self.initialised == CURLE_OK, let handle = CurlMultiHandle() else { return false }
+    /// Why there is no handle; nil: there is one. The next transfer tries again.
+    private func open() -> String? {
+        guard multi == nil else { return nil }
+        if let reason = CurlLibrary.load() { return "libcurl cannot be loaded: \(reason)" }
+        guard let handle = CurlMultiHandle() else { return "libcurl could not be started" }
         let multi = handle.raw
         let own = Unmanaged.passUnretained(self).toOpaque()
         lanyard_curl_multi_set_pointer(multi, CURLMOPT_SOCKETDATA, own)
@@ -238,7 +239,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
         lanyard_curl_multi_set_socket_callback(multi, Self.onSocket)
         lanyard_curl_multi_set_timer_callback(multi, Self.onTimer)
         self.handle = consume handle
-        return true
+        return nil
     }
 
     private static let onSocket: lanyard_curl_socket_callback = { easy, descriptor, what, context, _ in
