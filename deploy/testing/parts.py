@@ -83,6 +83,7 @@ def all_parts():
         ("debug-binaries", debug_binaries),
         ("emulator", emulator),
         ("oauth", oauth),
+        ("oauth-servers", lambda stages: stages.build_release() and stages.program("oauth-servers", "deploy/check-oauth-servers")),
         ("simulation", simulation),
         ("alone", alone),
         ("cost", cost),
