@@ -171,4 +171,19 @@ import Testing
         #expect(words("true") == "the body is not a JSON object")
         #expect(words("{") == "malformed: endsEarly at 1")
     }
+
+    @Test(
+        "a redirect URI is a loopback address with a port",
+        arguments: [
+            ("http://127.0.0.1:8765/callback", true), ("http://[::1]:1/cb?x=1", true), ("http://localhost:65535", true),
+            ("http://127.0.0.1:/cb", false), ("http://127.0.0.1:0/cb", false), ("http://127.0.0.1:65536/cb", false),
+            ("http://127.0.0.1:+80/cb", false), ("http://127.0.0.1:80.evil.example/", false),
+            ("http://127.0.0.1:80@evil.example/", false), ("http://127.0.0.1/cb", false),
+            ("https://127.0.0.1:8765/cb", false), ("http://[::1]:8765/#x", false), ("http://127.0.0.1:80\\x", false),
+        ])
+    func redirectURI(_ uri: String, _ isTaken: Bool) throws {
+        let body = Array(#"{"redirect_uri":"\#(uri.replacing("\\", with: "\\\\"))"}"#.utf8)
+        let read = body.withUnsafeBytes { bytes in try? AdminBody.login(bytes).redirectURI }
+        #expect((read == uri) == isTaken)
+    }
 }

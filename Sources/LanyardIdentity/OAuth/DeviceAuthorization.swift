@@ -117,8 +117,10 @@ struct DeviceResponse {
         interval = .seconds(min(max(fields.interval ?? 5, 1), Self.intervalMax))
     }
 
+    /// A user is led there: another scheme would have a program of the user's machine act on it, and user info would hide the host.
     private static func isWeb(_ uri: String) -> Bool {
-        ["https://", "http://"].contains { uri.lowercased().hasPrefix($0) }
+        uri.utf8.allSatisfy { 0x21..<0x7f ~= $0 && $0 != UInt8(ascii: "\\") }
+            && ServiceOrigin(base: String(uri.prefix { $0 != "?" && $0 != "#" })) != nil
     }
 
     private struct Fields {

@@ -31,7 +31,7 @@ struct BrowserLoginWait {
     func result(_ login: JSONValue) throws -> JSONValue {
         guard let id = login["id"]?.string, id.utf8.count == 16 else { throw session.report(.notAdminAPI(status: 202)) }
         let path = AdminSession.path(name) + "/login/" + id
-        show(login)
+        try show(login, path)
         var current = login
         var shown = Notice.minutesLeft(.max)
         while true {
@@ -60,20 +60,26 @@ struct BrowserLoginWait {
     // MARK: What is shown
 
     /// On standard error: standard output has the result alone.
-    private func show(_ login: JSONValue) {
+    private func show(_ login: JSONValue, _ path: String) throws {
         if let uri = login["authorization_uri"]?.string {
-            let isOpened = opensBrowser && Browser.open(uri)
-            Report.error(
-                OperatorText([
-                    OperatorText(
-                        line: isOpened
-                            ? "Log in with the browser that opens, or open:" : "Open in a browser on this machine:"),
-                    OperatorText(line: "  " + uri),
-                ]))
-            return
+            let service = try address(uri, path)
+            guard let listener else { throw session.report(.notAdminAPI(status: 202)) }
+            let begin = listener.offer(service.text)
+            let isOpened = opensBrowser && Browser.open(begin)
+            var lines: [OperatorText] = [
+                isOpened ? "Log in with the browser that opens, or open:" : "Open in a browser on this machine:",
+                OperatorText(line: "  " + begin),
+                OperatorText(line: "It works once, and leads to \(service.authority)."),
+            ]
+            if !isOpened {
+                let port = listener.port
+                lines.append(
+                    OperatorText(line: "Over SSH, forward that port first: ssh -L \(port):127.0.0.1:\(port) HOST"))
+            }
+            return Report.error(OperatorText(lines))
         }
-        let uri = login["verification_uri"]?.string ?? ""
-        let complete = login["verification_uri_complete"]?.string
+        let uri = try address(login["verification_uri"]?.string ?? "", path).text
+        let complete = try login["verification_uri_complete"]?.string.map { try address($0, path).text }
         var lines = [
             OperatorText(line: "Open \(uri) on any device, and type the code:"),
             OperatorText(line: "  " + (login["user_code"]?.string ?? "")),
@@ -83,6 +89,18 @@ struct BrowserLoginWait {
         if isatty(STDERR_FILENO) == 1, let code = QRCode(complete ?? uri) {
             Report.error(code.text(columns: Self.columns(of: STDERR_FILENO)))
         }
+    }
+
+    /// An address that a user may open. With another one the login ends at Lanyard, too.
+    private func address(_ uri: String, _ path: String) throws -> WebAddress {
+        if let address = WebAddress(uri) { return address }
+        do throws(AdminCallError) { _ = try session.client.call("DELETE", path) } catch {
+            // It ends by itself after some minutes.
+        }
+        throw CommandFailure.failed(
+            "the identity service names an address to open that is no http or https URL, so the login was ended",
+            "compare the endpoints of the identity with the server's documentation: lanyard check --online",
+            exitCode: 1)
     }
 
     /// The width of a terminal; nil: unknown.
@@ -112,7 +130,9 @@ struct BrowserLoginWait {
                 cancel(path)
                 throw ExitCode(128 + number)
             }
-            if let visit = listener?.visit() { return visit }
+            let visit = listener?.visit()
+            for notice in listener?.takeNotices() ?? [] { Report.error(notice) }
+            if let visit { return visit }
         }
     }
 
@@ -189,9 +209,11 @@ private enum Notice: Equatable {
 enum Browser {
     /// Starts it.
     ///
+    /// - Parameter uri: every local user can read it in the process list.
     /// - Returns: false: there is none to start, such as on a machine without a screen.
     static func open(_ uri: String) -> Bool {
         let environment = ProcessEnvironment.all()
+        guard WebAddress(uri) != nil else { return false }
         guard environment["DISPLAY"] != nil || environment["WAYLAND_DISPLAY"] != nil else { return false }
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)

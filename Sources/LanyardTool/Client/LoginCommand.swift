@@ -34,7 +34,7 @@ struct LoginCommand: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The port of 127.0.0.1 where the browser comes back. (default: a free one)", valueName: "port"))
+            "The port of 127.0.0.1 where the browser begins and comes back. (default: a free one)", valueName: "port"))
     var redirectPort: UInt16 = 0
 
     @Flag(help: "Leave the active user as it is.")

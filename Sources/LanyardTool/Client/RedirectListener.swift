@@ -1,27 +1,24 @@
 import CLinux
 import Glibc
+import LanyardClient
 import LanyardFoundations
 
-/// Where the browser comes back after a login by authorization code: a loopback address with a port of its own (RFC 8252 §7.3).
+/// Where the browser begins a login by authorization code and comes back: a loopback address with a port of its own (RFC 8252 §7.3).
 ///
-/// It serves one page, to one path. The pages are plain and show nothing of the login. It never blocks: browsers open connections ahead
-/// on which nothing comes, and such a connection delays no other.
+/// `BrowserRedirect` decides. The pages are plain and show nothing of the login. It never blocks: browsers open connections ahead on
+/// which nothing comes, and such a connection delays no other.
 final class RedirectListener {
-    /// What the browser is told.
-    enum Page {
-        case accepted
-        case refused
-        case notFound
-    }
-
-    /// A browser that has come with a query, and waits for its page.
+    /// A browser that has come back with a query, and waits for its page.
     struct Visit {
         /// Without `?`. It has the code, which works once.
         let query: Secret
         fileprivate let connection: Connection
+        fileprivate let redirect: BrowserRedirect
 
         /// Sends the page and closes the connection.
-        func respond(_ page: Page) { RedirectListener.respond(page, on: connection) }
+        func respond(_ page: BrowserRedirect.Page) {
+            _ = RedirectListener.send(redirect.response(page, hasBody: true), on: connection)
+        }
     }
 
     /// A connection whose request is not complete yet. It is closed with its last owner.
@@ -41,14 +38,17 @@ final class RedirectListener {
         case head
     }
 
-    private static let path = "/callback"
     private static let headBytesMax = 20 << 10
     /// Of connections at a time: beyond it the oldest one is closed.
     private static let connectionsMax = 16
 
     private let descriptor: CInt
     let port: UInt16
+    private var redirect: BrowserRedirect
     private var connections: [Connection] = []
+    /// Pages whose notice the operator has got, and those that follow.
+    private var toldPages: [BrowserRedirect.Page] = []
+    private var notices: [OperatorText] = []
 
     /// Binds. nil: `errno` says why not.
     ///
@@ -57,6 +57,9 @@ final class RedirectListener {
         let kind = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
         let descriptor = socket(AF_INET, Int32(kind), 0)
         guard descriptor >= 0 else { return nil }
+        // A registered port is bound again at once, while connections of the login before are in TIME_WAIT.
+        var isReused: CInt = 1
+        _ = setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &isReused, socklen_t(MemoryLayout<CInt>.size))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_port = port.bigEndian
@@ -76,12 +79,27 @@ final class RedirectListener {
         }
         self.descriptor = descriptor
         self.port = UInt16(bigEndian: address.sin_port)
+        redirect = BrowserRedirect(port: self.port)
     }
 
     deinit { close(descriptor) }
 
     /// The redirect URI.
-    var uri: String { "http://127.0.0.1:\(port)\(Self.path)" }
+    var uri: String { redirect.redirectURI }
+
+    /// The address to open leads to `uri` from now on, once.
+    ///
+    /// - Returns: the address.
+    func offer(_ uri: String) -> String {
+        redirect.offer(uri)
+        return redirect.beginURI
+    }
+
+    /// What the operator is told of refused requests, each once.
+    func takeNotices() -> [OperatorText] {
+        defer { notices = [] }
+        return notices
+    }
 
     /// What can be read when a browser comes or sends.
     var descriptors: [CInt] { [descriptor] + connections.map(\.descriptor) }
@@ -91,12 +109,23 @@ final class RedirectListener {
         accept()
         while let index = connections.firstIndex(where: { Self.read($0) != .incomplete }) {
             let connection = connections.remove(at: index)
-            if let query = query(of: connection) { return Visit(query: query, connection: connection) }
-            Self.respond(.notFound, on: connection)
+            switch connection.head.withBytes({ redirect.handle($0) }) {
+            case .visit(let query): return Visit(query: query, connection: connection, redirect: redirect)
+            case .respond(let page, let hasBody):
+                let isSent = Self.send(redirect.response(page, hasBody: hasBody), on: connection)
+                if page == .redirect, !isSent { redirect.handleUnsentRedirect() }
+                addNotice(of: page)
+            }
         }
         let now = ContinuousClock.now
         connections.removeAll { $0.end < now }
         return nil
+    }
+
+    private func addNotice(of page: BrowserRedirect.Page) {
+        guard let notice = BrowserRedirect.notice(of: page), !toldPages.contains(page) else { return }
+        toldPages.append(page)
+        notices.append(notice)
     }
 
     private func accept() {
@@ -125,39 +154,12 @@ final class RedirectListener {
         return .ended
     }
 
-    /// The query of `GET /callback?…`, from this address by name.
-    private func query(of connection: Connection) -> Secret? {
-        connection.head.withBytes { bytes in
-            let lines = bytes.split(separator: UInt8(ascii: "\n"))
-            // Another name in Host is a page of another site that has been led here (DNS rebinding).
-            let hosts = ["127.0.0.1:\(port)", "localhost:\(port)"].map { "host: " + $0 }
-            let hasHost = lines.dropFirst().contains { line in
-                let text = String(decoding: line.filter { $0 != 0x0d }, as: UTF8.self).lowercased()
-                return hosts.contains(text)
-            }
-            guard hasHost, let first = lines.first else { return nil }
-            let words = first.split(separator: UInt8(ascii: " "))
-            let prefix = "\(Self.path)?".utf8
-            guard words.count == 3, words[0].elementsEqual("GET".utf8), words[1].starts(with: prefix) else {
-                return nil
-            }
-            return Secret(copying: UnsafeRawBufferPointer(rebasing: words[1].dropFirst(prefix.count)))
+    /// - Returns: false: nothing was sent.
+    private static func send(_ response: Secret, on connection: Connection) -> Bool {
+        let sent = response.withBytes {
+            Glibc.send(connection.descriptor, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
         }
-    }
-
-    private static func respond(_ page: Page, on connection: Connection) {
-        let (status, text) =
-            switch page {
-            case .accepted: ("200 OK", "The login continues in the terminal. This window can be closed.")
-            case .refused: ("400 Bad Request", "The login did not succeed. The terminal says why.")
-            case .notFound: ("404 Not Found", "There is nothing here.")
-            }
-        let response =
-            "HTTP/1.1 \(status)\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: \(text.utf8.count)\r\n"
-            + "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n"
-            + "Content-Security-Policy: default-src 'none'\r\nConnection: close\r\n\r\n" + text
-        let bytes = Array(response.utf8)
-        _ = send(connection.descriptor, bytes, bytes.count, CInt(MSG_NOSIGNAL))
         _ = shutdown(connection.descriptor, Int32(SHUT_WR))
+        return sent > 0
     }
 }

@@ -91,6 +91,16 @@ import Testing
     }
 
     @Test(
+        "a complete address that is no http or https URL is not shown, and the code is typed",
+        arguments: ["javascript:alert(1)", "file:///etc/passwd", "slack://x", "https://good@evil.example/", "//i/d"])
+    func completeAddress(_ uri: String) throws {
+        let response = try Self.response(
+            #"{"device_code":"d","user_code":"A","verification_uri":"https://i/d","expires_in":900,"#
+                + #""verification_uri_complete":"\#(uri)"}"#)
+        #expect(response.completeURI == nil && response.verificationURI == "https://i/d")
+    }
+
+    @Test(
         "a response that cannot be used says why",
         arguments: [
             ("", "not JSON"), ("[]", "not a JSON object"), ("{}", "no device_code"),
@@ -98,6 +108,9 @@ import Testing
             (#"{"device_code":"d","user_code":"a\u001b[2J"}"#, "no user_code that can be shown"),
             (#"{"device_code":"d","user_code":"a"}"#, "no verification_uri"),
             (#"{"device_code":"d","user_code":"a","verification_uri":"javascript:x"}"#, "no verification_uri"),
+            (#"{"device_code":"d","user_code":"a","verification_uri":"file:///etc"}"#, "no verification_uri"),
+            (#"{"device_code":"d","user_code":"a","verification_uri":"https://a@i"}"#, "no verification_uri"),
+            (#"{"device_code":"d","user_code":"a","verification_uri":"https://i/a b"}"#, "no verification_uri"),
             (#"{"device_code":"d","user_code":"a","verification_uri":"https://i"}"#, "no expires_in"),
             (#"{"device_code":"d","user_code":"a","verification_uri":"https://i","expires_in":0}"#, "no expires_in"),
         ])

@@ -76,6 +76,11 @@ struct BrowserLoginServerTests {
         }
     }
 
+    /// The address that the command shows.
+    private static var begin: Regex<(Substring, Substring)> {
+        /\ \ (http:\/\/127\.0\.0\.1:\d+\/begin\/[0-9a-f]{64})\n/
+    }
+
     @Test("a device login by command: code, confirmation, session, and the session after a restart")
     func deviceByCommand() async throws {
         let bench = try await Bench.start()
@@ -155,8 +160,9 @@ struct BrowserLoginServerTests {
     )
     func code() async throws {
         let bench = try await Bench.start()
-        let (command, uri) = try await bench.login("browser", until: /\ \ (http:\/\/\S+response_type=code\S+)\n/)
-        #expect(uri.contains("code_challenge_method=S256") && uri.contains("nonce="))
+        let (command, uri) = try await bench.login("browser", until: Self.begin)
+        #expect(command.log.contains("leads to \(bench.server.endpoint)."), "\(command.log)")
+        #expect(!command.log.contains("state=") && !command.log.contains("nonce="), "\(command.log)")
         let page = try await bench.browse("code", uri)
         #expect(page.hasPrefix("200 The login continues in the terminal."), "\(page)")
         #expect(try await command.waitForExit() == .code(0), "\(command.log)")
@@ -193,9 +199,8 @@ struct BrowserLoginServerTests {
     @Test("strangers at the address where the browser comes back: 404, and the login still waits for its browser")
     func strangers() async throws {
         let bench = try await Bench.start()
-        let shown = /\ \ (http:\/\/\S+response_type=code\S+)\n/
-        let (command, uri) = try await bench.login("browser", until: shown)
-        let port = try #require(uri.firstMatch(of: /redirect_uri=http%3A%2F%2F127\.0\.0\.1%3A(\d+)%2F/)?.1)
+        let (command, uri) = try await bench.login("browser", until: Self.begin)
+        let port = try #require(uri.firstMatch(of: /127\.0\.0\.1:(\d+)\/begin/)?.1)
         let endpoint = RawEndpoint.tcp(try #require(UInt16(port)))
         let silent = try RawClient(endpoint)
         let slow = try RawClient(endpoint)
@@ -219,8 +224,8 @@ struct BrowserLoginServerTests {
         #expect(try await command.waitForExit() == .code(0), "\(command.log)")
         #expect(try await bench.status("/browser") == 200)
         // A client that sends nothing does not keep Ctrl-C waiting either.
-        let (second, again) = try await bench.login("browser", until: shown)
-        let next = try #require(again.firstMatch(of: /redirect_uri=http%3A%2F%2F127\.0\.0\.1%3A(\d+)%2F/)?.1)
+        let (second, again) = try await bench.login("browser", until: Self.begin)
+        let next = try #require(again.firstMatch(of: /127\.0\.0\.1:(\d+)\/begin/)?.1)
         let other = try RawClient(.tcp(try #require(UInt16(next))))
         second.signal(SIGINT)
         #expect(try await second.waitForExit() == .code(130))
