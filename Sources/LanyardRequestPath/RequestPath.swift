@@ -134,6 +134,10 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         for shard in shards { shard.loop.post { shard.receive(availability, for: user) } }
     }
 
+    package func publish(_ account: AccountNumber, for user: UserIndex) {
+        for shard in shards { shard.loop.post { shard.receive(account, for: user) } }
+    }
+
     package func activate(_ user: UserIndex?) {
         for shard in shards { shard.loop.post { shard.activate(user) } }
     }

@@ -17,7 +17,7 @@ import Testing
             accessToken: Tokens.secret(access), refreshToken: refresh.map(Tokens.secret), userID: "u",
             lifetime: .seconds(1800), refreshTokenExpiry: nil, serverDate: nil)
         return SessionTokens(
-            grant, generation: 1, accountID: "u", account: .next(), startedAt: now - .seconds(age),
+            grant, generation: 1, accountID: "u", account: .none, startedAt: now - .seconds(age),
             startedAtWall: WallTime(seconds: 1_800_000_000), keeping: (nil, nil), skew: .zero,
             settings: RefreshSettings())
     }

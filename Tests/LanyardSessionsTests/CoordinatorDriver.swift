@@ -48,6 +48,10 @@ final class CoordinatorDriver {
     private(set) var revocations: [StoredRevocation] = []
     private(set) var logEvents: [SessionLogEvent] = []
     private(set) var availability: AccessToken.Availability?
+    /// The accounts that were published, in order.
+    private(set) var accounts: [AccountNumber] = []
+    /// The accounts whose owners were asked for.
+    private(set) var claims: [String?] = []
     private(set) var variantAvailability: [UserIndex: AccessToken.Availability] = [:]
     /// How often the tokens of variants were used; unknown without an entry.
     var uses: [UserIndex: UInt64] = [:]
@@ -178,7 +182,8 @@ final class CoordinatorDriver {
             sent.append(Tokens.text(token) ?? "")
         case .sendRefresh: trail.append("send")
         case .cancelRefresh: trail.append("cancel")
-        case .claim(_, let operation):
+        case .claim(let account, let operation):
+            claims.append(account)
             if holdsClaims { heldClaims.append(operation) } else { handle(.claimed(ownership, operation: operation)) }
         case .revoke(let revocation): revoke(revocation)
         case .completeTermination(let revocations, let isStored, let id):
@@ -198,6 +203,7 @@ final class CoordinatorDriver {
                 trail.append("publish \(index.number):\(token.generation)")
                 #expect(now < token.usableUntil, "an expired token was published")
             }
+        case .publishAccount(let account): accounts.append(account)
         case .countUses(let index): handle(.variant(index, .usesCounted(uses[index])))
         case .logEvent(let logEvent): logEvents.append(logEvent)
         case .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
@@ -306,12 +312,16 @@ final class CoordinatorDriver {
 
     func grant(
         _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
-        account: String? = nil, token: String = "access", mismatch: String? = nil
+        account: String? = nil, proof: AccountFingerprint? = nil, credential: String? = "same",
+        token: String = "access",
+        mismatch: String? = nil
     ) throws {
         let call = try #require(call)
         var grant = SessionDriver.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account)
         grant.accessToken = Tokens.secret(token)
         grant.audienceMismatch = mismatch
+        grant.account = proof
+        grant.credential = credential.map { CredentialFingerprint(bytes: Array($0.utf8)) }
         handle(.callCompleted(.success(grant), call))
     }
 

@@ -104,8 +104,9 @@ final class SessionDriver {
     func adopt(_ lifetime: Duration = .seconds(1800), refresh: String? = "refresh", refreshExpiry: WallTime? = nil) {
         let tokens = SessionTokens(
             Self.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry),
-            generation: context.resume(generation: 1), accountID: "a", account: context.accountNumber(of: "a"),
-            startedAt: now, startedAtWall: wall, keeping: (nil, nil), skew: context.skew ?? .zero,
+            generation: context.resume(generation: 1), accountID: "a",
+            account: context.restoreAccount(.userID("a"), continuesSession: false), startedAt: now, startedAtWall: wall,
+            keeping: (nil, nil), skew: context.skew ?? .zero,
             settings: context.settings)
         handle(.restored(tokens, .init(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)))
     }

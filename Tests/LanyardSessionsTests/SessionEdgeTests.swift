@@ -16,7 +16,7 @@ struct SessionEdgeTests {
 
     private static func tokens(_ lifetime: Duration, refresh: String?, at driver: SessionDriver) -> SessionTokens {
         SessionTokens(
-            SessionDriver.grant(lifetime, refresh: refresh), generation: 9, accountID: "a", account: .unknown,
+            SessionDriver.grant(lifetime, refresh: refresh), generation: 9, accountID: "a", account: .none,
             startedAt: driver.now, startedAtWall: driver.wall, keeping: (nil, nil), skew: .zero,
             settings: driver.context.settings)
     }

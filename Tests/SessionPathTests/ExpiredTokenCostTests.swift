@@ -97,6 +97,8 @@ import Testing
             }
         }
 
+        func publish(_ account: AccountNumber, for user: UserIndex) {}
+
         func activate(_ user: UserIndex?) {}
 
         var generation: UInt64 { latest.withLock { $0?.generation ?? 0 } }

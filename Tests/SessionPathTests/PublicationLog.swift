@@ -7,6 +7,7 @@ final class PublicationLog: TokenPublisher {
     private struct State {
         var news: [(user: UserIndex, availability: AccessToken.Availability)] = []
         var active: UserIndex?
+        var accounts: [Int: AccountNumber] = [:]
     }
 
     private let state = Guarded(State())
@@ -15,9 +16,16 @@ final class PublicationLog: TokenPublisher {
         state.withLock { $0.news.append((user, availability)) }
     }
 
+    func publish(_ account: AccountNumber, for user: UserIndex) {
+        state.withLock { $0.accounts[user.number] = account }
+    }
+
     func activate(_ user: UserIndex?) { state.withLock { $0.active = user } }
 
     var active: UserIndex? { state.withLock { $0.active } }
+
+    /// The account that was published last for `user`.
+    func account(_ user: Int = 0) -> AccountNumber? { state.withLock { $0.accounts[user] } }
 
     /// The latest for `user`.
     func latest(_ user: Int = 0) -> AccessToken.Availability? {

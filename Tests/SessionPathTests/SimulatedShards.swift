@@ -23,6 +23,7 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
     private enum Message {
         case serve(Routes, users: [String: UserIndex], active: UserIndex?)
         case publish(AccessToken.Availability, UserIndex)
+        case account(AccountNumber, UserIndex)
         case activate(UserIndex?)
 
         var isServe: Bool { if case .serve = self { true } else { false } }
@@ -99,6 +100,8 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
         post(.publish(availability, key(user)))
     }
 
+    func publish(_ account: AccountNumber, for user: UserIndex) { post(.account(account, key(user))) }
+
     func activate(_ user: UserIndex?) { post(.activate(user.map(key))) }
 
     func serve(_ routes: Routes, active: UserIndex?) {
@@ -140,6 +143,7 @@ final class SimulatedShards: TokenPublisher, @unchecked Sendable {
             for user in users.values { shard.cache.add(user) }
             if let active { shard.cache.add(active) }
         case .publish(let availability, let user): shard.cache.receive(availability, for: user)
+        case .account(let account, let user): shard.cache.receive(account, for: user)
         case .activate(let user):
             shard.active = user
             if let user { shard.cache.add(user) }

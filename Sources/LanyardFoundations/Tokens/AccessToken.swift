@@ -104,6 +104,8 @@ package protocol TokenSource: AnyObject, Sendable {
 package protocol TokenPublisher: AnyObject, Sendable {
     /// The availability of `user`'s token from now on.
     func publish(_ availability: AccessToken.Availability, for user: UserIndex)
+    /// The account of `user` from now on. A token of another one is not used any more.
+    func publish(_ account: AccountNumber, for user: UserIndex)
     /// The user that routes without a user of their own follow from now on. A reload gives it with the new routes.
     func activate(_ user: UserIndex?)
     /// How many requests have used the token of `user` so far, or more; nil: unknown. It differs from an earlier number if there

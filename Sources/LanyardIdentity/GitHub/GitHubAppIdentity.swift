@@ -99,9 +99,13 @@ package final class GitHubAppIdentity: TransportedIdentity {
             return reply(
                 .failure(IdentityError(.credentialRefused, code: refused.code, message: message, credential: refused)))
         }
-        send(key, by: clock, progress, deadline) { outcome in
+        send(key, by: clock, progress, deadline) { [app] outcome in
             reply(
-                outcome.mapError { error in
+                outcome.map { grant in
+                    var grant = grant
+                    grant.account = .installation(app.installationID, of: app.appID)
+                    return grant
+                }.mapError { error in
                     var error = error
                     error.credential = fingerprint
                     return error

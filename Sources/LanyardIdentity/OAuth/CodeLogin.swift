@@ -241,15 +241,16 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         }
     }
 
-    /// The grant if the ID token belongs to this login. Else its tokens are revoked.
+    /// The grant if the ID token belongs to this login. Else its tokens are revoked. An ID token that was not asked for names the
+    /// account if it is valid.
     private func checked(_ grant: Grant, _ outcome: Result<CurlResponse, CurlError>) -> Result<Grant, IdentityError> {
-        guard isOpenID, case .success(let response) = outcome else { return .success(grant) }
-        let (token, defect) = identity.idToken(
+        guard case .success(let response) = outcome else { return .success(grant) }
+        let read = identity.idToken(
             in: response, hasTenants: metadata?.hasTenants ?? true,
-            nonce: nonce.withBytes { String(decoding: $0, as: UTF8.self) })
-        guard let defect else {
+            nonce: isOpenID ? nonce.withBytes { String(decoding: $0, as: UTF8.self) } : nil)
+        guard isOpenID, let defect = read.defect else {
             var grant = grant
-            grant.subject = token?.subject
+            grant.name(by: read)
             return .success(grant)
         }
         identity.discard(grant)

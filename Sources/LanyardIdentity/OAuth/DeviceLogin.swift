@@ -143,10 +143,9 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             let secrets = [deviceCode, key.verifier] + (proof.secret.map { [$0] } ?? [])
             switch identity.grant(from: outcome, secrets, proof) {
             case .success(var grant):
-                // It is shown and nothing else, so a token that is not valid is as good as none.
+                // A token that is not valid is as good as none: then nothing names the account.
                 if case .success(let response) = outcome {
-                    let (token, defect) = identity.idToken(in: response, hasTenants: true, nonce: nil)
-                    grant.subject = defect == nil ? token?.subject : nil
+                    grant.name(by: identity.idToken(in: response, hasTenants: true, nonce: nil))
                 }
                 return (.granted, grant)
             case .failure(let error): return (poll(error, outcome), nil)

@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 
 /// The claims of an ID token that a login checks (OpenID Connect Core 3.1.3.7), and the account that it names.
 ///
@@ -10,6 +11,8 @@ struct IDToken {
     /// OpenID Connect Core 2: at most 255 ASCII characters.
     private static let subjectBytesMax = 255
 
+    /// What it proves of the account once it has no defect; nil: `iss` or `sub` is missing.
+    private(set) var account: AccountFingerprint?
     private(set) var issuer: String?
     /// The service's id of the account; nil: none, or one that cannot be shown.
     private(set) var subject: String?
@@ -28,6 +31,7 @@ struct IDToken {
             do throws(JSONError) { return try read(bytes) } catch { return false }
         }
         guard isRead else { return nil }
+        account = AccountFingerprint.idToken(token)
     }
 
     /// What is wrong with it; nil: nothing.

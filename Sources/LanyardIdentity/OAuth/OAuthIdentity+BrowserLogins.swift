@@ -166,6 +166,14 @@ extension OAuthIdentity: BrowserLoginService {
     }
 }
 
+extension Grant {
+    /// Takes the account of an ID token that has no defect.
+    mutating func name(by read: (token: IDToken?, defect: String?)) {
+        guard read.defect == nil, let token = read.token else { return }
+        (subject, account) = (token.subject, token.account)
+    }
+}
+
 /// A call of a login in a browser whose files have been read.
 private struct BrowserLoginPost {
     let place: KeyPath<OAuthEndpoints, String?>

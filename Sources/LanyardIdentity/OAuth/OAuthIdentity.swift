@@ -148,7 +148,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
                         isGrantSigned: login.isSigned, isMachineGrant: login.isMachineGrant,
-                        scopes: login.hasScopeField ? scopes : [], progress: progress, deadline: deadline,
+                        scopes: login.hasScopeField ? scopes : [],
+                        account: { [self] response in account(of: login, response) }, progress: progress,
+                        deadline: deadline,
                         write: { [self] form, found throws(IdentityError) in
                             try login.write(into: &form, assertionContext(found, scopes))
                         }, reply: { reply(login.annotated($0)) })
@@ -273,6 +275,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var isMachineGrant = false
         /// That the form asks for.
         var scopes: [String] = []
+        /// Of a login, by its successful response; nil: unknown.
+        var account: (CurlResponse) -> AccountFingerprint? = { _ in nil }
         let progress: CallProgress
         let deadline: Instant
         /// Writes the fields of the grant for the token endpoint.
@@ -329,16 +333,29 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 // Told again in minutes, or when a file changes: then perhaps by the server at its present place.
                 if case .failure(let error) = result, error.verdict == .clientRefused { discovery.doubt() }
                 call.reply(
-                    result.flatMap {
+                    result.flatMap { response in
                         OAuthGrant.make(
-                            call.kind, $0, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime,
-                            profile: settings.profile)
+                            call.kind, response, keepsRefreshToken: call.keepsRefreshToken,
+                            lifetime: settings.tokenLifetime, profile: settings.profile
+                        ).map { grant in
+                            var grant = grant
+                            grant.account = call.account(response)
+                            return grant
+                        }
                     }.map { grant in
                         binding.check(grant.accessToken, with: certificate, identity: name, logger)
                         return VariantAudience.checked(grant, for: call.variant)
                     })
             }
         }
+    }
+
+    /// What a login proves of its account: a configured name, else its ID token, else its assertion (refresh.md 11). An access token is
+    /// for the upstream, and says nothing here.
+    private func account(of login: OAuthLogin, _ response: CurlResponse) -> AccountFingerprint? {
+        if let named = login.namedAccount(clientID: settings.clientID) { return named }
+        let (token, defect) = idToken(in: response, hasTenants: true, nonce: nil)
+        return (defect == nil ? token?.account : nil) ?? login.assertedAccount
     }
 
     /// A response that came before the refresh token was sent may refuse the client. It says nothing of the token.

@@ -158,10 +158,32 @@ struct OAuthLogin: Sendable {
         }
     }
 
+    /// The account that the login itself names, whatever the response says; nil: none. What it is for an assertion that Lanyard signs
+    /// stands in the key's file, too.
+    func namedAccount(clientID: String) -> AccountFingerprint? {
+        switch kind {
+        case .password: account.map { .password(username: $0) }
+        case .clientCredentials: .client(clientID)
+        case .signedAssertion, .googleKey:
+            secret.flatMap { key in
+                assertion.flatMap { SignedAssertion.account(kind, $0, key: key, clientID: clientID) }
+            }
+        case .refreshToken, .jwtBearer, .tokenExchange, .device, .authorizationCode, .anonymous, .emailPassword,
+            .apiKey, .function, .jwt, .facebook, .googleIDToken, .googleAuthCode, .apple, .gitHubApp:
+            nil
+        }
+    }
+
+    /// The account of an assertion or a subject token that another program has signed; nil: it is none, or no JWT.
+    var assertedAccount: AccountFingerprint? {
+        kind == .jwtBearer || kind == .tokenExchange ? secret.flatMap { .assertion($0) } : nil
+    }
+
     /// Adds the credential's fingerprint and source to the result of this login's call.
     func annotated(_ outcome: Result<Grant, IdentityError>) -> Result<Grant, IdentityError> {
         switch outcome {
         case .success(var grant):
+            grant.credential = ownFingerprint
             grant.spentCredential = isOneUse ? ownFingerprint?.spent : nil
             // A server without rotation sends none: the session keeps the one that was sent.
             if isOneUse, grant.refreshToken == nil { grant.refreshToken = secret }

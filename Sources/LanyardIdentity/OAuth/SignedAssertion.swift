@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSessionInterface
 import LanyardSettings
 
 /// The assertion of a login that Lanyard signs itself (RFC 7523 §2.1), and the key file that it comes from.
@@ -24,10 +25,9 @@ enum SignedAssertion {
         _ kind: LoginKind, _ settings: AssertionSettings, key: Secret, in context: Context
     ) throws(KeyFileError) -> Secret {
         let google = kind == .googleKey ? try GoogleKeyFile(key) : nil
-        let issuer = settings.issuer ?? google?.clientEmail ?? context.clientID
+        let (issuer, subject) = names(settings, google, clientID: context.clientID)
         var token = JSONWebToken(
-            issuer: issuer, subject: settings.subject ?? (google == nil ? issuer : nil),
-            audience: google?.tokenURL ?? audience(settings.audience, context))
+            issuer: issuer, subject: subject, audience: google?.tokenURL ?? audience(settings.audience, context))
         token.lifetime = Int64(settings.lifetime.inSeconds)
         if settings.scopePlace != .form, !context.scopes.isEmpty {
             token.claims.append(("scope", context.scopes.joined(separator: " ")))
@@ -43,6 +43,23 @@ enum SignedAssertion {
         } catch {
             throw KeyFileError(message: error.message)
         }
+    }
+
+    /// The account for which such an assertion asks; nil: the key file cannot be used.
+    static func account(
+        _ kind: LoginKind, _ settings: AssertionSettings, key: Secret, clientID: String
+    ) -> AccountFingerprint? {
+        let google = kind == .googleKey ? try? GoogleKeyFile(key) : nil
+        guard kind != .googleKey || google != nil else { return nil }
+        let (issuer, subject) = names(settings, google, clientID: clientID)
+        return .signed(by: clientID, issuer: issuer, subject: subject)
+    }
+
+    private static func names(
+        _ settings: AssertionSettings, _ google: GoogleKeyFile?, clientID: String
+    ) -> (issuer: String, subject: String?) {
+        let issuer = settings.issuer ?? google?.clientEmail ?? clientID
+        return (issuer, settings.subject ?? (google == nil ? issuer : nil))
     }
 
     private static func audience(_ audience: ClientKey.Audience, _ context: Context) -> String {

@@ -119,6 +119,35 @@ package struct JWTClaims: Equatable, Sendable {
         }
     }
 
+    /// Issuer and subject of a token, which together name an account (RFC 7519 §4.1.1, §4.1.2): exact, whatever characters they have.
+    ///
+    /// - Returns: nil if the token is not a JWT, or lacks one of them.
+    static func account(in token: Secret) -> (issuer: String, subject: String)? {
+        guard let payload = token.withBytes({ Self.payload($0) }) else { return nil }
+        return payload.withBytes { bytes in
+            do throws(JSONError) { return try readAccount(bytes) } catch { return nil }
+        }
+    }
+
+    private static func readAccount(
+        _ bytes: UnsafeRawBufferPointer
+    ) throws(JSONError) -> (issuer: String, subject: String)? {
+        var reader = JSONReader(bytes, depthMax: 64)
+        guard try reader.next() == .objectStart else { return nil }
+        var (issuer, subject) = ("", "")
+        while case .name(let name) = try reader.next() {
+            let isIssuer = JSONText.matches(name, of: bytes, "iss")
+            guard isIssuer || JSONText.matches(name, of: bytes, "sub") else {
+                try reader.skipValue()
+                continue
+            }
+            guard case .string(let value) = try reader.next() else { return nil }
+            if isIssuer { issuer = text(value, bytes) } else { subject = text(value, bytes) }
+        }
+        guard try reader.next() == .end, !issuer.isEmpty, !subject.isEmpty else { return nil }
+        return (issuer, subject)
+    }
+
     private static func text(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> String {
         var characters: [UInt8] = []
         JSONText.decode(text, of: bytes) { characters.append($0) }

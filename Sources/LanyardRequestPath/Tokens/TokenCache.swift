@@ -137,8 +137,7 @@ package final class TokenCache {
         }
     }
 
-    /// The account of the token that was published last. It stays when there is no token. nil: a reload has replaced the
-    /// user.
+    /// The account that was published last. It stays when there is no token. nil: a reload has replaced the user.
     package func account(of user: UserIndex) -> AccountNumber? {
         loop?.assertIsCurrent()
         return isCurrent(user) ? entries[user.number].account : nil
@@ -175,6 +174,25 @@ package final class TokenCache {
         }
         entries[user.number].isRequested = false
         if !Self.isRefusalPending(availability, entries[user.number].refused) { entries[user.number].refused = nil }
+        notifyWaiters(of: user)
+    }
+
+    /// The user is this account from now on, whose token follows. What was sent as another one is not sent again, and its token
+    /// is not used any more.
+    package func receive(_ account: AccountNumber, for user: UserIndex) {
+        loop?.assertIsCurrent()
+        add(user)
+        guard isCurrent(user), account != entries[user.number].account else { return }
+        entries[user.number].account = account
+        entries[user.number].accountEpoch &+= 1
+        if case .token = entries[user.number].availability {
+            entries[user.number].availability = .pending
+            entries[user.number].isRequested = false
+        }
+        notifyWaiters(of: user)
+    }
+
+    private func notifyWaiters(of user: UserIndex) {
         let waiters = entries[user.number].waiters
         entries[user.number].waiters = []
         for waiter in waiters { waiter.handleTokenCacheChange() }

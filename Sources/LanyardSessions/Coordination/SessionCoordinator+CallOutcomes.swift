@@ -33,7 +33,7 @@ extension SessionCoordinator {
         case (.success(var grant), .login) where operation.isFetch:
             if let token = grant.refreshToken { revoke(token) }
             grant.refreshToken = nil
-            save(grant)
+            continuesAccount(grant) ? save(grant) : refuseAnotherAccount(of: operation)
         case (.success(let grant), .login):
             self.operation?.stage = .claiming(grant)
             emit(.claim(account: grant.userID, operation: operation.number))
@@ -245,6 +245,7 @@ extension SessionCoordinator {
             operation.isFetch || grant.unusable != nil
             ? login(fetching: grant, by: operation) : login(with: grant, by: operation)
         guard let login else { return handleSaved(grant, generation: nil) }
+        self.operation?.savedSession = login.session.id
         write(.saveSession(login), for: .operation(operation.number))
     }
 
@@ -267,7 +268,7 @@ extension SessionCoordinator {
         let known =
             isRefresh && view.base.session != 0
             ? view.base.session : StoredSession.newID(eventContext.name, isByOperator: operation.purpose != .own)
-        let stored = StoredSession(
+        var stored = StoredSession(
             id: unsaved?.session.id ?? known, access: grant.accessToken,
             refresh: grant.refreshToken ?? old?.refresh,
             refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
@@ -275,6 +276,7 @@ extension SessionCoordinator {
             issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime,
             others: continuesVariants(with: grant, operation) ? otherTokens(of: isRefresh ? known : nil) : [:],
             hasRotated: isRefresh ? refreshToken.hasRotated : grant.hasRotated)
+        stored.account = isRefresh ? old?.account.fingerprint : grant.account
         var login = StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
@@ -300,6 +302,8 @@ extension SessionCoordinator {
         guard operation.call.kind == .login else { return true }
         return operation.purpose == .own && grant.refreshToken == nil && operation.call.cause != .credentialChanged
             && session.tokens.map { $0.refresh == nil } ?? false
+            // The credential's file may have changed since the last login.
+            && context.continuesAccount(grant, isExplicit: false)
     }
 
     /// The configured credential, if it has served its only login: this one, or an earlier one.
@@ -339,6 +343,7 @@ extension SessionCoordinator {
             endLogin(.loggedIn)
         }
         if operation.call.kind == .login {
+            servedSession = operation.savedSession
             revokeOrphaned()
             refreshToken.begin(hasRotated: grant.hasRotated)
             view.refused = spentCredential(after: grant)

@@ -340,9 +340,17 @@ extension SessionCoordinator {
         // Another process may have fetched only the token of a variant.
         let known =
             isAdopted ? session.tokens.flatMap { $0.isSame(as: stored.tokens.plain) ? $0.generation : nil } : nil
+        let former = context.account
+        let account = context.restoreAccount(
+            SessionAccount.Proof(of: stored, userID: user.accountID), continuesSession: stored.id == servedSession)
+        servedSession = stored.id
+        // Where the service names its accounts, `learn` has noted the other one.
+        if user.accountID == nil, account.isOther(than: former) {
+            emit(.logEvent(.accountChanged(to: account, reason: "elsewhere")))
+        }
         let tokens = SessionTokens(
             stored, generation: known ?? context.resume(generation: user.generation), accountID: user.accountID,
-            account: context.accountNumber(of: user.accountID), boot: setup.boot, at: eventContext,
+            account: account, boot: setup.boot, at: eventContext,
             skew: context.skew ?? .zero, settings: context.settings, refreshTokens: context.refreshTokens)
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshToken.triesWithoutResponse > 0,

@@ -41,7 +41,7 @@ extension SessionCoordinator {
         if case .failed(let error, _) = event { variant.refusal = VariantSession.refusal(by: error) }
         if case .granted = event { (variant.refusal, variant.lostFetches) = (nil, VariantSession.LostFetches()) }
         if case .restored = event { (variant.refusal, variant.lostFetches) = (nil, VariantSession.LostFetches()) }
-        variant.context.follow(context, account: session.tokens?.account ?? .unknown)
+        variant.context.follow(context, account: session.tokens?.account)
         let actions = variant.session.handle(event, at: eventContext, &variant.context)
         context.countCalls(of: variant.context)
         variants[place] = variant
@@ -321,6 +321,18 @@ extension SessionCoordinator {
         applyToSession(.limited(error))
         limitVariants(by: error, besides: operation.call.variant)
         guard isSent, error.verdict != .unknownOutcome || operation.call.kind == .login else { return finish() }
+        close(with: .clearIntent)
+    }
+
+    /// The login of a fetch is one of the session's account: the credential's file may have changed since the session began.
+    func continuesAccount(_ grant: Grant) -> Bool { context.continuesAccount(grant, isExplicit: false) }
+
+    /// A fetch has logged in to another account than the session's. The session follows, and the variant is fetched for its new account.
+    mutating func refuseAnotherAccount(of operation: TokenOperation) {
+        failFetch(
+            IdentityError(.transient(retryAfter: nil), message: "the credential is another account's by now"),
+            of: operation)
+        applyToSession(.refreshNow(.fetchRefused))
         close(with: .clearIntent)
     }
 

@@ -95,6 +95,8 @@ package struct SessionCoordinator: Sendable {
         case publish(AccessToken.Availability)
         /// The availability of a variant's token.
         case publishVariant(AccessToken.Availability, UserIndex)
+        /// The account of all the user's tokens from now on, whenever the next one comes: what another account has begun ends.
+        case publishAccount(AccountNumber)
         /// Asks how often a variant's token was used; the event `usesCounted` follows.
         case countUses(UserIndex)
         case logEvent(SessionLogEvent)
@@ -218,6 +220,10 @@ package struct SessionCoordinator: Sendable {
     var writes = SessionWrites()
     /// In the order of the setup.
     var variants: [VariantSession]
+    /// `StoredSession.id` of the session whose tokens came last; 0: none came yet.
+    var servedSession: UInt64 = 0
+    /// What `publishAccount` has said last.
+    private var publishedAccount = AccountNumber.unknown
     /// The context of the current event.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
@@ -241,6 +247,7 @@ package struct SessionCoordinator: Sendable {
         var prepared = preparedCall
         if case .callCompleted(_, let call) = event, call.number == prepared { prepared = nil }
         handle(event)
+        publishAccount()
         renewFormerRequest()
         beginFetches()
         startNext()
@@ -250,6 +257,14 @@ package struct SessionCoordinator: Sendable {
         if let prepared { cancelUnlessNeeded(prepared) }
         defer { actions = [] }
         return actions
+    }
+
+    /// The tokens of variants come later than the plain one, or not at all. A plain one that came too late to be used is not
+    /// published.
+    private mutating func publishAccount() {
+        guard let account = session.tokens?.account.number, account != publishedAccount else { return }
+        publishedAccount = account
+        emit(.publishAccount(account))
     }
 
     /// The present call with its steps; nil: none.

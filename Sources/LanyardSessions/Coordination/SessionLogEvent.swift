@@ -80,6 +80,13 @@ package struct SessionLogEvent: Equatable, Sendable {
         self.error = error
     }
 
+    /// A login has ended in another account, or in one that nothing names: that is common, and no reason for a warning.
+    static func accountChanged(to account: SessionAccount, reason: String) -> SessionLogEvent {
+        var logEvent = SessionLogEvent(.accountChanged, account.isUnknown ? .info : .warning, reason: reason)
+        if account.isUnknown { logEvent.details["account"] = "unknown" }
+        return logEvent
+    }
+
     /// The message of the log line.
     package var message: String {
         switch event {
@@ -113,6 +120,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .accountAging: "an anonymous account is deleted 90 days after it was made"
         case .dead: "the refresh token is dead"
         case .expired: "the access token has expired and there is no new one"
+        case .accountChanged where details["account"] == "unknown":
+            "nothing names the account that the login ended in, so it counts as another one than before"
         case .accountChanged: "the login ended in another account than before"
         case .skewed:
             "the service's clock is \(abs(skewSeconds ?? 0)) s \((skewSeconds ?? 0) < 0 ? "behind" : "ahead of") this machine's"

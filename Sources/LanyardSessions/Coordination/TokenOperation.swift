@@ -77,6 +77,8 @@ package struct TokenOperation: Sendable {
     let credentials: Credentials
     /// The refresh token of the stored session that a login replaces.
     var replacedRefreshToken: Secret?
+    /// `StoredSession.id` of what is being saved; 0: nothing is.
+    var savedSession: UInt64 = 0
     let lockDeadline: Instant
 
     /// The session's own call.

@@ -379,6 +379,7 @@ package final class SessionRunner: @unchecked Sendable {
         switch action {
         case .publish(let availability): publish(availability, for: index)
         case .publishVariant(let availability, let index): publish(availability, for: index)
+        case .publishAccount(let account): publish(account)
         case .countUses(let index): countUses(of: index)
         case .logEvent(let logEvent): log(logEvent, at: eventContext)
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
@@ -413,6 +414,11 @@ package final class SessionRunner: @unchecked Sendable {
     private func publish(_ availability: AccessToken.Availability, for index: UserIndex) {
         guard case .serving(let publisher) = life else { return }
         publisher.publish(availability, for: index)
+    }
+
+    private func publish(_ account: AccountNumber) {
+        guard case .serving(let publisher) = life else { return }
+        for index in [index] + machine.setup.variants.map(\.index) { publisher.publish(account, for: index) }
     }
 
     private func countUses(of index: UserIndex) {

@@ -13,18 +13,20 @@ extension Session {
             return self
         }
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let former = transition.context.account
         let tokens = transition.context.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall,
             keeping: call.kind == .refresh ? tokens : nil)
-        return Self.begin(tokens, grant, of: call, retryState ?? RetryState(calling: call), &transition)
+        return Self.begin(tokens, grant, of: call, after: former, retryState ?? RetryState(calling: call), &transition)
     }
 
     /// An operator's login replaces the session and any operation in progress for it.
     consuming func replace(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let former = transition.context.account
         let tokens = transition.context.accept(
-            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall)
-        return Self.begin(tokens, grant, of: call, RetryState(calling: call), &transition)
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, isExplicit: true)
+        return Self.begin(tokens, grant, of: call, after: former, RetryState(calling: call), &transition)
     }
 
     /// A link has replaced the access token. A renewal that waits for its turn is not needed any more.
@@ -34,20 +36,23 @@ extension Session {
             return self
         }
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        let former = transition.context.account
         let tokens = transition.context.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, keeping: old)
-        return Self.begin(tokens, grant, of: call, RetryState(calling: call), &transition)
+        return Self.begin(tokens, grant, of: call, after: former, RetryState(calling: call), &transition)
     }
 
     /// Continues with the tokens of a call.
+    ///
+    /// - Parameter former: the account before it.
     private static func begin(
-        _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, _ known: RetryState,
-        _ transition: inout TransitionContext
+        _ tokens: SessionTokens, _ grant: Grant, of call: SessionCall, after former: SessionAccount?,
+        _ known: RetryState, _ transition: inout TransitionContext
     ) -> Session {
         // The refresh token belongs to that account, even if the access token is unusable.
-        if let accountID = grant.userID, transition.context.learnAccount(accountID) {
-            transition.logEvent(.accountChanged, .warning, reason: call.cause.rawValue)
-        }
+        let isAnother =
+            grant.userID.map { transition.context.learnAccount($0) } ?? tokens.account.isOther(than: former)
+        if isAnother { transition.add(.logEvent(.accountChanged(to: tokens.account, reason: call.cause.rawValue))) }
         guard tokens.isUsable(at: transition.now) else { return failUnusableGrant(tokens, call, known, &transition) }
         let next = serve(tokens, &transition)
         let nextAt = next.due(transition.context)
@@ -271,9 +276,11 @@ extension Session {
     consuming func feed(_ outcome: Result<Secret, IdentityError>, _ transition: inout TransitionContext) -> Session {
         switch outcome {
         case .success(let token):
-            let grant = Grant(
+            var grant = Grant(
                 accessToken: token, refreshToken: nil, userID: nil, lifetime: .nanoseconds(Int64.max),
                 refreshTokenExpiry: nil, serverDate: nil)
+            // The identity is the account, whatever its file holds.
+            grant.account = AccountFingerprint(of: ["static"])
             let tokens = transition.context.accept(
                 grant, startedAt: transition.now, startedAtWall: transition.eventContext.wall)
             let next = Self.serve(tokens, &transition)

@@ -16,8 +16,8 @@ package struct SessionContext: Sendable {
     package internal(set) var generation = Generation.zero
     /// The service's id of the account, as the latest login said.
     package internal(set) var accountID: String?
-    /// The account of the latest token, with its number. An id of nil: the service has not named the account.
-    private var account: (id: String?, number: AccountNumber)?
+    /// The account of the latest session; nil: there was none yet.
+    private(set) var account: SessionAccount?
     /// True from the first token on; `/startupz` reads it.
     package internal(set) var hasEverBeenReady = false
     /// A login has succeeded at this identity, in this process or before it. The store keeps this after the session has
@@ -42,7 +42,8 @@ package struct SessionContext: Sendable {
         var areOnlyForUsed = false
     }
 
-    /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant.
+    /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant. Its account is that of the user's
+    /// session.
     var renewsOnlyUsed: Bool {
         get { calls.areOnlyForUsed }
         set { calls.areOnlyForUsed = newValue }
@@ -127,12 +128,32 @@ package struct SessionContext: Sendable {
         return accountID.map { $0 != id } ?? false
     }
 
-    /// The number of the account of a new token. It stays the same until the account is another one.
-    mutating func accountNumber(of id: String?) -> AccountNumber {
-        if let account, account.id == id { return account.number }
-        let number = AccountNumber.next()
-        account = (id, number)
-        return number
+    /// A login with this grant is one of the account of the latest session.
+    func continuesAccount(_ grant: Grant, isExplicit: Bool) -> Bool {
+        renewsOnlyUsed || account?.isSame(as: SessionAccount.Proof(of: grant), isExplicit: isExplicit) == true
+    }
+
+    /// The account of a session from the store (refresh.md 11).
+    ///
+    /// - Parameter continuesSession: it is the session that was served here, as another process has renewed it.
+    mutating func restoreAccount(_ stored: SessionAccount.Proof, continuesSession: Bool) -> SessionAccount {
+        if let account, continuesSession ? account.mayBe(stored) : account.isSame(as: stored, isExplicit: true) {
+            return account
+        }
+        let restored = SessionAccount(stored)
+        account = restored
+        return restored
+    }
+
+    /// The account of new tokens. A refresh does not change it, unless its response names another one.
+    private mutating func learnAccount(of grant: Grant, isExplicit: Bool, keeping old: SessionTokens?) -> SessionAccount
+    {
+        if renewsOnlyUsed { return account ?? .none }
+        if let old, grant.userID.map({ old.account.proof == .userID($0) }) ?? true { return old.account }
+        if let account, continuesAccount(grant, isExplicit: isExplicit) { return account }
+        let learned = SessionAccount(SessionAccount.Proof(of: grant))
+        account = learned
+        return learned
     }
 
     /// Makes the next generation at least `stored`: the store counts generations for all processes.
@@ -149,12 +170,12 @@ package struct SessionContext: Sendable {
 
     /// The context of a variant's session takes what the user's session knows: the account, the clock of the service, its limit,
     /// the settings, and the number of the latest call.
-    mutating func follow(_ session: borrowing SessionContext, account: AccountNumber) {
+    mutating func follow(_ session: borrowing SessionContext, account: SessionAccount?) {
         settings = session.settings
         refreshTokens = session.refreshTokens
         skew = session.skew
         accountID = session.accountID
-        self.account = (nil, account)
+        self.account = account
         if session.limit.notBefore > limit.notBefore { limit = session.limit }
         calls.count = session.calls.count
     }
@@ -166,18 +187,20 @@ package struct SessionContext: Sendable {
 
     /// Turns a grant into the session's tokens.
     ///
-    /// - Parameter old: the tokens that a refresh renews. Its response need not repeat the account nor bring a refresh
-    ///   token.
+    /// - Parameters:
+    ///   - isExplicit: an operator has asked for the login.
+    ///   - old: the tokens that a refresh renews. Its response need not repeat the account nor bring a refresh token.
     mutating func accept(
-        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, keeping old: SessionTokens? = nil
+        _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, isExplicit: Bool = false,
+        keeping old: SessionTokens? = nil
     ) -> SessionTokens {
         generation = generation.next
         hasEverBeenLoggedIn = true
         lastError = nil
         limit = ServiceLimit()
-        let accountID = grant.userID ?? old?.accountID
+        let account = learnAccount(of: grant, isExplicit: isExplicit, keeping: old)
         return SessionTokens(
-            grant, generation: generation, accountID: accountID, account: accountNumber(of: accountID),
+            grant, generation: generation, accountID: grant.userID ?? old?.accountID, account: account,
             startedAt: startedAt, startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry),
             skew: skew ?? .zero, settings: settings, refreshTokens: refreshTokens)
     }

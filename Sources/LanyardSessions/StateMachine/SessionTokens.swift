@@ -11,8 +11,8 @@ package struct SessionTokens: Sendable {
     package let generation: Generation
     /// The service's id of the account, if it is known.
     package let accountID: String?
-    /// The account for the request path: `SessionContext.accountNumber(of:)`.
-    package let account: AccountNumber
+    /// The account, with its number in the request path.
+    package let account: SessionAccount
     /// nil: dead or never issued; the next renewal is a login.
     package var refresh: Secret?
     /// The refresh token's own expiry, if it is known.
@@ -40,7 +40,7 @@ package struct SessionTokens: Sendable {
     ///   - skew: the difference between the service's clock and ours, in either direction.
     ///   - refreshTokens: what is configured of them.
     package init(
-        _ grant: Grant, generation: Generation, accountID: String?, account: AccountNumber, startedAt: Instant,
+        _ grant: Grant, generation: Generation, accountID: String?, account: SessionAccount, startedAt: Instant,
         startedAtWall: WallTime, keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration,
         settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
@@ -73,7 +73,7 @@ package struct SessionTokens: Sendable {
     /// Their age is that of the boot clock if this is still the same boot, otherwise that of the wall clock. An
     /// impossible age leaves an access token that must not be used. The earlier of the two ends applies (refresh.md 1).
     package init(
-        _ stored: StoredSession, generation: Generation, accountID: String?, account: AccountNumber, boot: String,
+        _ stored: StoredSession, generation: Generation, accountID: String?, account: SessionAccount, boot: String,
         at eventContext: EventContext, skew: Duration, settings: RefreshSettings,
         refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
@@ -88,7 +88,7 @@ package struct SessionTokens: Sendable {
     /// - Parameter refresh: the session's refresh token with its expiry; nil for the token of a variant.
     init(
         _ stored: StoredAccessToken, _ refresh: (token: Secret?, expiry: WallTime?), generation: Generation,
-        accountID: String?, account: AccountNumber, boot: String, at eventContext: EventContext, skew: Duration,
+        accountID: String?, account: SessionAccount, boot: String, at eventContext: EventContext, skew: Duration,
         settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
@@ -193,7 +193,7 @@ package struct SessionTokens: Sendable {
 
     func accessToken(of user: UserIndex, waitsFrom: Instant, renewal: AccessToken.Renewal) -> AccessToken {
         AccessToken(
-            user: user, generation: generation.number, account: account, token: access, waitsFrom: waitsFrom,
+            user: user, generation: generation.number, account: account.number, token: access, waitsFrom: waitsFrom,
             usableUntil: usableUntil, renewal: renewal)
     }
 }

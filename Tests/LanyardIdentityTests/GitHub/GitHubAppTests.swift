@@ -68,6 +68,7 @@ import Testing
         let grant = try await bench.login().get()
         #expect(Tokens.text(grant.accessToken) == "ghs_abc" && grant.refreshToken == nil)
         #expect(grant.lifetime == .seconds(3600))
+        #expect(grant.account == AccountFingerprint(of: ["github_app", "1234", "5678"]))
         let request = try #require(bench.server.requests.first)
         #expect(request.method == "POST" && request.target == "/api/v3/app/installations/5678/access_tokens")
         #expect(request.values("User-Agent") == ["lanyard"])

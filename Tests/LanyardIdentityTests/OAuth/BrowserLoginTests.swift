@@ -388,7 +388,10 @@ import Testing
     }
 
     /// The grant of a login at a server whose ID tokens have these claims; NONCE stands for the login's.
-    private func grant(_ request: BrowserLoginRequest, idTokenOf claims: String) async throws -> Grant {
+    private func grant(
+        _ request: BrowserLoginRequest, idTokenOf claims: String, sub: String = #""248289761001""#,
+        issuer: (String) -> Void = { _ in }
+    ) async throws -> Grant {
         let own = Guarded((issuer: "", nonce: ""))
         let bench = try OAuthBench(
             script: { request in
@@ -402,7 +405,7 @@ import Testing
                 case "/device": return OAuthBench.json(200, Self.codes)
                 case "/token":
                     let token = Tokens.jwt(
-                        #"{"iss":"\#(issuer)","exp":9999999999,"iat":1,"sub":"248289761001",\#(claims)}"#
+                        #"{"iss":"\#(issuer)","exp":9999999999,"iat":1,"sub":\#(sub),\#(claims)}"#
                             .replacing("NONCE", with: nonce))
                     return OAuthBench.json(
                         200, #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"id_token":"\#(token)"}"#)
@@ -414,6 +417,7 @@ import Testing
                 client.clientID = "lanyard"
                 client.scopes = ["openid"]
             })
+        issuer(bench.issuer)
         let (reports, login) = Self.begin(bench, request)
         if request.kind == .device {
             try await settle(bench, reports, login, requests: 1)
@@ -435,7 +439,24 @@ import Testing
         let device = try await grant(.device, idTokenOf: #""aud":"lanyard""#)
         #expect(device.subject == "248289761001" && device.userID == nil)
         let other = try await grant(.device, idTokenOf: #""aud":"other""#)
-        #expect(other.subject == nil)
+        #expect(other.subject == nil && other.account == nil)
+        #expect(code.account != nil && device.account != nil)
+    }
+
+    @Test(
+        "the account of a login is that of iss and sub: exact, also a sub that is not shown; without one of them it is unknown"
+    )
+    func account() async throws {
+        func account(_ sub: String) async throws -> AccountFingerprint? {
+            try await grant(Self.redirect, idTokenOf: #""aud":"lanyard","nonce":"NONCE""#, sub: sub).account
+        }
+        let issuer = Guarded("")
+        let first = try await grant(
+            .device, idTokenOf: #""aud":"lanyard""#, sub: #""248289761001""#,
+            issuer: { issued in issuer.withLock { $0 = issued } })
+        #expect(first.account == AccountFingerprint(of: ["id_token", issuer.withLock { $0 }, "248289761001"]))
+        #expect(try await account(#""bj\u00f6rn""#) != nil)
+        for missing in ["null", "17", #""""#, "{}"] { #expect(try await account(missing) == nil, "\(missing)") }
     }
 
     @Test("a server that requires it gets the request itself, and the browser a reference")

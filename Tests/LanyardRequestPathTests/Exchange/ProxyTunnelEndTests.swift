@@ -102,6 +102,42 @@ import Testing
     }
 
     @Test(
+        "another account ends the tunnels of routes that say logout or switch before its token comes; the same account ends none"
+    )
+    func accounts() async throws {
+        for closesOn in [[], [.logout], [.switch]] as [[RouteSettings.TunnelCloser]] {
+            let tunnels = try TunnelBench(plan: { $0.route.closeUpgradedOn = closesOn })
+            let bench = tunnels.bench
+            bench.publish(generation: 2, account: 7)
+            let (client, upstream) = try tunnels.open()
+            bench.path.publish(AccountNumber(7), for: ProxyBench.user)
+            bench.settle()
+            try client.send("still")
+            #expect(try upstream.read(5) == "still")
+            bench.path.publish(AccountNumber(8), for: ProxyBench.user)
+            bench.settle()
+            #expect(tunnels.tunnels == (closesOn.isEmpty ? 1 : 0))
+            guard !closesOn.isEmpty else { continue }
+            #expect(try client.rest() == ("", false))
+            #expect(try upstream.rest() == ("", false))
+        }
+    }
+
+    @Test("an upgrade that an upstream grants after the user has become another account has no tunnel")
+    func accountWhileOpening() async throws {
+        let tunnels = try TunnelBench()
+        tunnels.bench.publish(generation: 2, account: 7)
+        let client = try tunnels.connect()
+        try client.send(TunnelBench.asking)
+        let upstream = try tunnels.accept()
+        _ = try upstream.head()
+        tunnels.bench.publish(generation: 3, account: 8)
+        try upstream.send(TunnelBench.granting)
+        #expect(try client.rest().text == TunnelBench.granted)
+        #expect(tunnels.tunnels == 0)
+    }
+
+    @Test(
         "a route that pins its user does not care who is active; who logged out while the upgrade was asked for has no tunnel"
     )
     func pinned() async throws {

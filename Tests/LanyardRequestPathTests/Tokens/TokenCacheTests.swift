@@ -283,6 +283,40 @@ import Testing
         }
     }
 
+    @Test(
+        "another account is told before its token: the former one's token is not used any more, and what waits with it is told"
+    )
+    func accountBeforeToken() throws {
+        let cache = cache()
+        let log = WaiterLog()
+        cache.receive(.token(token(1, account: 7)), for: user)
+        let old = try used(cache)
+        cache.receive(AccountNumber(7), for: user)
+        #expect(try used(cache).generation == 1)
+        cache.park(Waiter(0, log), for: user)
+        cache.receive(AccountNumber(8), for: user)
+        #expect(log.told == [0] && cache.account(of: user) == AccountNumber(8))
+        #expect(word(cache.decide(user, at: at(1))) == "park" && source.asked == [0])
+        #expect(cache.unexpiredToken(user, at: at(1)) == nil)
+        #expect(
+            word(cache.handleRefusal(1, of: user, accountEpoch: old.accountEpoch, at: at(1), forces: true))
+                == "replaced"
+        )
+        cache.receive(.token(token(2, account: 8)), for: user)
+        let new = try used(cache)
+        #expect(
+            word(cache.handleRefusal(1, of: user, accountEpoch: new.accountEpoch, at: at(1), forces: true))
+                == "renewed 2")
+        // A user without a token stays without one.
+        cache.receive(.none(.loginRequired), for: user)
+        cache.receive(AccountNumber(9), for: user)
+        #expect(word(cache.decide(user, at: at(1))).hasPrefix("refuse"))
+        // What is said of a user that a reload has replaced counts no more.
+        cache.add(moved(1))
+        cache.receive(AccountNumber(10), for: user)
+        #expect(cache.account(of: user) == nil && cache.account(of: moved(1)) == .unknown)
+    }
+
     // MARK: Users that a reload replaces (architecture.md 7.9)
 
     private func moved(_ epoch: UInt32) -> UserIndex { UserIndex(user.number, epoch: epoch) }

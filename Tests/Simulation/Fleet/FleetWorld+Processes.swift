@@ -201,6 +201,7 @@ extension FleetWorld {
         case .publishVariant(let availability, let index):
             guard survives(process, .publish) else { return }
             publish(process, user, availability, of: index)
+        case .publishAccount: break
         case .countUses(let index): countUses(process, user, of: index)
         case .logEvent(let logEvent):
             if [.dead, .outcomeUnknown].contains(logEvent.event) {

@@ -113,6 +113,13 @@ extension Shard {
         endTunnels()
     }
 
+    /// The account of one user.
+    package func receive(_ account: AccountNumber, for user: UserIndex) {
+        loop.assertIsCurrent()
+        tokens.receive(account, for: user)
+        endTunnels()
+    }
+
     /// Sets the active user.
     package func activate(_ user: UserIndex?) {
         loop.assertIsCurrent()

@@ -1,9 +1,9 @@
-"""A browser at glewlwyd, in which alice logs in and consents.
+"""A browser at glewlwyd, in which a user logs in and consents: alice, or the one whose name follows.
 
-    glewlwyd_browser.py device BASE CODE      confirms a user code (BASE: the address of glewlwyd)
-    glewlwyd_browser.py code BASE URI         opens an authorization URI, or the address of `lanyard login` that leads to one, and follows
-                                              it to where it leads; prints the page
-    glewlwyd_browser.py register BASE URI     makes this the client's redirect URI
+    glewlwyd_browser.py device BASE CODE [USER]   confirms a user code (BASE: the address of glewlwyd)
+    glewlwyd_browser.py code BASE URI [USER]      opens an authorization URI, or the address of `lanyard login` that leads to one, and
+                                                  follows it to where it leads; prints the page
+    glewlwyd_browser.py register BASE URI         makes this the client's redirect URI
 
 For `code` the administrator first registers the redirect URI of the request: glewlwyd compares the port, too. A request that is pushed
 names none here, and needs `register` before it is pushed.
@@ -54,7 +54,8 @@ def begun(uri, jar):
 
 
 def main():
-    kind, base, value = sys.argv[1:]
+    kind, base, value = sys.argv[1:4]
+    user = sys.argv[4] if len(sys.argv) > 4 else "alice"
     jar = http.cookiejar.CookieJar()
     if kind == "register":
         register(base, value)
@@ -65,7 +66,7 @@ def main():
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(value).query)
         if "redirect_uri" in query:
             register(base, query["redirect_uri"][0])
-    browser = opener(base, "alice", "wonderland", jar)
+    browser = opener(base, user, "wonderland", jar)
     call(browser, "PUT", base + "/api/auth/grant/lanyard", {"scope": "openid api"})
     if kind == "device":
         page = browser.open(f"{base}/api/oidc/device?code={value}&g_continue", timeout=60)

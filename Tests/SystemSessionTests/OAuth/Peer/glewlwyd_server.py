@@ -6,7 +6,8 @@
 --tls: https with server.pem and server.key of the folder. The client shows who it is by a certificate of ca.pem for lanyard.test,
     at addresses of its own, and its tokens are bound to that certificate (RFC 8705).
 
-The first line says the port. The client is lanyard with the secret s3cret, the user alice with the password wonderland, the scope api.
+The first line says the port. The client is lanyard with the secret s3cret, the users are alice and bob with the password wonderland, the
+scope is api.
 """
 
 import argparse
@@ -35,7 +36,8 @@ CLIENT = {
 }
 CERTIFICATE_CLIENT = CLIENT | {
     "token_endpoint_auth_method": ["tls_client_auth"], "tls_client_auth_san_dns": "lanyard.test"}
-USER = {"username": "alice", "password": "wonderland", "enabled": True, "scope": ["openid", "api", "g_profile"]}
+USERS = [
+    {"username": name, "password": "wonderland", "enabled": True, "scope": ["openid", "api", "g_profile"]} for name in ("alice", "bob")]
 
 
 LIBC = ctypes.CDLL(None)
@@ -136,7 +138,8 @@ def set_up(api, port, work, lifetime, is_pushed, tls):
     api.post("/mod/plugin/", {
         "module": "oidc", "name": "oidc", "display_name": "oidc", "enabled": True, "parameters": parameters})
     api.post("/scope/", {"name": "api", "display_name": "api", "password_required": True, "scheme": {}})
-    api.post("/user/", USER)
+    for user in USERS:
+        api.post("/user/", user)
     api.post("/client/", CERTIFICATE_CLIENT if tls else CLIENT)
 
 
