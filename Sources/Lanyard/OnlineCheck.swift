@@ -149,7 +149,7 @@ package struct OnlineCheck: Sendable {
     private static func ending(_ revoked: Result<Void, IdentityError>) -> String {
         switch revoked {
         case .success: "and its session is ended again"
-        case .failure(let error): "but its session could not be ended, and ends by itself: \(error.message)"
+        case .failure(let error): "but its session could not be ended, and ends by itself: \(error.operatorMessage)"
         }
     }
 
@@ -160,7 +160,7 @@ package struct OnlineCheck: Sendable {
         case .success(let grant):
             let seconds = grant.lifetime.components.seconds
             return Finding(outcome: .reached, text: "\(place): a token for \(seconds) s, \(ending)")
-        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.message)")
+        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.operatorMessage)")
         }
     }
 
@@ -169,7 +169,7 @@ package struct OnlineCheck: Sendable {
         case .success(let connection):
             let end = connection.certificateEnd.map { ", \(text(ofEnd: $0))" } ?? ""
             return Finding(outcome: .reached, text: "\(place) \(connection.address)\(end)")
-        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.message)")
+        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.operatorMessage)")
         }
     }
 

@@ -304,4 +304,6 @@ final class SessionTokenSource: TokenSource {
     func tokenRefused(by user: UserIndex, generation: UInt64) {
         target.withLock { $0 }?.tokenRefused(by: user, generation: generation)
     }
+
+    func refreshDenied(by user: UserIndex) { target.withLock { $0 }?.refreshDenied(by: user) }
 }

@@ -73,6 +73,6 @@ package final class StaticIdentity: TokenFeed {
     }
 
     private func unavailable(_ error: SecretFile.ReadError) -> IdentityError {
-        IdentityError(.credentialUnavailable, message: error.message(path: path))
+        IdentityError(.credentialUnavailable, message: error.message(path: path)).explained(nil)
     }
 }

@@ -8,6 +8,14 @@ package enum Credential: Sendable {
     /// Used once and not kept.
     case given(LoginMethod<Secret>)
 
+    /// The kind of login.
+    package var kind: LoginKind {
+        switch self {
+        case .configured(let login): login.kind
+        case .given(let credential): credential.kind
+        }
+    }
+
     /// The kind's name, as the configuration and the metrics' `provider` label spell it.
     package var provider: String {
         switch self {

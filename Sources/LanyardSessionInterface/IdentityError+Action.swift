@@ -9,6 +9,7 @@ extension IdentityError {
         if isAlarming { return .operator }
         return switch (responsible, verdict) {
         case (.operator, .transient): .operator
+        case (_, .transient) where cause?.needsOperator == true: .operator
         case (.user, .credentialRefused), (.user, .clientRefused): .user
         default: verdict.action(canLogIn: canLogIn)
         }

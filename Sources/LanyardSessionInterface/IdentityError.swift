@@ -44,11 +44,14 @@ package struct IdentityError: Error, Equatable, Sendable {
     package var isOfPlace = false
     /// The service's `error_code`, scrubbed to `[A-Za-z0-9_]{1,64}`.
     package var code: String?
-    /// A plain message for the log and `last_error`. It holds no secret, and no byte of a response except `code`.
+    /// A plain message for the log and for clients. It holds no secret, and no byte of a response except `code`.
     package var message: String
-    /// The service's `error` text, of calls about accounts only, for the operator that made the call. It is scrubbed,
-    /// and never logged.
-    package var serviceText: String?
+    /// What operators are told besides the message.
+    private var explanation = Explanation()
+    /// `message` with the service's own words, for operators: commands, admin API and status.
+    package var operatorMessage: String {
+        serviceText.map { "\(message); the service says: \"\($0)\"" } ?? message
+    }
     /// The response was the service's own error: it had a JSON `error` or `error_code`. After another response, such as a
     /// gateway's page, it is unknown whether the service has seen the call.
     package var isServiceError = false
@@ -84,6 +87,30 @@ package struct IdentityError: Error, Equatable, Sendable {
 }
 
 extension IdentityError {
+    /// What operators are told of an error besides its message.
+    private struct Explanation: Equatable, Sendable {
+        var serviceText: String?
+        var cause: IdentityCause?
+        var remedy: String?
+    }
+
+    /// The service's own words, for operators alone: shortened, printable ASCII without `"`, without a secret of the call. They are never
+    /// logged, and no client gets them (security.md, T11).
+    package var serviceText: String? {
+        get { explanation.serviceText }
+        set { explanation.serviceText = newValue }
+    }
+    /// What is at fault; nil: the verdict says all that is known.
+    package var cause: IdentityCause? {
+        get { explanation.cause }
+        set { explanation.cause = newValue }
+    }
+    /// What to do, for operators: a sentence without its period, in which `NAME` stands for the user. nil: unknown.
+    package var remedy: String? {
+        get { explanation.remedy }
+        set { explanation.remedy = newValue }
+    }
+
     /// `code` of an access token that is for another audience than the one that was asked for. No service sends it.
     package static let audienceMismatch = "audience_mismatch"
 

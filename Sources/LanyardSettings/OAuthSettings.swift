@@ -11,6 +11,8 @@ extension IdentitySettings {
         /// RFC 6749 §2.2.
         package var clientID: String
         package var authentication = ClientAuthentication.none
+        /// `auto`: `authentication` follows from the files, and a server may want more.
+        package var isAuthenticationAutomatic = false
         /// RFC 6749 §3.3; empty: none is asked for.
         package var scopes: [String] = []
         /// Further form fields of token calls, in order. A name may come more than once.
@@ -67,6 +69,8 @@ package enum ClientAuthentication: Equatable, Sendable {
     case none
     /// HTTP Basic. `isRaw`: without the form encoding that RFC 6749 §2.3.1 asks for.
     case basic(secretFile: String, isRaw: Bool)
+    /// HTTP Basic, with `client_id` in the form as well.
+    case basicWithID(secretFile: String)
     /// `client_secret` in the form.
     case post(secretFile: String)
     /// An assertion that Lanyard signs (RFC 7523 §2.2).
@@ -83,7 +87,7 @@ package enum ClientAuthentication: Equatable, Sendable {
     package var file: String? {
         switch self {
         case .none, .tls: nil
-        case .basic(let file, _), .post(let file), .assertion(let file, _): file
+        case .basic(let file, _), .basicWithID(let file), .post(let file), .assertion(let file, _): file
         case .privateKeyJWT(let key): key.file
         }
     }
@@ -92,7 +96,7 @@ package enum ClientAuthentication: Equatable, Sendable {
     package var fileKey: String? {
         switch self {
         case .none, .tls: nil
-        case .basic, .post: "client_secret_file"
+        case .basic, .basicWithID, .post: "client_secret_file"
         case .assertion: "client_assertion_file"
         case .privateKeyJWT: "client_key.file"
         }

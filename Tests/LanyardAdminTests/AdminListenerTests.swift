@@ -82,12 +82,12 @@ import Testing
         #expect(
             try await server.ask("POST", "/v1/users/bob/refresh").json
                 == .object(["access_token_expires_at": .string("2030-03-17T17:46:40.000Z")]))
-        server.users.replies(.success(.loggedOut(PlayedUsers.bob, isRevoked: false, isStored: true)))
+        server.users.replies(.success(.loggedOut(PlayedUsers.bob, .pending, isStored: true)))
         let out = try await server.ask("POST", "/v1/users/bob/logout").json
         #expect(out["revoked"].bool == false)
         #expect(out["removed"].bool == false)
         #expect(out["name"].string == "bob")
-        server.users.replies(.success(.loggedOut(nil, isRevoked: true, isStored: false)))
+        server.users.replies(.success(.loggedOut(nil, .confirmed, isStored: false)))
         #expect(
             try await server.ask("POST", "/v1/users/guest/logout").json
                 == .object([

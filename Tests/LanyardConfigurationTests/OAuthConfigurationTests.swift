@@ -42,6 +42,10 @@ import Testing
             ).authentication
         else { throw TestFailure("not post") }
         #expect(name(posted) == "secret")
+        let automatic = try Self.client(Self.server + ", client_secret_file: secret")
+        let named = try Self.client(Self.server + ", client_secret_file: secret, client_authentication: basic_with_id")
+        guard case .basicWithID(let file) = named.authentication else { throw TestFailure("not basic_with_id") }
+        #expect(name(file) == "secret" && automatic.isAuthenticationAutomatic && !named.isAuthenticationAutomatic)
         guard
             case .privateKeyJWT(let key) = try Self.client(
                 Self.server + ", client_key: {file: key, id: k, algorithm: PS256, audience: token_endpoint}"
@@ -139,7 +143,8 @@ import Testing
             (server + ", client_authentication: tls", "client_authentication: tls needs a certificate"),
             (
                 server + ", client_authentication: none, client_secret_file: secret",
-                "client_secret_file is not used by client_authentication: none; remove it, or choose basic or basic_raw or post"
+                "client_secret_file is not used by client_authentication: none; remove it, or choose basic or basic_raw "
+                    + "or basic_with_id or post"
             ),
             (server + ", client_authentication: post", "client_secret_file"),
             ("issuer: \"http://169.254.169.254/\", client_id: c", "is an address of metadata services"),

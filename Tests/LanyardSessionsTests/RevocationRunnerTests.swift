@@ -95,9 +95,55 @@ import Testing
         try await eventually("the caller knows") { environment.outcomes.withLock { $0 } == [false] }
         await environment.perform {
             #expect(!runner.hasPendingRevocation(of: "alice", identity: "demo", wasLoggedOutHere: true))
+            #expect(
+                runner.revocationState(of: "alice", identity: "demo", wasLoggedOutHere: true) == .notSupported
+                    && runner.revocationState(of: "bob", identity: "demo", wasLoggedOutHere: true) == .none)
             runner.stop()
         }
         #expect(log.lines.count == 1 && log.lines[0].contains("session.revoke.not_supported"), "\(log.lines)")
+        environment.loop.stop()
+    }
+
+    @Test(
+        "a revocation is confirmed only when the service has confirmed each session that ended; a later one begins anew"
+    )
+    func state() async throws {
+        let environment = try Environment()
+        let runner = RevocationRunner(environment: environment)
+        func state(_ user: String = "alice", here: Bool = true) async -> RevocationState {
+            await withCheckedContinuation { done in
+                environment.loop.post {
+                    done.resume(returning: runner.revocationState(of: user, identity: "demo", wasLoggedOutHere: here))
+                }
+            }
+        }
+        func respond(_ result: Result<Void, IdentityError>, outcomes: Int) async throws {
+            environment.calls.withLock { $0.removeFirst() }(result)
+            try await eventually("the caller knows") { environment.outcomes.withLock { $0.count } == outcomes }
+        }
+        var unsupported = IdentityError(.callRefused, message: "none")
+        unsupported.isUnsupported = true
+        #expect(await state() == .none)
+        _ = await Self.enqueue("one", to: runner, in: environment)
+        _ = await Self.enqueue("two", to: runner, in: environment)
+        #expect(await state() == .pending)
+        try await respond(.success(()), outcomes: 1)
+        #expect(await state() == .pending)
+        try await respond(.failure(unsupported), outcomes: 2)
+        #expect(await state() == .notSupported)
+        _ = await Self.enqueue("three", to: runner, in: environment)
+        try await respond(.failure(IdentityError(.sessionDead, message: "gone")), outcomes: 3)
+        #expect(await state() == .confirmed)
+        await environment.perform { runner.forgetOutcome(of: "alice") }
+        #expect(await state() == .none)
+        // A session of an earlier process counts for each user that was not logged out here.
+        let revocation = StoredRevocation(identity: "demo", token: Tokens.secret("four"), since: .now)
+        await environment.perform { runner.enqueue(revocation, of: nil, isStored: true, environment.logger) { _ in } }
+        #expect(await state("bob", here: false) == .pending)
+        #expect(await state("bob") == .none)
+        environment.calls.withLock { $0.removeFirst() }(.success(()))
+        try await eventually("it is told") { await state("bob", here: false) == .confirmed }
+        await environment.perform { runner.stop() }
         environment.loop.stop()
     }
 

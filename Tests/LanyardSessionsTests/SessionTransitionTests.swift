@@ -315,24 +315,34 @@ struct SessionTransitionTests {
         }
     }
 
-    @Test("without a token the problem says who must act: nobody in an outage, the operator for a refused client")
+    @Test(
+        "without a token the refusal says who must act, and why: an outage, a refused client, a token that cannot be used"
+    )
     func unreachableActions() throws {
-        for (verdict, party) in [
-            (IdentityError.Verdict.transient(retryAfter: nil), ResponsibleParty.nobody), (.clientRefused, .operator),
+        var unusable = IdentityError(.transient(retryAfter: nil), message: "planned")
+        unusable.cause = .unusableToken
+        for (error, party, reason) in [
+            (
+                IdentityError(.transient(retryAfter: nil), message: "planned"), ResponsibleParty.nobody,
+                SessionReason.identityUnreachable
+            ), (IdentityError(.clientRefused, message: "planned"), .operator, .credentialRefused),
+            (unusable, .operator, .identityUnreachable),
         ] {
             let driver = CoordinatorDriver(hasCredential: false)
             driver.begin()
             driver.login(.given(.anonymous), ticket: 1)
             try driver.grant(refresh: "one", account: "a")
             driver.toCall()
-            try driver.fail(verdict)
+            driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
             driver.pass(3600)
             driver.toDue()
-            guard case .identityUnreachable(_, _, let action)? = driver.refusal else {
-                Issue.record("\(String(describing: driver.refusal))")
-                continue
+            switch driver.refusal {
+            case .identityUnreachable(_, "planned", let action)?: #expect(action == party && error.cause == nil)
+            case .clientRefused("planned", let action)?: #expect(action == party && error.verdict == .clientRefused)
+            case .tokenUnusable("planned")?: #expect(error.cause == .unusableToken)
+            default: Issue.record("\(String(describing: driver.refusal))")
             }
-            #expect(action == party)
+            #expect(driver.reason == reason && error.action(canLogIn: false) == party)
         }
     }
 

@@ -37,7 +37,7 @@ import Testing
         let life = try await live()
         try await life.add("bob")
         store.fails(true)
-        guard case .success(.loggedOut(_, isRevoked: true, isStored: false)) = await life.ask(.logOut("alice")),
+        guard case .success(.loggedOut(_, .confirmed, isStored: false)) = await life.ask(.logOut("alice")),
             case .success(.removed(isStored: false)) = await life.ask(.remove("bob"))
         else {
             throw TestFailure("said to be stored")

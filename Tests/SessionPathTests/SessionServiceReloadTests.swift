@@ -169,7 +169,7 @@ import Testing
         try await life.becomes(["alice:logged_out"])
         #expect(try await reload(life, .service(moved)) == [])
         let outcome = await logout.value
-        guard case .success(.loggedOut(_, isRevoked: true, isStored: true)) = outcome else {
+        guard case .success(.loggedOut(_, .confirmed, isStored: true)) = outcome else {
             throw TestFailure("the service was not told: \(outcome)")
         }
         #expect(try await bench.calls("logout") == 1)

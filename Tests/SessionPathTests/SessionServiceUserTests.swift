@@ -123,7 +123,7 @@ import Testing
     func loggedOut() async throws {
         try await live { life in
             guard
-                case .success(.loggedOut(let view?, isRevoked: true, isStored: true)) = await life.ask(.logOut("alice"))
+                case .success(.loggedOut(let view?, .confirmed, isStored: true)) = await life.ask(.logOut("alice"))
             else {
                 throw TestFailure("not logged out")
             }
@@ -147,7 +147,7 @@ import Testing
     func revocation() async throws {
         try await live { life in
             try await bench.control("/faults", #"{"route":"logout","fault":"unavailable"}"#)
-            guard case .success(.loggedOut(_, isRevoked: false, isStored: true)) = await life.ask(.logOut("alice"))
+            guard case .success(.loggedOut(_, .pending, isStored: true)) = await life.ask(.logOut("alice"))
             else {
                 throw TestFailure("told, or not logged out")
             }
@@ -168,10 +168,10 @@ import Testing
     @Test("a repeated logout reports its own user's session, not another's")
     func revokedOfWhom() async throws {
         func isRevoked(_ life: Life, _ name: String) async throws -> Bool {
-            guard case .success(.loggedOut(_, let isRevoked, _)) = await life.ask(.logOut(name)) else {
+            guard case .success(.loggedOut(_, let revocation, _)) = await life.ask(.logOut(name)) else {
                 throw TestFailure("\(name) is not logged out")
             }
-            return isRevoked
+            return revocation == .confirmed
         }
         try await live { life in
             try await life.add("bob")
@@ -217,7 +217,7 @@ import Testing
     func loggedInElsewhere() async throws {
         try await live { life in
             try await logInElsewhere()
-            guard case .success(.loggedOut(_, isRevoked: true, isStored: true)) = await life.ask(.logOut("alice"))
+            guard case .success(.loggedOut(_, .confirmed, isStored: true)) = await life.ask(.logOut("alice"))
             else {
                 throw TestFailure("not logged out")
             }
@@ -232,7 +232,7 @@ import Testing
         try await live { life in
             _ = await life.ask(.logOut("alice"))
             try await logInElsewhere()
-            guard case .success(.loggedOut(_, isRevoked: true, isStored: true)) = await life.ask(.logOut("alice"))
+            guard case .success(.loggedOut(_, .confirmed, isStored: true)) = await life.ask(.logOut("alice"))
             else {
                 throw TestFailure("not logged out")
             }

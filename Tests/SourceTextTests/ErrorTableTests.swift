@@ -1,6 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 import TestSupport
 import Testing
 
@@ -94,6 +95,8 @@ import Testing
         switch refusal {
         case .loginRequired: "loginRequired"
         case .credentialRefused: "credentialRefused"
+        case .clientRefused: "clientRefused"
+        case .tokenUnusable: "tokenUnusable"
         case .userUnknown: "userUnknown"
         case .identityUnreachable: "identityUnreachable"
         }
@@ -102,13 +105,57 @@ import Testing
     @Test("no token")
     func refusals() throws {
         let refusals: [AccessToken.Refusal] = [
-            .loginRequired, .credentialRefused(because: "x"), .userUnknown(wasRemoved: false),
-            .identityUnreachable(nextAttemptAt: .never),
+            .loginRequired, .credentialRefused(because: "x"), .clientRefused(because: "x"),
+            .tokenUnusable(because: "x"),
+            .userUnknown(wasRemoved: false), .identityUnreachable(nextAttemptAt: .never),
         ]
         let problems = refusals.map { Problem.noToken($0, user: "alice", loginRequiredStatus: 503, at: .past) }
         let expected = zip(refusals, problems).map { Self.row(Self.name($0), $1) }
         #expect(try Self.problems(of: "4") == expected)
         #expect(try Self.rows(of: "4").map { $0[5] } == problems.map { $0.action?.rawValue ?? "" })
+    }
+
+    // MARK: Causes
+
+    /// An error with the verdict that the cause has most.
+    private static func error(_ cause: IdentityCause) -> IdentityError {
+        let verdict: IdentityError.Verdict =
+            switch cause {
+            case .credential, .grant, .client, .scope, .target, .request, .policy, .user: .credentialRefused
+            case .session: .sessionDead
+            case .unexplained: .credentialDoubted
+            case .application: .unknownApp
+            case .file: .credentialUnavailable
+            case .account: .accountInUse
+            case .noResponse, .serviceFailure, .busy, .tls, .unusableResponse, .machine, .noEndpoint, .untrusted,
+                .clientCertificate, .prohibited, .metadata, .unusableToken:
+                .transient(retryAfter: nil)
+            }
+        var error = IdentityError(verdict, message: "x")
+        error.cause = cause
+        if cause == .user { error.responsible = .user }
+        return error
+    }
+
+    private static let keys: Set<String> = [
+        "base_url", "app_id", "issuer", "endpoints", "client_id", "scopes", "params", "installation_id", "key_file",
+        "repositories", "permissions", "token_file",
+    ]
+
+    @Test("each cause with who must act, and the keys that its remedy names for each kind of identity")
+    func causes() throws {
+        let rows = try Self.rows(of: "5.1")
+        #expect(rows.map { $0[0] } == IdentityCause.allCases.map(\.rawValue))
+        for (row, cause) in zip(rows, IdentityCause.allCases) {
+            #expect(row[2] == Self.error(cause).action(canLogIn: false).rawValue, "\(cause)")
+            for (cell, service) in zip(row[3...], [LoginKind.Service.appServices, .oauth, .gitHubApp, nil]) {
+                let words = cause.remedy(service).split { !($0.isLetter || $0 == "_" || $0 == ".") }.map(String.init)
+                let named = words.filter {
+                    Self.keys.contains($0) || $0.contains("_") || $0.dropLast().contains(".")
+                }
+                #expect(cell == Set(named).sorted().joined(separator: ", "), "\(cause) \(service?.key ?? "static")")
+            }
+        }
     }
 
     // MARK: Identity services and store

@@ -189,8 +189,8 @@ final class AdminHandler: Sendable {
         case .success(.added(let view, let isStored)): AdminResponses.added(view, isStored: isStored)
         case .success(.user(let view, let isStored)): AdminResponses.user(view, isStored: isStored)
         case .success(.refreshed(let expiry)): AdminResponses.refreshed(expiry)
-        case .success(.loggedOut(let view, let isRevoked, let isStored)):
-            AdminResponses.loggedOut(view, name: name ?? "", isRevoked: isRevoked, isStored: isStored)
+        case .success(.loggedOut(let view, let revocation, let isStored)):
+            AdminResponses.loggedOut(view, name: name ?? "", revocation, isStored: isStored)
         case .success(.removed(isStored: true)): OperatorResponse(status: 204, body: [])
         case .success(.removed(isStored: false)): AdminResponses.removed(name ?? "")
         case .success(.result(let text)): AdminResponses.result(text, status: call.resultStatus)

@@ -227,7 +227,7 @@ extension OperatorResponse {
 
     /// Whether the call was carried out is unknown, so it is not to be repeated blindly.
     private static func outcomeUnknown(_ error: IdentityError, _ user: String?) -> OperatorResponse {
-        let detail = error.message + ". Whether the call was carried out is unknown; look before repeating it."
+        let detail = error.operatorMessage + ". Whether the call was carried out is unknown; look before repeating it."
         return problem(
             .identityUnreachable, "Identity service unreachable", detail, user: user, identity: error)
     }
@@ -237,7 +237,7 @@ extension OperatorResponse {
             return problem(error, user: user, outcome: " The account was not deleted, and \(name) stays logged in.")
         }
         let detail =
-            error.message
+            error.operatorMessage
             + ". Whether the account was deleted is unknown; \(name) stays logged in; refresh it to find out."
         return problem(
             .identityUnreachable, "Identity service unreachable", detail, user: user, identity: error)
@@ -249,7 +249,7 @@ extension OperatorResponse {
     private static func problem(
         _ error: IdentityError, user: String?, outcome: String = ""
     ) -> OperatorResponse {
-        let detail = error.message + "." + outcome
+        let detail = error.operatorMessage + "." + outcome
         switch error.verdict {
         case .credentialRefused, .credentialUnavailable:
             return problem(
@@ -259,6 +259,7 @@ extension OperatorResponse {
             if error.isServiceError, let status = error.status, 400..<500 ~= status, ![408, 425, 429].contains(status) {
                 break
             }
+            if error.cause == .unusableToken { break }
             return unreachable(detail, user, error, retryAfter: retryAfter)
         case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, error, retryAfter: nil)
         case .accountInUse: return problem(.accountInUse, "Account in use", detail, user: user)

@@ -88,7 +88,9 @@ enum AdminResponses {
     ///   - view: nil if the user was removed with its session.
     ///   - name: the name in the call.
     ///   - isStored: the change survives a restart.
-    static func loggedOut(_ view: UserView?, name: String, isRevoked: Bool, isStored: Bool) -> OperatorResponse {
+    static func loggedOut(_ view: UserView?, name: String, _ revocation: RevocationState, isStored: Bool)
+        -> OperatorResponse
+    {
         var body = JSONWriter()
         body.beginObject()
         if let view {
@@ -100,7 +102,9 @@ enum AdminResponses {
         body.key("removed")
         body.bool(view == nil)
         body.key("revoked")
-        body.bool(isRevoked)
+        body.bool(revocation == .confirmed)
+        body.key("revocation")
+        body.string(revocation.rawValue)
         body.key("stored")
         body.bool(isStored)
         body.endObject()
@@ -248,6 +252,8 @@ enum AdminResponses {
         let call = user.slowCall()
         body.key("last_error")
         write(user.lastError ?? call?.text(), into: &body)
+        body.key("remedy")
+        write(user.failure?.remedy, into: &body)
         body.key("failing_since")
         write(user.failure?.since, into: &body)
         body.key("action")

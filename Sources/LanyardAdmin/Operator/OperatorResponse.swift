@@ -37,12 +37,14 @@ package struct OperatorResponse: Equatable, Sendable {
         _ status: Int, _ name: String, _ title: String, _ detail: String, closes: Bool = false, user: String? = nil,
         isRetryable: Bool = false, identity: IdentityError? = nil
     ) -> OperatorResponse {
-        let body = ProblemDetail(
+        var document = ProblemDetail(
             name, status: status, title: title, detail: detail, isRetryable: isRetryable, user: user,
             // The caller may log in again.
             action: identity?.action(canLogIn: false),
             serviceError: identity.map { ($0.serviceText ?? $0.message, $0.code, $0.status) }
-        ).json
+        )
+        document.remedy = identity?.remedy(for: user ?? "NAME")
+        let body = document.json
         var response = OperatorResponse(status: status, contentType: ProblemDetail.contentType, body: body.bytes)
         response.closes = closes
         response.problemName = name

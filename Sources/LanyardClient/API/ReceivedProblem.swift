@@ -11,6 +11,8 @@ package struct ReceivedProblem: Equatable, Sendable {
     package let detail: String
     /// The user that is concerned.
     package let user: String?
+    /// What to do, where Lanyard knows the cause; nil: the problem's name decides.
+    let knownRemedy: String?
     /// What the identity service said.
     package let serviceError: String?
     /// The identity service's own code.
@@ -36,6 +38,7 @@ package struct ReceivedProblem: Equatable, Sendable {
         self.title = title
         detail = json["detail"]?.string ?? ""
         user = json["user"]?.string
+        knownRemedy = json["remedy"]?.string
         serviceError = json["error"]?.string
         errorCode = json["error_code"]?.string
         self.retryAfter = retryAfter
@@ -51,7 +54,9 @@ package struct ReceivedProblem: Equatable, Sendable {
     package var exitCode: Int32 { name == "credential-refused" ? 77 : 1 }
 
     /// What to do next, as a sentence without its period.
-    package var remedy: String { Self.remedy(name, user: user ?? "NAME", retryAfter: retryAfter) ?? Self.unknownRemedy }
+    package var remedy: String {
+        knownRemedy ?? Self.remedy(name, user: user ?? "NAME", retryAfter: retryAfter) ?? Self.unknownRemedy
+    }
 
     /// For a name that no admin API of this version uses, such as one of the request path.
     package static let unknownRemedy =
@@ -76,9 +81,9 @@ package struct ReceivedProblem: Equatable, Sendable {
         case "login-in-progress": "wait for its end: lanyard status --watch"
         case "not-supported": "write the token into the file that the identity's token_file names"
         case "identity-error":
-            "correct what the identity service names: the credential, the account or the app's settings"
+            "correct what the message names; then repeat the command"
         case "identity-unreachable":
-            "check the identity service and the identity's base_url; repeat the command\(wait)"
+            "check the identity service and the way to it; repeat the command\(wait)"
         case "admin-token-required": "give --token-file, or --config with admin.token_file"
         case "caller-not-allowed": "run the command as root or as the Unix user that Lanyard runs as"
         case "host-not-allowed": "give --admin the address that Lanyard is bound to"

@@ -113,6 +113,8 @@ package struct UserReport: Equatable, Sendable {
     package let refreshTokenExpiry: WallTime?
     package let nextRefreshAt: WallTime?
     package let lastError: String?
+    /// What to do about the latest error, as a sentence without its period; nil: nothing is known.
+    package let remedy: String?
     /// Since when each call has failed; nil: the latest one has succeeded.
     package let failingSince: WallTime?
     /// `nobody`, `operator` or `user`: who must act.
@@ -136,6 +138,7 @@ package struct UserReport: Equatable, Sendable {
         refreshTokenExpiry = json["refresh_token_expires_at"]?.time
         nextRefreshAt = json["next_refresh_at"]?.time
         lastError = json["last_error"]?.string
+        remedy = json["remedy"]?.string
         failingSince = json["failing_since"]?.time
         action = json["action"]?.string ?? "nobody"
         slowCall = json["call"].flatMap(SlowCallText.text)

@@ -97,8 +97,9 @@ private struct StatusFindingReader {
             findings.append(
                 StatusFinding(
                     .warning, cause + (user.errorText(now).map { ": \($0)" } ?? ""),
-                    remedy: user.action == "user"
-                        ? "lanyard login \(user.name)" : ReadinessRemedy.credential(user.name)))
+                    remedy: user.remedy
+                        ?? (user.action == "user"
+                            ? "lanyard login \(user.name)" : ReadinessRemedy.credential(user.name))))
         }
         return findings
     }
@@ -145,7 +146,8 @@ private struct StatusFindingReader {
         case "identity_unreachable", "identity_gone", "logging_in", "refresh_failing":
             // With a refusal the service has responded.
             if let user, user.action != "nobody" {
-                return user.action == "user" ? "lanyard login \(name)" : ReadinessRemedy.credential(name)
+                return user.action == "user"
+                    ? "lanyard login \(name)" : user.remedy ?? ReadinessRemedy.credential(name)
             }
             let url = activity.identities.first { $0.name == user?.identity }?.url
             if user?.slowCall != nil {
@@ -155,10 +157,17 @@ private struct StatusFindingReader {
             let next = user?.nextRefreshAt.map {
                 $0 > now ? " in \(RelativeTime.text(seconds: Int($0.seconds - now.seconds)))" : ""
             }
-            return "check the identity service \(url ?? user?.identity ?? "") and the way to it; Lanyard tries again"
-                + (next ?? "")
+            return Self.remedy(user?.remedy, at: url ?? user?.identity ?? "", next: next ?? "")
+        case "credential_refused": return user?.remedy ?? ReadinessRemedy.credential(name)
         default: return ReadinessRemedy.text(reason, user: name) ?? ReadinessRemedy.unknown
         }
+    }
+
+    /// The remedy of an error after which Lanyard tries again, with the service's address and the time of the next call.
+    private static func remedy(_ known: String?, at place: String, next: String) -> String {
+        let text = known ?? "check the identity service and the way to it; Lanyard tries again by itself"
+        return text.replacing("the identity service", with: "the identity service \(place)", maxReplacements: 1)
+            .replacing("Lanyard tries again by itself", with: "Lanyard tries again\(next)")
     }
 
     // MARK: Routes
@@ -308,7 +317,7 @@ private struct StatusFindingReader {
                 guard identity.isReachable == false, !named.contains(identity.name), let error = identity.lastError
                 else { return nil }
                 return StatusFinding(
-                    .warning, "identity \(identity.name) does not respond: \(error.text), \(age(error.at)) ago",
+                    .warning, "identity \(identity.name) fails: \(error.text), \(age(error.at)) ago",
                     remedy: "check the service and the way to it; Lanyard tries again by itself")
             }
     }

@@ -27,6 +27,7 @@ extension ConfigurationBuilder {
         settings.endpoints.authorization = url("authorization")
         settings.endpoints.pushedAuthorization = url("pushed_authorization")
         settings.authentication = authentication
+        settings.isAuthenticationAutomatic = (section.text("client_authentication") ?? "auto") == "auto"
         section.fill(&settings.scopes, "scopes")
         checkIDToken(settings, section, shown: shown)
         settings.parameters = parameters(section, shown: shown)
@@ -94,6 +95,8 @@ extension ConfigurationBuilder {
             return secret(section, "client_secret_file", shown: shown).map {
                 .basic(secretFile: $0, isRaw: method == "basic_raw")
             }
+        case "basic_with_id":
+            return secret(section, "client_secret_file", shown: shown).map { .basicWithID(secretFile: $0) }
         case "post": return secret(section, "client_secret_file", shown: shown).map { .post(secretFile: $0) }
         case "private_key_jwt": return clientKey(section.section("client_key"), shown: "\(shown).client_key")
         case "assertion":
@@ -217,7 +220,8 @@ extension ConfigurationBuilder {
     /// A file that the method does not read would lead an operator to think that it is used.
     private mutating func checkUnusedFiles(_ section: ConfigurationSection, _ method: String, shown: String) {
         let readers: [(key: String, methods: Set<String>)] = [
-            ("client_secret_file", ["basic", "basic_raw", "post"]), ("client_key", ["private_key_jwt"]),
+            ("client_secret_file", ["basic", "basic_raw", "basic_with_id", "post"]),
+            ("client_key", ["private_key_jwt"]),
             ("client_assertion_file", ["assertion"]),
         ]
         for (key, methods) in readers where section.has(key) && !methods.contains(method) {

@@ -101,7 +101,11 @@ extension ConfigurationKeys {
         .init("identities.*.oauth2.client_id", .value(.text), required: true, "The client."),
         .init(
             "identities.*.oauth2.client_authentication",
-            .value(.choice(["auto", "none", "basic", "basic_raw", "post", "private_key_jwt", "assertion", "tls"])),
+            .value(
+                .choice([
+                    "auto", "none", "basic", "basic_raw", "basic_with_id", "post", "private_key_jwt", "assertion",
+                    "tls",
+                ])),
             "auto",
             "How the client shows who it is; `auto` follows from the files below."),
         .init(

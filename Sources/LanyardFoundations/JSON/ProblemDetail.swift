@@ -21,6 +21,8 @@ package struct ProblemDetail: Sendable {
     package var user: String?
     /// Who must act; nil: the problem concerns no session and no call of an identity service.
     package var action: ResponsibleParty?
+    /// What to do about an error of an identity service: a member of the admin API.
+    package var remedy: String?
     /// What the identity service said, its code and its status: members of the admin API.
     package var serviceError: (message: String, code: String?, status: Int?)?
 
@@ -65,6 +67,10 @@ package struct ProblemDetail: Sendable {
         if let action {
             json.key("action")
             json.string(action.rawValue)
+        }
+        if let remedy {
+            json.key("remedy")
+            json.string(remedy)
         }
         if let serviceError {
             if let status = serviceError.status {

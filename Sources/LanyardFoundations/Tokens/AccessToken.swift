@@ -74,6 +74,13 @@ package final class AccessToken: Sendable {
         ///
         /// - action: who must act.
         case credentialRefused(because: String, action: ResponsibleParty = .operator)
+        /// The identity service refuses the client, or what it asks for, and the session stays: an operator corrects the client or the
+        /// configuration. The text says what was refused; never a secret.
+        ///
+        /// - action: who must act.
+        case clientRefused(because: String, action: ResponsibleParty = .operator)
+        /// The identity service responds with access tokens that cannot be used. The text says why; never a secret.
+        case tokenUnusable(because: String)
         /// No user of the name exists: it is not configured, or the admin API removed the configured one. The admin API
         /// may add one.
         case userUnknown(wasRemoved: Bool)
@@ -98,6 +105,16 @@ package protocol TokenSource: AnyObject, Sendable {
     /// Called on a shard, at most once for a generation until the reply. Returns at once. One refresh is made, however
     /// many shards and requests call.
     func tokenRefused(by user: UserIndex, generation: UInt64)
+
+    /// An upstream refused the token of `user`, and no refresh is forced, because cooldown or budget forbids it. It is counted and
+    /// logged. There is no reply.
+    ///
+    /// Called on a shard, for each such response. Returns at once.
+    func refreshDenied(by user: UserIndex)
+}
+
+extension TokenSource {
+    package func refreshDenied(by user: UserIndex) {}
 }
 
 /// Publishes tokens to all shards. Each call reaches every shard through its queue, in order.

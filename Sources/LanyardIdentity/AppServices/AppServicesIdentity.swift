@@ -106,6 +106,9 @@ package final class AppServicesIdentity: TransportedIdentity {
         _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        let reply: @Sendable (Result<Grant, IdentityError>) -> Void = { outcome in
+            reply(outcome.mapError { $0.explained(.appServices, credential) })
+        }
         loop.post { [self] in
             guard case .configured(let settings) = credential, let path = settings.secretFile else {
                 return login(credential, nil, guarded, progress, reply)
@@ -164,6 +167,9 @@ package final class AppServicesIdentity: TransportedIdentity {
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        let reply: @Sendable (Result<Grant, IdentityError>) -> Void = { outcome in
+            reply(outcome.mapError { $0.explained(.appServices) })
+        }
         perform(
             OriginCall(
                 kind: .refresh, secrets: [refreshToken], credential: mark(of: refreshToken), progress: progress,

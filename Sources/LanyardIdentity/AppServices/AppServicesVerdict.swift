@@ -36,7 +36,12 @@ enum AppServicesVerdict {
         var error = IdentityError(
             verdict, status: response.status, code: code,
             message: message + remedy(verdict, response.status, code, login, appID: appID))
+        error.cause = cause(verdict, response.status, code, hasError: decoded?.hasError ?? false)
         error.isServiceError = decoded?.hasError ?? false
+        // Of a refresh they say no more than its code, and might quote what an earlier login has sent.
+        if error.isServiceError, call == .login {
+            error.serviceText = response.body.withBytes { ServiceErrorText.read($0, without: secrets) }
+        }
         return error
     }
 
@@ -65,8 +70,21 @@ enum AppServicesVerdict {
         var error = IdentityError(
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
+        error.cause = call == .location || decoded.hasOtherContent ? .unusableResponse : .unusableToken
         note(decoded, of: call, in: &error)
         return error
+    }
+
+    private static func cause(
+        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, hasError: Bool
+    ) -> IdentityCause {
+        guard case .transient = verdict else { return code == "AuthProviderNotFound" ? .grant : IdentityCause(verdict) }
+        switch status {
+        case 408, 425, 429: return .busy
+        case 500...: return .serviceFailure
+        case 300..<400, 404, 405, 421: return .noEndpoint
+        default: return hasError ? .unexplained : .unusableResponse
+        }
     }
 
     /// Records what an unusable response of success has left behind at the service.

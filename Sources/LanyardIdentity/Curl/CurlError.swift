@@ -70,7 +70,20 @@ extension CurlError {
         }
         let isAlarming = kind == .untrusted || kind == .prohibited
         var error = IdentityError(.transient(retryAfter: nil), status: status, message: text, isAlarming: isAlarming)
+        error.cause = cause
         if kind == .certificateRefused { error.responsible = .operator }
         return error
+    }
+
+    private var cause: IdentityCause {
+        switch kind {
+        case .timedOut, .unreachable, .broken: .noResponse
+        case .untrusted: .untrusted
+        case .handshake: .tls
+        case .certificateRefused: .clientCertificate
+        case .prohibited: .prohibited
+        case .tooLarge: .unusableResponse
+        case .late, .stopped, .local: .machine
+        }
     }
 }

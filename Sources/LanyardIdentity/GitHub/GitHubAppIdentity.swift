@@ -61,6 +61,9 @@ package final class GitHubAppIdentity: TransportedIdentity {
         _ credential: Credential, guarded: LoginGuard?, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        let reply: @Sendable (Result<Grant, IdentityError>) -> Void = { outcome in
+            reply(outcome.mapError { $0.explained(.gitHubApp, login: .gitHubApp) })
+        }
         let provider = credential.provider
         guard provider == LoginKind.gitHubApp.provider else {
             return reply(
@@ -134,7 +137,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
         progress.wait(for: tokenURL)
         transport.http.send(request) { [self] outcome in
             clock.learn(from: outcome)
-            let result = GitHubAppResponse.grant(in: outcome, now: .now)
+            let result = GitHubAppResponse.grant(in: outcome, without: [assertion], now: .now)
             guard case .failure(let error) = result, error.verdict == .credentialRefused, !isRepeated,
                 let corrected = time.corrected(by: outcome)
             else { return reply(result) }
@@ -187,7 +190,28 @@ package final class GitHubAppIdentity: TransportedIdentity {
         reply(.failure(IdentityError(.sessionDead, message: "a GitHub App has no refresh tokens")))
     }
 
+    /// A session of another identity cannot come here.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
-        reply(.success(()))
+        var error = IdentityError(.callRefused, message: "a GitHub App has no refresh tokens")
+        error.isUnsupported = true
+        reply(.failure(error))
+    }
+
+    package var revokesAccessTokens: Bool { true }
+
+    /// The token shows by itself which one is meant (GitHub's REST API, "Revoke an installation access token").
+    package func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
+        transport.loop.post { [self] in
+            let progress = transport.watch.begin(.revocation)
+            let url = "\(app.baseURL)/installation/token"
+            progress.wait(for: url)
+            let request = CurlRequest(
+                method: .delete, url: url, fields: Self.fields, bearer: accessToken, deadline: transport.newDeadline)
+            transport.http.send(request) { [self] outcome in
+                clock.learn(from: outcome)
+                transport.watch.end(progress)
+                reply(GitHubAppResponse.revocation(in: outcome, of: accessToken, now: .now))
+            }
+        }
     }
 }

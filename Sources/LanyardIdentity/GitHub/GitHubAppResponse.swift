@@ -5,22 +5,28 @@ import LanyardSessionInterface
 enum GitHubAppResponse {
     private static let lifetimeMin: Int64 = 2
 
-    /// - Parameter now: this machine's time, for a response without a `Date`.
-    static func grant(in outcome: Result<CurlResponse, CurlError>, now: WallTime) -> Result<Grant, IdentityError> {
+    /// - Parameters:
+    ///   - secrets: what the call has sent. The service's words are not shown with one of them.
+    ///   - now: this machine's time, for a response without a `Date`.
+    static func grant(
+        in outcome: Result<CurlResponse, CurlError>, without secrets: [Secret], now: WallTime
+    ) -> Result<Grant, IdentityError> {
         switch outcome {
         case .failure(let failure): return .failure(failure.identityError(of: "the login"))
         case .success(let response):
-            return response.status == 201 ? success(response, now) : .failure(error(response, now))
+            return response.status == 201
+                ? success(response, now) : .failure(error(response, now).with(wordsOf: response, without: secrets))
         }
     }
 
     private static func success(_ response: CurlResponse, _ now: WallTime) -> Result<Grant, IdentityError> {
         let read = response.body.withBytes { Body($0) }
         func fail(_ reason: String) -> Result<Grant, IdentityError> {
-            .failure(
-                IdentityError(
-                    .transient(retryAfter: nil), status: response.status,
-                    message: "the identity service's response to the login cannot be used: \(reason)"))
+            var error = IdentityError(
+                .transient(retryAfter: nil), status: response.status,
+                message: "the identity service's response to the login cannot be used: \(reason)")
+            error.cause = read == nil ? .unusableResponse : .unusableToken
+            return .failure(error)
         }
         guard let read else { return fail("not a JSON object") }
         guard let token = read.token else { return fail("there is no token that a header can carry") }
@@ -34,6 +40,29 @@ enum GitHubAppResponse {
                 refreshTokenExpiry: nil, serverDate: response.serverDate, requestStartedAt: response.requestStartedAt))
     }
 
+    /// What GitHub responds to the revocation of a token. Of a token that it does not know any more it says 401.
+    static func revocation(
+        in outcome: Result<CurlResponse, CurlError>, of token: Secret, now: WallTime
+    ) -> Result<Void, IdentityError> {
+        switch outcome {
+        case .failure(let failure): return .failure(failure.identityError(of: "the revocation"))
+        case .success(let response) where 200..<300 ~= response.status: return .success(())
+        case .success(let response):
+            let isOwn = response.body.withBytes { Body($0) }?.hasMessage == true
+            let verdict: IdentityError.Verdict =
+                switch response.status {
+                case 401 where isOwn: .sessionDead
+                default: .transient(retryAfter: response.retryAfter(now: now))
+                }
+            var error = IdentityError(
+                verdict, status: response.status,
+                message: "the identity service responded with \(response.status) to the revocation")
+            // A server that does not have the call, such as an old one of GitHub Enterprise.
+            error.isUnsupported = isOwn && response.status == 404
+            return .failure(error.with(wordsOf: response, without: [token]))
+        }
+    }
+
     /// Each refusal of GitHub has a JSON body with `message`; a page without one is a gateway's.
     private static func error(_ response: CurlResponse, _ now: WallTime) -> IdentityError {
         let body = response.body.withBytes { Body($0) }
@@ -41,29 +70,35 @@ enum GitHubAppResponse {
         let isLimit = response.fields.rateLimitRemaining == "0" || body?.namesLimit == true
         let transient = IdentityError.Verdict.transient(
             retryAfter: response.retryAfter(now: now) ?? (isLimit ? limitEnd(response, now) : nil))
-        let (verdict, remedy): (IdentityError.Verdict, String) =
+        let (verdict, cause, remedy): (IdentityError.Verdict, IdentityCause, String) =
             switch response.status {
-            case 408, 425, 429, 500...599: (transient, "")
+            case 408, 425, 429: (transient, .busy, ": a limit on requests, which ends by itself")
+            case 500...599: (transient, .serviceFailure, "")
             case 401 where isOwn:
                 (
-                    .credentialRefused,
+                    .credentialRefused, .client,
                     ": the key does not belong to the app, or this machine's clock is wrong; check app_id and key_file"
                 )
-            case 401: (.credentialDoubted, "")
+            case 401: (.credentialDoubted, .unexplained, "")
             // A limit on requests has this status, too.
             case 403 where isLimit || response.fields.retryAfter != nil:
-                (transient, ": a limit on requests, which ends by itself")
-            case 403 where isOwn: (.credentialRefused, ": the installation is suspended, or may not do this")
+                (transient, .busy, ": a limit on requests, which ends by itself")
+            case 403 where isOwn: (.credentialRefused, .policy, ": the installation is suspended, or may not do this")
             case 404 where isOwn:
-                (.credentialRefused, ": the app has no such installation; check installation_id and base_url")
+                (
+                    .credentialRefused, .noEndpoint,
+                    ": the app has no such installation; check installation_id and base_url"
+                )
             case 422 where isOwn:
-                (.credentialRefused, ": the installation does not have these repositories or permissions")
-            case 300..<400: (transient, ", a redirect that is not followed; check base_url")
-            default: (transient, "")
+                (.credentialRefused, .scope, ": the installation does not have these repositories or permissions")
+            case 300..<400: (transient, .noEndpoint, ", a redirect that is not followed; check base_url")
+            case 404, 405, 410, 421: (transient, .noEndpoint, ", as if no endpoint were there; check base_url")
+            default: (transient, .unusableResponse, "")
             }
         var error = IdentityError(
             verdict, status: response.status,
             message: "the identity service responded with \(response.status) to the login\(remedy)")
+        error.cause = cause
         error.isServiceError = isOwn
         return error
     }

@@ -38,6 +38,9 @@ struct AuthorizationResponse {
             ? text : ""
     }
 
+    /// `error_description`; nil: there is none.
+    var errorDescription: Secret? { fields["error_description"] }
+
     /// Whether `state` is that of the request.
     func hasState(_ state: Secret) -> Bool { fields["state"] == state }
 

@@ -7,10 +7,15 @@ struct ClientProof: Sendable {
     /// Of the head; nil: none.
     private(set) var field: CurlRequest.SecretField?
     private var formFields: [(name: String, value: Secret)] = []
+    /// Before the assertion in the form; nil: there is none.
+    private var assertionType: String?
     private let clientID: String
-    private let sendsClientID: Bool
+    private var sendsClientID: Bool
+    private let sendsEmptySecret: Bool
     /// What the client's file holds; nil: the client has no file.
     let secret: Secret?
+    /// The secrets of the whole request. No error may show one of them, or a piece of one.
+    var sent: [Secret] = []
 
     /// - Parameters:
     ///   - content: of the file of the authentication; nil if it has none.
@@ -18,12 +23,15 @@ struct ClientProof: Sendable {
     ///   - tokenEndpoint: that names the server, also for a call that goes to another one.
     ///   - now: by the service's clock.
     ///   - isClientNamed: false: `client_id` alone is not sent.
+    ///   - wanted: what the server wants in the form besides.
     /// - Throws: `credentialUnavailable` with the path and the remedy, or `credentialDelayed`.
     init(
         of settings: IdentitySettings.OAuth, _ content: FileSnapshot.Outcome?, for endpoint: String,
-        tokenEndpoint: String, at now: WallTime, isClientNamed: Bool = true
+        tokenEndpoint: String, at now: WallTime, isClientNamed: Bool = true,
+        wanted: WantedClientFields = WantedClientFields()
     ) throws(IdentityError) {
         clientID = settings.clientID
+        sendsEmptySecret = wanted.emptySecret
         secret = try Self.secret(settings.authentication, content)
         switch settings.authentication {
         case .none: sendsClientID = isClientNamed
@@ -32,34 +40,43 @@ struct ClientProof: Sendable {
             sendsClientID = false
             field = CurlRequest.SecretField(
                 name: "Authorization", value: Self.basic(settings.clientID, secret, isRaw: isRaw))
+        case .basicWithID:
+            sendsClientID = true
+            field = CurlRequest.SecretField(
+                name: "Authorization", value: Self.basic(settings.clientID, secret, isRaw: false))
         case .post:
             sendsClientID = true
             formFields = secret.map { [("client_secret", $0)] } ?? []
         case .assertion(_, let type):
             // RFC 7521 §4.2: the assertion names the client.
             sendsClientID = true
-            formFields =
-                [("client_assertion_type", Self.text(type))] + (secret.map { [("client_assertion", $0)] } ?? [])
+            assertionType = type
+            formFields = secret.map { [("client_assertion", $0)] } ?? []
         case .privateKeyJWT(let key):
             sendsClientID = true
             let assertion = try Self.assertion(
                 settings, key, secret, Self.audience(key, settings, endpoint, tokenEndpoint), now)
-            formFields = [
-                ("client_assertion_type", Self.text(ClientAuthentication.jwtAssertionType)),
-                ("client_assertion", assertion),
-            ]
+            assertionType = ClientAuthentication.jwtAssertionType
+            formFields = [("client_assertion", assertion)]
         }
+        if wanted.id { sendsClientID = true }
     }
 
     /// Adds the client's form fields.
     func write(into form: inout FormBody) {
         if sendsClientID { form.append("client_id", clientID) }
+        if let assertionType { form.append("client_assertion_type", assertionType) }
         for (name, value) in formFields { form.append(name, value) }
+        if sendsEmptySecret { form.append("client_secret", "") }
     }
 
     /// What an operator may look at if the client is refused: the form encoding of Basic changes these characters.
     static func hint(_ settings: IdentitySettings.OAuth, _ secret: Secret?) -> String? {
-        guard case .basic(_, false) = settings.authentication, let secret else { return nil }
+        switch settings.authentication {
+        case .basic(_, false), .basicWithID: break
+        case .basic(_, true), .none, .post, .privateKeyJWT, .assertion, .tls: return nil
+        }
+        guard let secret else { return nil }
         let isPlain = secret.withBytes { bytes in
             var buffer = SecretBuffer()
             FormBody.encode(bytes, into: &buffer)
@@ -87,12 +104,6 @@ struct ClientProof: Sendable {
             throw IdentityError(
                 error.isTransient ? .credentialDelayed : .credentialUnavailable, message: error.message(path: path))
         }
-    }
-
-    private static func text(_ text: String) -> Secret {
-        var buffer = SecretBuffer(capacity: text.utf8.count)
-        buffer.append(text)
-        return buffer.seal()
     }
 
     /// RFC 6749 §2.3.1: both parts are form encoded before Base64, which servers do not all undo.
@@ -130,6 +141,48 @@ struct ClientProof: Sendable {
         } catch {
             throw IdentityError(
                 .credentialUnavailable, message: SecretFile.ReadError.unfit(error.message).message(path: key.file))
+        }
+    }
+}
+
+/// Fields of the client that a server wants in the form although they prove nothing: servers on the `mcp` SDK do. They are learned from
+/// its errors, and sent from then on.
+struct WantedClientFields: Equatable {
+    /// `client_id` beside HTTP Basic, whose head names the client already.
+    var id = false
+    /// An empty `client_secret` of a revocation, whose client has none or shows it elsewhere.
+    var emptySecret = false
+
+    /// The same with what an error of the server names as missing; nil: it names nothing, or that was sent.
+    ///
+    /// - Parameter isRevocation: of a call at the revocation endpoint.
+    func learning(
+        from outcome: Result<CurlResponse, CurlError>, of settings: IdentitySettings.OAuth, isRevocation: Bool
+    ) -> WantedClientFields? {
+        guard case .success(let response) = outcome, [400, 401, 422].contains(response.status) else { return nil }
+        let isMissing = { (field: StaticString) in
+            response.body.withBytes { ServiceErrorText.says(field, isMissing: $0) }
+        }
+        var wanted = self
+        if settings.takesClientID, !id, isMissing("client_id") { wanted.id = true }
+        if isRevocation, settings.takesEmptySecret, !emptySecret, isMissing("client_secret") {
+            wanted.emptySecret = true
+        }
+        return wanted == self ? nil : wanted
+    }
+}
+
+extension IdentitySettings.OAuth {
+    /// Basic by `auto`: the server may want more.
+    fileprivate var takesClientID: Bool {
+        if case .basic = authentication { isAuthenticationAutomatic } else { false }
+    }
+
+    /// The form has no secret.
+    fileprivate var takesEmptySecret: Bool {
+        switch authentication {
+        case .none, .basic, .basicWithID, .tls: true
+        case .post, .privateKeyJWT, .assertion: false
         }
     }
 }

@@ -125,7 +125,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private func pushed(
         _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
     ) -> Result<PushedRequest, IdentityError> {
-        classified(outcome, proof, [state, nonce]).flatMap { response in
+        classified(outcome, proof).flatMap { response in
             guard let pushed = response.body.withBytes({ PushedRequest($0) }) else {
                 return .failure(OAuthVerdict.malformed(.login, response.status, "there is no request_uri", nil))
             }
@@ -170,13 +170,20 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             return end(.failure(IdentityError(.credentialRefused, code: "wrong_issuer", message: defect)))
         }
         if let error = response.error {
-            if error == "access_denied" { return end(.failure(DeviceLogin.denied(status: nil))) }
+            let words = response.errorDescription.flatMap {
+                ServiceErrorText.shown($0, without: [state, nonce, key.verifier])
+            }
+            if error == "access_denied" {
+                var denied = DeviceLogin.denied(status: nil)
+                denied.serviceText = words
+                return end(.failure(denied))
+            }
             let message =
                 "the identity service has responded with \(error.isEmpty ? "an error" : error) to the browser; "
                 + "check the client at the server, its redirect URIs and scopes"
-            return end(
-                .failure(
-                    IdentityError(.credentialRefused, code: error.isEmpty ? nil : error, message: message)))
+            var refusal = IdentityError(.credentialRefused, code: error.isEmpty ? nil : error, message: message)
+            refusal.serviceText = words
+            return end(.failure(refusal))
         }
         guard let code = response.code else {
             let message = "the browser came back without a code; run lanyard login again"
@@ -208,7 +215,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
                 unsentCode = code
                 return identity.loop.set(timer, at: identity.loop.now + Self.exchangeRetryInterval)
             }
-            switch granted(outcome, proof, [code, key.verifier]) {
+            switch granted(outcome, proof) {
             case .failure(let error): end(.failure(error))
             case .success(let grant) where isEnded: identity.discard(grant)
             case .success(let grant): end(.success(identity.hold(grant, of: .authorizationCode)))
@@ -231,11 +238,11 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     }
 
     private func granted(
-        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>, _ secrets: [Secret]
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
     ) -> Result<Grant, IdentityError> {
         proof.flatMap { proof in
             guard let outcome else { return .failure(Self.noCall) }
-            return identity.grant(from: outcome, secrets + (proof.secret.map { [$0] } ?? []), proof).flatMap {
+            return identity.grant(from: outcome, proof).flatMap {
                 checked($0, outcome)
             }
         }
@@ -261,11 +268,11 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     }
 
     private func classified(
-        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>, _ secrets: [Secret]
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
     ) -> Result<CurlResponse, IdentityError> {
         proof.flatMap { proof in
             guard let outcome else { return .failure(Self.noCall) }
-            return identity.classified(.login, outcome, secrets + (proof.secret.map { [$0] } ?? []), proof)
+            return identity.classified(.login, outcome, proof)
         }
     }
 
@@ -274,7 +281,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         isEnded = true
         identity.loop.drop(timer)
         retained = nil
-        reports.end(result)
+        reports.end(result.mapError { $0.explained(.oauth, login: .authorizationCode) })
     }
 }
 

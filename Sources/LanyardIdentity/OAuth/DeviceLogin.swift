@@ -82,7 +82,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
     ) -> Result<CurlResponse, IdentityError> {
         proof.flatMap { proof in
             guard let outcome else { return .failure(IdentityError(.transient(retryAfter: nil), message: "no call")) }
-            return identity.classified(.login, outcome, proof.secret.map { [$0] } ?? [], proof)
+            return identity.classified(.login, outcome, proof)
         }
     }
 
@@ -117,7 +117,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             form.append("device_code", deviceCode)
             form.append("code_verifier", key.verifier)
         } reply: { [self] outcome, proof in
-            let (poll, grant) = self.result(outcome, proof, deviceCode)
+            let (poll, grant) = self.result(outcome, proof)
             guard !isEnded else {
                 if let grant { identity.discard(grant) }
                 return
@@ -130,7 +130,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     /// - Returns: what the poll has shown, with the tokens of a grant.
     private func result(
-        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>, _ deviceCode: Secret
+        _ outcome: Result<CurlResponse, CurlError>?, _ proof: Result<ClientProof, IdentityError>
     ) -> (DeviceAuthorization.Poll, Grant?) {
         switch proof {
         // The client's own file is being replaced, or the server does not respond.
@@ -139,9 +139,8 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
         case .failure(let error): return (.refused(error), nil)
         case .success(let proof):
             guard let outcome else { return (.unreachable(retryAfter: nil), nil) }
-            if case .success(let response) = outcome, let poll = Self.pending(response) { return (poll, nil) }
-            let secrets = [deviceCode, key.verifier] + (proof.secret.map { [$0] } ?? [])
-            switch identity.grant(from: outcome, secrets, proof) {
+            if case .success(let response) = outcome, let poll = Self.pending(response, proof) { return (poll, nil) }
+            switch identity.grant(from: outcome, proof) {
             case .success(var grant):
                 // A token that is not valid is as good as none: then nothing names the account.
                 if case .success(let response) = outcome {
@@ -154,13 +153,14 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
     }
 
     /// What the grant's own errors mean (RFC 8628 §3.5); nil: another response.
-    private static func pending(_ response: CurlResponse) -> DeviceAuthorization.Poll? {
-        switch response.body.withBytes({ OAuthResponse($0) }).error(at: "/error") {
+    private static func pending(_ response: CurlResponse, _ proof: ClientProof) -> DeviceAuthorization.Poll? {
+        switch response.body.withBytes({ OAuthResponse($0) }).deviceError {
         case "authorization_pending": .pending
         case "slow_down": .slowDown
         case "expired_token": .refused(expired)
         // The second one is Entra's.
-        case "access_denied", "authorization_declined": .refused(denied(status: response.status))
+        case "access_denied", "authorization_declined":
+            .refused(denied(status: response.status).with(wordsOf: response, without: proof.sent))
         default: nil
         }
     }
@@ -213,6 +213,6 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
         isEnded = true
         identity.loop.drop(timer)
         retained = nil
-        reports.end(result)
+        reports.end(result.mapError { $0.explained(.oauth, login: .device) })
     }
 }

@@ -5,6 +5,8 @@ struct FormBody: ~Copyable {
     static let contentType = "Content-Type: application/x-www-form-urlencoded"
 
     private var buffer = SecretBuffer(capacity: 512)
+    /// The secret values so far. No error may show one of them.
+    private(set) var secrets: [Secret] = []
 
     /// Adds a field with a value that is not secret.
     mutating func append(_ name: String, _ value: String) {
@@ -15,6 +17,7 @@ struct FormBody: ~Copyable {
     /// Adds a field with a secret value.
     mutating func append(_ name: String, _ value: Secret) {
         begin(name)
+        secrets.append(value)
         value.withBytes { Self.encode($0, into: &buffer) }
     }
 

@@ -45,6 +45,11 @@ struct OAuthErrorRow: Sendable {
         }?.means
     }
 
+    /// Whether a row or RFC 8628 §3.5 has this name. It tells nothing of a secret, whatever that holds.
+    static func isKnown(_ name: String) -> Bool {
+        all.contains { $0.value == name } || ["authorization_pending", "expired_token"].contains(name)
+    }
+
     static let all: [OAuthErrorRow] = [
         // RFC 6749 §5.2.
         .init(nil, "/error", "invalid_grant", .grant),
@@ -55,6 +60,8 @@ struct OAuthErrorRow: Sendable {
         .init(nil, "/error", "invalid_scope", .request),
         // RFC 8707 §2, RFC 6749 §4.1.2.1, RFC 8628 §3.5, OpenID Connect Core 3.1.2.6.
         .init(nil, "/error", "invalid_target", .request),
+        // RFC 6750 §3.1; authgent-server says it of a scope that the client lacks, with 403.
+        .init(nil, "/error", "insufficient_scope", .request),
         .init(nil, "/error", "access_denied", .user),
         .init(nil, "/error", "consent_required", .user),
         .init(nil, "/error", "interaction_required", .user),

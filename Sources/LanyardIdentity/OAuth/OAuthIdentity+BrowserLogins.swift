@@ -45,9 +45,9 @@ extension OAuthIdentity: BrowserLoginService {
     /// The grant that the response to a code brings. A success that cannot be used ends the login, because the code is used up. The
     /// refresh token that came along is revoked.
     func grant(
-        from outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret], _ proof: ClientProof
+        from outcome: Result<CurlResponse, CurlError>, _ proof: ClientProof
     ) -> Result<Grant, IdentityError> {
-        classified(.login, outcome, secrets, proof).flatMap {
+        classified(.login, outcome, proof).flatMap {
             OAuthGrant.make(
                 .login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile)
         }.map { grant in
@@ -147,7 +147,7 @@ extension OAuthIdentity: BrowserLoginService {
             try post.write(&form)
             for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
             // RFC 8628 §3.1, RFC 9126 §2: the client is named in the form, too, where Basic shows who it is.
-            if case .basic = settings.authentication { form.append("client_id", settings.clientID) }
+            if case .basic = settings.authentication, !wanted.id { form.append("client_id", settings.clientID) }
         }
         switch made {
         case .failure(let error): post.reply(nil, .failure(error))
@@ -155,6 +155,7 @@ extension OAuthIdentity: BrowserLoginService {
             request.isLogin = true
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
+                if learnField(from: outcome) { return send(post, to: found, after: former) }
                 if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
                     return send(post, to: found, after: first)
                 }

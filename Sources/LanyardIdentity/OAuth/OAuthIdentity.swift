@@ -26,6 +26,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// What logins in a browser have obtained, until the session of each takes it.
     let obtainedGrants = Guarded<[UInt64: Grant]>([:])
     nonisolated(unsafe) var binding = CertificateBinding()
+    /// What the server wants in each form besides the client's proof.
+    nonisolated(unsafe) private(set) var wanted = WantedClientFields()
     /// The service's clock, by which assertions begin and end.
     var clock: ServiceClock {
         get { discovery.clock }
@@ -126,6 +128,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         _ credential: Credential, _ guarded: LoginGuard?, for variant: TokenVariant, _ progress: CallProgress,
         _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        let reply: @Sendable (Result<Grant, IdentityError>) -> Void = { outcome in
+            reply(outcome.mapError { $0.explained(.oauth, credential) })
+        }
         if case .given(let method) = credential, method.kind.isInteractive {
             return reply(obtained(method))
         }
@@ -144,7 +149,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     warn(login)
                     let scopes = variant.scopes.isEmpty ? settings.scopes : variant.scopes
                     let call = TokenCall(
-                        kind: .login, variant: variant, secrets: login.secrets,
+                        kind: .login, variant: variant,
                         credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
                         isGrantSigned: login.isSigned, isMachineGrant: login.isMachineGrant,
@@ -174,13 +179,16 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         _ refreshToken: Secret, for variant: TokenVariant, _ progress: CallProgress,
         _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
+        let reply: @Sendable (Result<Grant, IdentityError>) -> Void = { outcome in
+            reply(outcome.mapError { $0.explained(.oauth) })
+        }
         loop.post { [self] in
             let deadline = transport.newDeadline
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 let credential = refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
                 send(
                     TokenCall(
-                        kind: .refresh, variant: variant, secrets: [refreshToken], credential: credential,
+                        kind: .refresh, variant: variant, credential: credential,
                         contents: contents,
                         keepsRefreshToken: true, scopes: variant.scopes, progress: progress, deadline: deadline,
                         write: { form, _ in
@@ -237,7 +245,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
         progress.wait(for: url)
         let signed = clock
-        let made = request(to: url, of: found, contents, deadline) { form in
+        let made = request(to: url, of: found, contents, deadline, isRevocation: true) { form in
             form.append("token", token)
             form.append("token_type_hint", hint)
         }
@@ -246,12 +254,15 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
+                if learnField(from: outcome, isRevocation: true) {
+                    return revoke(token, hint, at: found, contents, progress, deadline, after: former, reply)
+                }
                 if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
                     return revoke(token, hint, at: found, contents, progress, deadline, after: first, reply)
                 }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
                     if let moved { return revoke(token, hint, at: moved, contents, progress, deadline, reply) }
-                    reply(classified(.revocation, outcome, [token], proof).map { _ in })
+                    reply(classified(.revocation, outcome, proof).map { _ in })
                 }
             }
         }
@@ -263,7 +274,6 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     private struct TokenCall {
         let kind: OAuthVerdict.Call
         let variant: TokenVariant
-        let secrets: [Secret]
         /// What tells the credential from others; nil: unknown.
         let credential: [UInt8]?
         let contents: [String: FileSnapshot.Outcome]
@@ -316,11 +326,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 discovery.noteResponse(outcome)
-                let secrets = call.secrets + (proof.secret.map { [$0] } ?? [])
+                if learnField(from: outcome) { return send(call, to: found, after: former) }
                 let result = Self.withoutEarlyRefusal(
                     of: outcome,
                     classified(
-                        call.kind, outcome, secrets, proof, isFetch: call.variant != .plain,
+                        call.kind, outcome, proof, isFetch: call.variant != .plain,
                         isMachineGrant: call.isMachineGrant))
                 if case .failure(let error) = result, mayBeTime(error, of: call),
                     let first = correctClock(by: outcome, signed: signed, after: former)
@@ -368,6 +378,15 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         error.verdict = .transient(retryAfter: nil)
         error.message += ", before the refresh token was sent"
         return .failure(error)
+    }
+
+    /// Learns what an error says that the form lacks.
+    ///
+    /// - Returns: whether the call is to be repeated with it. That happens once for each field in the identity's life.
+    func learnField(from outcome: Result<CurlResponse, CurlError>, isRevocation: Bool = false) -> Bool {
+        guard let more = wanted.learning(from: outcome, of: settings, isRevocation: isRevocation) else { return false }
+        wanted = more
+        return true
     }
 
     /// A signature whose times are wrong may get such a refusal. A password or a refresh token has no time of Lanyard's: refused, it is
@@ -469,19 +488,28 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// RFC 9126 §2), unless the configuration says otherwise.
     func request(
         to url: String, of found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
-        isClientNamed: Bool = true, _ write: (inout FormBody) throws(IdentityError) -> Void
+        isClientNamed: Bool = true, isRevocation: Bool = false,
+        _ write: (inout FormBody) throws(IdentityError) -> Void
     ) -> Result<(CurlRequest, ClientProof), IdentityError> {
         Result { () throws(IdentityError) in
             let content = settings.authentication.file.flatMap { contents[$0] }
-            let proof = try ClientProof(
+            var proof = try ClientProof(
                 of: settings, content, for: url, tokenEndpoint: found.namedTokenEndpoint ?? url, at: clock.time(),
-                isClientNamed: isClientNamed)
+                isClientNamed: isClientNamed,
+                wanted: WantedClientFields(id: wanted.id, emptySecret: isRevocation && wanted.emptySecret))
             var form = FormBody()
             try write(&form)
             proof.write(into: &form)
+            let secrets = form.secrets
             var request = CurlRequest(
                 method: .post, url: url, fields: [FormBody.contentType] + fields, body: form.seal(), deadline: deadline)
             request.secretFields = try tokenFields(contents) + (proof.field.map { [$0] } ?? [])
+            proof.sent = secrets + request.secretFields.map(\.value)
+            // Basic authentication has it in Base64, behind the client's name.
+            switch settings.authentication {
+            case .basic, .basicWithID: proof.sent += [proof.secret].compactMap(\.self)
+            case .none, .post, .privateKeyJWT, .assertion, .tls: break
+            }
             return (request, proof)
         }
     }
@@ -493,14 +521,14 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     func classified(
-        _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ secrets: [Secret],
-        _ proof: ClientProof, isFetch: Bool = false, isMachineGrant: Bool = false
+        _ kind: OAuthVerdict.Call, _ outcome: Result<CurlResponse, CurlError>, _ proof: ClientProof,
+        isFetch: Bool = false, isMachineGrant: Bool = false
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
         case .failure(let failure): return .failure(OAuthVerdict.error(kind, failure))
         case .success(let response):
             var subject = OAuthVerdict.Subject(
-                call: kind, profile: settings.profile, secrets: secrets,
+                call: kind, profile: settings.profile, secrets: proof.sent,
                 clientHint: ClientProof.hint(settings, proof.secret))
             (subject.isFetch, subject.isMachineGrant) = (isFetch, isMachineGrant)
             return OAuthVerdict.error(subject, response, now: .now).map { .failure($0) } ?? .success(response)

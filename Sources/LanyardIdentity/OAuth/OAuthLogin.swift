@@ -44,9 +44,6 @@ struct OAuthLogin: Sendable {
     /// The grant is an assertion with a time, which Lanyard signs.
     var isSigned: Bool { kind == .signedAssertion || kind == .googleKey }
 
-    /// What an error must not show.
-    var secrets: [Secret] { [secret, actorToken].compactMap(\.self) }
-
     /// The failure is `credentialUnavailable` or `credentialDelayed` with the path and the remedy, or `credentialRefused` by the guard.
     ///
     /// - Parameters:
@@ -103,7 +100,7 @@ struct OAuthLogin: Sendable {
         secret = method.secret.map { SecretText.content(of: $0, as: form) }
         actorToken = method.actorToken.map { SecretText.content(of: $0, as: .token) }
         finding = secret.flatMap { SecretText.finding(in: $0, as: form) }
-        if secrets.contains(where: { $0.count == 0 }) {
+        if [secret, actorToken].compactMap(\.self).contains(where: { $0.count == 0 }) {
             throw IdentityError(
                 .credentialUnavailable,
                 message: SecretFile.ReadError.empty.message(path: path ?? "the credential given"))

@@ -73,7 +73,10 @@ struct OAuthMetadata: Equatable, Sendable {
         }
         let rest = base.dropFirst(scheme.count)
         let end = rest.firstIndex(of: "/") ?? rest.endIndex
-        urls.append("\(base.prefix(scheme.count))\(rest[..<end])/.well-known/oauth-authorization-server\(rest[end...])")
+        let name = "/.well-known/oauth-authorization-server"
+        urls.append("\(base.prefix(scheme.count))\(rest[..<end])\(name)\(rest[end...])")
+        // Where an application below a path has it that cannot serve the root: django-oauth-toolkit.
+        if end < rest.endIndex { urls.append(base + name) }
         return urls
     }
 

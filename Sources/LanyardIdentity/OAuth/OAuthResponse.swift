@@ -25,6 +25,10 @@ struct OAuthResponse: Sendable {
     /// The body is empty.
     var isEmpty = false
 
+    /// The body is an object that has come as a whole.
+    var isObject: Bool { !isEmpty && !hasOtherContent && !isBroken }
+    private var isBroken = false
+
     /// Why the response is not a usable one; nil: it is. The rest of it is what could be read.
     var defect: String?
 
@@ -54,13 +58,14 @@ struct OAuthResponse: Sendable {
             while case .name(let name) = try reader.next() { try readMember(name, &reader, bytes) }
             _ = try reader.next()
         } catch {
+            isBroken = true
             defect = defect ?? "not JSON (\(error.kind) at byte \(error.offset))"
         }
     }
 
     private enum Member: CaseIterable {
         case accessToken, refreshToken, idToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error,
-            errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok
+            errorDescription, errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok
 
         var name: StaticString {
             switch self {
@@ -72,6 +77,7 @@ struct OAuthResponse: Sendable {
             case .refreshExpiresIn: "refresh_expires_in"
             case .refreshTokenExpiresIn: "refresh_token_expires_in"
             case .error: "error"
+            case .errorDescription: "error_description"
             case .errorCode: "error_code"
             case .code: "code"
             case .suberror: "suberror"
@@ -112,7 +118,7 @@ struct OAuthResponse: Sendable {
         case .error:
             hasError = hasError || token != .null
             noteError(member, text, bytes)
-        case .errorCode, .code, .suberror, .errorSubtype, .errorCodes, .oktaErrorCode, .awsType:
+        case .errorDescription, .errorCode, .code, .suberror, .errorSubtype, .errorCodes, .oktaErrorCode, .awsType:
             noteError(member, text, bytes)
         case .ok: if token == .bool(false) { hasError = true }
         }
@@ -139,6 +145,15 @@ struct OAuthResponse: Sendable {
 
     /// The first text at a pointer.
     func error(at pointer: String) -> String? { errors[pointer]?.first }
+
+    /// The error of a poll of a device login (RFC 8628 §3.5). authgent-server 0.3.4 has it as the description of an `invalid_grant`.
+    var deviceError: String? {
+        let error = error(at: "/error")
+        guard error == "invalid_grant", let description = self.error(at: "/error_description"),
+            ["authorization_pending", "slow_down", "expired_token", "access_denied"].contains(description)
+        else { return error }
+        return description
+    }
 
     /// The container is open already.
     static func skipRest(of reader: inout JSONReader) throws(JSONError) {

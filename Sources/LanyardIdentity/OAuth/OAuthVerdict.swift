@@ -35,12 +35,15 @@ enum OAuthVerdict {
         let row = row(subject, response.status, decoded)
         let code = code(decoded, subject.secrets)
         let verdict = verdict(subject, response, decoded, row, now: now)
+        let cause = cause(subject, response.status, decoded, row)
         var error = IdentityError(
             verdict, status: response.status, code: code,
             message: "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
                 + subject.call.rawValue + (subject.url.map { " at \($0)" } ?? "")
-                + remedy(subject, response.status, decoded, row))
+                + meaning(cause, subject, response.status))
+        error.cause = cause
         error.isServiceError = decoded.hasError
+        error = error.with(wordsOf: response, without: subject.secrets)
         // RFC 7009 §2.2.1.
         error.isUnsupported = subject.call == .revocation && code == "unsupported_token_type"
         // RFC 6749 §5.2 has 400 for it. Keycloak says unauthorized_client with 401, too, when the client's secret is wrong.
@@ -59,7 +62,7 @@ enum OAuthVerdict {
     }
 
     /// Nothing is there that takes the call, which only another configuration changes. A failing server says something else.
-    private static func isMisdirected(_ call: Call, _ status: Int) -> Bool {
+    static func isMisdirected(_ call: Call, _ status: Int) -> Bool {
         if call == .metadata, 400..<500 ~= status { return ![408, 425, 429].contains(status) }
         return 300..<400 ~= status || [404, 405, 410, 421].contains(status)
     }
@@ -84,6 +87,7 @@ enum OAuthVerdict {
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
         error.responsible = responsible
+        error.cause = call == .metadata ? .metadata : decoded?.isObject == true ? .unusableToken : .unusableResponse
         if let decoded { note(decoded, of: call, in: &error) }
         return error
     }
@@ -121,41 +125,21 @@ enum OAuthVerdict {
     private static func code(_ decoded: OAuthResponse, _ secrets: [Secret]) -> String? {
         guard let text = ["/error", "/error_code", "/code", "/errorCode"].lazy.compactMap(decoded.error).first,
             text.utf8.allSatisfy({ $0 != UInt8(ascii: ".") && $0 != UInt8(ascii: "-") && !(0x30...0x39 ~= $0) }),
-            !ServiceErrorText.repeats(text, anyOf: secrets)
+            OAuthErrorRow.isKnown(text) || !ServiceErrorText.repeats(text, anyOf: secrets)
         else { return nil }
         return text
     }
+}
 
-    private static func remedy(
-        _ subject: Subject, _ status: Int, _ decoded: OAuthResponse, _ row: OAuthErrorClass?
-    ) -> String {
-        let hint = subject.clientHint.map { "; \($0)" } ?? ""
-        return switch (row, subject.call) {
-        case (_, .metadata) where isMisdirected(.metadata, status):
-            (300..<400 ~= status ? ", a redirect that is not followed" : "")
-                + "; check issuer, or name the endpoints (endpoints.token)"
-        case (_, .metadata): ""
-        case (.grant, .refresh): ": the refresh token has ended, was revoked, or was used by another program"
-        case (.grant, _): ": what the login sent is wrong, has ended, or has been used"
-        case (.client, _):
-            ": the client is unknown or its authentication was refused; check client_id and client_authentication"
-                + hint
-        case (.request, _) where decoded.error(at: "/error") == "invalid_scope":
-            subject.isFetch ? ": check token.scopes of the route" : ": check scopes"
-        case (.request, _) where decoded.error(at: "/error") == "invalid_target":
-            subject.isFetch ? ": check token of the route" : ": check the audience or resource"
-        case (.request, _):
-            ": the server does not offer this grant to the client, or wants another form; check the client at the server, and params"
-        case (.user, _) where subject.isFetch:
-            ": the user must consent at the service to what token of the route asks for"
-        case (.user, _): ": the user must log in or consent at the service; then run lanyard login"
-        case (.policy, _): ": the server denies this to the client; check the server's access policy"
-        case (nil, _) where 300..<400 ~= status: ", a redirect that is not followed; check the endpoint"
-        case (nil, _) where isMisdirected(subject.call, status):
-            ", as if no endpoint were there; check the endpoint"
-        case (nil, _) where decoded.isEmpty && 400..<500 ~= status:
-            " without saying why; check the credential, client_id and client_authentication" + hint
-        default: ""
+extension IdentityError {
+    /// The same with the service's own words of a response.
+    ///
+    /// - Parameter secrets: what the call has sent.
+    func with(wordsOf response: CurlResponse, without secrets: [Secret]) -> IdentityError {
+        var error = self
+        error.serviceText = response.body.withBytes {
+            ServiceErrorText.explanation(in: $0, besides: code, without: secrets)
         }
+        return error
     }
 }

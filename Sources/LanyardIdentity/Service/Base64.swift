@@ -22,6 +22,14 @@ enum Base64 {
         return buffer.seal()
     }
 
+    /// Of either alphabet.
+    static func isDigit(_ byte: UInt8) -> Bool { value(of: byte) != nil }
+
+    /// The decoded bytes of digits that may be cut: a last one that stands for no whole byte is left out. nil: there is no whole byte.
+    static func decoded(_ digits: Slice<UnsafeRawBufferPointer>) -> Secret? {
+        decode(digits.count % 4 == 1 ? digits.dropLast() : digits)
+    }
+
     private static func value(of byte: UInt8) -> UInt32? {
         switch byte {
         case 0x41...0x5a: UInt32(byte) - 0x41

@@ -1,87 +1,209 @@
 import LanyardFoundations
 
-/// The text of the service's own error, for the operator that made the call. It is never logged.
+/// The service's own words of an error, for operators. They are never logged, and no client gets them.
 ///
-/// The text may repeat what was sent, so it is left out if it has a secret of the call or a piece of one. What looks like a token is
-/// cut out: a long word, and one of some length with a digit.
+/// They may repeat what was sent, so they are left out if they have a secret of the call or a piece of one (`SecretEcho`). What looks like
+/// a token of another call is cut out: a long word, and one of some length with a digit among its letters. Of the rest there is printable
+/// ASCII: other bytes are shown as `\\x0a`.
 enum ServiceErrorText {
-    static let bytesMax = 300
-    /// Bytes of the text that are read.
-    private static let readMax = 4096
+    /// Of the words as they are shown.
+    static let bytesMax = 200
     /// The longest word that stays.
     private static let wordMax = 40
+    /// The longest word with digits that stays, unless they are a number's or an id's.
+    private static let mixedWordMax = 11
 
-    /// nil: there is no text, or it must not be shown.
+    /// The `error` of a response of App Services; nil: there is none, or it must not be shown.
     ///
     /// - Parameter secrets: what the call has sent.
     static func read(_ bytes: UnsafeRawBufferPointer, without secrets: [Secret]) -> String? {
-        guard let text = find(bytes), text.count > 0 else { return nil }
-        let hasSecret = text.withBytes { repeats($0, anyOf: secrets) }
-        return hasSecret ? nil : text.withBytes(scrubbed)
+        let found = ErrorWords(bytes)
+        return found.values[.error].flatMap { shown($0, without: secrets) }
+    }
+
+    /// What explains an error of an authorization server (RFC 6749 §5.2), or of an API of GitHub; nil: there is nothing, or it must not be
+    /// shown.
+    ///
+    /// - Parameters:
+    ///   - code: that the message has already.
+    ///   - secrets: what the call has sent.
+    static func explanation(
+        in bytes: UnsafeRawBufferPointer, besides code: String?, without secrets: [Secret]
+    ) -> String? {
+        let found = ErrorWords(bytes)
+        // A code that is no word alone, such as one with figures, is not in the message.
+        let own = ErrorWords.codes.lazy.compactMap { found.values[$0] }.first { text in
+            text.count > 0 && !text.withBytes { bytes in code.map { bytes.elementsEqual($0.utf8) } ?? false }
+        }
+        let words = ErrorWords.texts.lazy.compactMap { found.values[$0] }.first { $0.count > 0 }
+        switch (own, words) {
+        case (nil, nil): return nil
+        case (let text?, nil), (nil, let text?): return shown(text, without: secrets)
+        case (let own?, let words?):
+            guard code == nil else { return shown(words, without: secrets) }
+            var both = SecretBuffer(capacity: own.count + words.count + 2)
+            own.withBytes { both.append($0) }
+            both.append(": ")
+            words.withBytes { both.append($0) }
+            return shown(both.seal(), without: secrets)
+        }
+    }
+
+    /// The words as they may be shown; nil: they may not.
+    static func shown(_ text: Secret, without secrets: [Secret]) -> String? {
+        guard text.count > 0, !text.withBytes({ SecretEcho(of: secrets).isIn($0) }) else { return nil }
+        return text.withBytes(scrubbed)
+    }
+
+    /// Whether an error says that a field of the form is missing: `Missing client_id`, `client_secret: Field required`.
+    static func says(_ field: StaticString, isMissing bytes: UnsafeRawBufferPointer) -> Bool {
+        let found = ErrorWords(bytes)
+        guard let words = ErrorWords.texts.lazy.compactMap({ found.values[$0] }).first else { return false }
+        return words.withBytes { text in
+            contains(text, field) && (contains(text, "missing") || contains(text, "required"))
+        }
+    }
+
+    /// - Parameter word: in small letters.
+    private static func contains(_ text: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
+        let word = UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
+        guard text.count >= word.count else { return false }
+        return (0...min(text.count - word.count, 4096)).contains { start in
+            word.indices.allSatisfy { place in
+                let byte = text[start + place]
+                return (0x41...0x5a ~= byte ? byte + 0x20 : byte) == word[place]
+            }
+        }
     }
 
     /// Whether the text has one of the secrets, or a piece of one.
     static func repeats(_ text: String, anyOf secrets: [Secret]) -> Bool {
         var text = text
-        return text.withUTF8 { repeats(UnsafeRawBufferPointer($0), anyOf: secrets) }
-    }
-
-    private static func repeats(_ text: UnsafeRawBufferPointer, anyOf secrets: [Secret]) -> Bool {
-        secrets.contains { secret in secret.withBytes { repeats(text, $0) } }
-    }
-
-    /// The `error` of the outermost object.
-    private static func find(_ bytes: UnsafeRawBufferPointer) -> Secret? {
-        var reader = JSONReader(bytes)
-        do throws(JSONError) {
-            guard try reader.next() == .objectStart else { return nil }
-            while case .name(let name) = try reader.next() {
-                guard JSONText.matches(name, of: bytes, "error") else {
-                    try reader.skipValue()
-                    continue
-                }
-                guard case .string(let text) = try reader.next() else { return nil }
-                return JSONText.secret(text, of: bytes, countMax: 64 << 10)
-            }
-        } catch {}
-        return nil
-    }
-
-    /// Whether the text has the secret, or a piece of it. The cost grows with the sum of both lengths: a JWT may be a megabyte.
-    private static func repeats(_ text: UnsafeRawBufferPointer, _ secret: UnsafeRawBufferPointer) -> Bool {
-        let text = UnsafeRawBufferPointer(rebasing: text.prefix(readMax))
-        guard secret.count > Piece.bytes else {
-            guard secret.count > 0, secret.count <= text.count else { return false }
-            return (0...(text.count - secret.count)).contains { text[$0..<($0 + secret.count)].elementsEqual(secret) }
-        }
-        guard text.count >= Piece.bytes else { return false }
-        let pieces = Set((0...(text.count - Piece.bytes)).map { Piece(text, at: $0) })
-        return (0...(secret.count - Piece.bytes)).contains { pieces.contains(Piece(secret, at: $0)) }
-    }
-
-    /// As many bytes of a secret as give it away.
-    private struct Piece: Hashable {
-        static let bytes = 12
-        private let first: UInt64
-        private let last: UInt32
-
-        init(_ bytes: UnsafeRawBufferPointer, at place: Int) {
-            first = bytes.loadUnaligned(fromByteOffset: place, as: UInt64.self)
-            last = bytes.loadUnaligned(fromByteOffset: place + 8, as: UInt32.self)
-        }
+        return text.withUTF8 { SecretEcho(of: secrets).isIn(UnsafeRawBufferPointer($0)) }
     }
 
     /// Printable ASCII, at most `bytesMax` of it.
-    private static func scrubbed(_ bytes: UnsafeRawBufferPointer) -> String {
+    private static func scrubbed(_ bytes: UnsafeRawBufferPointer) -> String? {
         var out: [UInt8] = []
-        for word in bytes.prefix(readMax).split(separator: 0x20, omittingEmptySubsequences: true) {
+        for word in bytes.split(separator: 0x20, omittingEmptySubsequences: true) {
             if !out.isEmpty { out.append(0x20) }
-            if word.count > wordMax || (word.count >= Piece.bytes && word.contains { 0x30...0x39 ~= $0 }) {
+            guard !looksLikeToken(word) else {
                 out.append(contentsOf: "[...]".utf8)
-            } else {
-                out.append(contentsOf: word.map { 0x21..<0x7f ~= $0 ? $0 : UInt8(ascii: "?") })
+                continue
+            }
+            for byte in word { escape(byte, into: &out) }
+            if out.count > bytesMax { break }
+        }
+        guard !out.isEmpty else { return nil }
+        guard out.count > bytesMax else { return String(decoding: out, as: UTF8.self) }
+        var kept = out.prefix(bytesMax - 3)
+        // No half of an escape.
+        if let start = kept.suffix(3).lastIndex(of: UInt8(ascii: "\\")) { kept = kept[..<start] }
+        return String(decoding: kept, as: UTF8.self) + "..."
+    }
+
+    private static func escape(_ byte: UInt8, into out: inout [UInt8]) {
+        switch byte {
+        // The words are shown in quotes.
+        case UInt8(ascii: "\""): out.append(UInt8(ascii: "'"))
+        case UInt8(ascii: "\\"): out.append(contentsOf: "\\\\".utf8)
+        case 0x21..<0x7f: out.append(byte)
+        default:
+            out.append(contentsOf: "\\x".utf8)
+            out.append(Hex.digit(byte >> 4))
+            out.append(Hex.digit(byte & 15))
+        }
+    }
+
+    private static func looksLikeToken(_ word: Slice<UnsafeRawBufferPointer>) -> Bool {
+        if word.count > wordMax || isDotted(word) { return true }
+        guard word.count > mixedWordMax, word.contains(where: isDigit) else { return false }
+        return !isNumbered(word) && !isNumber(word) && !isUUID(word)
+    }
+
+    /// As a JWT, and no name of a host.
+    private static func isDotted(_ word: Slice<UnsafeRawBufferPointer>) -> Bool {
+        word.count >= 20 && word.contains { 0x41...0x5a ~= $0 } && word.count { $0 == UInt8(ascii: ".") } >= 2
+    }
+
+    /// Capitals and then figures, as Entra's `AADSTS7000215:`.
+    private static func isNumbered(_ word: Slice<UnsafeRawBufferPointer>) -> Bool {
+        let rest = word.drop { 0x41...0x5a ~= $0 }.drop(while: isDigit)
+        return word.count <= 20 && rest.count <= 1 && rest.allSatisfy { ":.,;".utf8.contains($0) }
+    }
+
+    /// Figures alone with what stands between those of a number or a time.
+    private static func isNumber(_ word: Slice<UnsafeRawBufferPointer>) -> Bool {
+        word.count <= 30 && word.allSatisfy { isDigit($0) || "-:.,TZ+/".utf8.contains($0) }
+    }
+
+    /// An id as servers give it to a request, perhaps with a sign around it.
+    private static func isUUID(_ word: Slice<UnsafeRawBufferPointer>) -> Bool {
+        let inner = word.drop { isSign($0) }
+        let dashes = inner.indices.prefix(36).filter { inner[$0] == UInt8(ascii: "-") }.map { $0 - inner.startIndex }
+        return inner.count >= 36
+            && inner.prefix(36).allSatisfy { SecretEcho.hexValue($0) != nil || $0 == UInt8(ascii: "-") }
+            && dashes == [8, 13, 18, 23] && inner.dropFirst(36).allSatisfy(isSign)
+    }
+
+    private static func isSign(_ byte: UInt8) -> Bool { "'()[]<>\".,:;".utf8.contains(byte) }
+    private static func isDigit(_ byte: UInt8) -> Bool { 0x30...0x39 ~= byte }
+}
+
+/// The texts of an error's body that say what is wrong.
+private struct ErrorWords {
+    enum Member: CaseIterable {
+        case error, errorCode, code, oktaErrorCode, awsType
+        case description, oktaSummary, errorMessage, message, shortMessage, detail
+
+        var name: StaticString {
+            switch self {
+            case .error: "error"
+            case .errorCode: "error_code"
+            case .code: "code"
+            case .oktaErrorCode: "errorCode"
+            case .awsType: "__type"
+            case .description: "error_description"
+            case .oktaSummary: "errorSummary"
+            case .errorMessage: "error_message"
+            case .message: "message"
+            case .shortMessage: "msg"
+            case .detail: "detail"
             }
         }
-        return String(decoding: out.prefix(bytesMax), as: UTF8.self)
+    }
+
+    /// In the order in which they count.
+    static let codes: [Member] = [.error, .errorCode, .code, .oktaErrorCode, .awsType]
+    static let texts: [Member] = [.description, .oktaSummary, .errorMessage, .message, .shortMessage, .detail]
+    private static let bytesMax = SecretEcho.textBytesMax
+
+    private(set) var values: [Member: Secret] = [:]
+
+    /// Reads what the bytes hold, up to the byte where they are no JSON.
+    init(_ bytes: UnsafeRawBufferPointer) {
+        var reader = JSONReader(bytes)
+        do throws(JSONError) {
+            guard try reader.next() == .objectStart else { return }
+            while case .name(let name) = try reader.next() { try readMember(name, &reader, bytes) }
+        } catch {
+            // What came before counts.
+        }
+    }
+
+    private mutating func readMember(
+        _ name: JSONReader.Text, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
+    ) throws(JSONError) {
+        guard let member = Member.allCases.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
+            return try reader.skipValue()
+        }
+        switch try reader.next() {
+        case .string(let text): values[member] = JSONText.secret(text, of: bytes, countMax: Self.bytesMax)
+        case .objectStart where member == .error:
+            // As the APIs of Google have it.
+            while case .name(let name) = try reader.next() { try readMember(name, &reader, bytes) }
+        case .objectStart, .arrayStart: try OAuthResponse.skipRest(of: &reader)
+        default: break
+        }
     }
 }

@@ -125,15 +125,21 @@ package final class TokenCache {
         }
     }
 
+    /// A refused token was not replaced, because a refresh may not be forced again yet.
+    package func reportDenial(of user: UserIndex) {
+        loop?.assertIsCurrent()
+        source.refreshDenied(by: user)
+    }
+
     /// Whether the session of `user` has ended: logged out, dead, refused or replaced by a reload. False while a login is
-    /// in progress or the identity service is unreachable.
+    /// in progress or the identity service gives no token for now.
     package func isSessionOver(_ user: UserIndex) -> Bool {
         loop?.assertIsCurrent()
         guard isCurrent(user) else { return true }
         guard case .none(let refusal) = entries[user.number].availability else { return false }
         return switch refusal {
         case .loginRequired, .credentialRefused, .userUnknown: true
-        case .identityUnreachable: false
+        case .identityUnreachable, .clientRefused, .tokenUnusable: false
         }
     }
 

@@ -113,11 +113,18 @@ struct VariantSession: Sendable {
 
     /// What the shards are told. Without a usable token, a refused variant waits for an operator.
     func published(_ availability: AccessToken.Availability) -> AccessToken.Availability {
-        guard let refusal, case .none(.identityUnreachable) = availability, let error = context.lastError else {
+        guard let refusal, Self.isRefusable(availability), let error = context.lastError else {
             return availability
         }
         let action = refusal.action(latest: error, canLogIn: true)
         return .none(.credentialRefused(because: error.message, action: action))
+    }
+
+    private static func isRefusable(_ availability: AccessToken.Availability) -> Bool {
+        switch availability {
+        case .none(.identityUnreachable), .none(.clientRefused): true
+        case .token, .pending, .none: false
+        }
     }
 
     /// Why the service does not give the token, by an error of its fetch; nil: it may give it later.

@@ -13,6 +13,19 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         let reply: @Sendable (Bool) -> Void
     }
 
+    /// A user, or an identity whose session's user is unknown.
+    private struct Owner: Hashable {
+        let user: String?
+        let identity: String?
+
+        init(_ user: String?, at identity: String) {
+            self.user = user
+            self.identity = user == nil ? identity : nil
+        }
+    }
+
+    /// Outcomes that are kept: users come and go by the admin API.
+    private static let outcomesMax = 4096
     /// The longest wait of an operator for a service that does not respond. The call itself continues.
     private static let waitMax = Duration.seconds(5)
 
@@ -25,6 +38,10 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     private var givenUp: [(revocation: StoredRevocation, user: String?, logger: Logger)] = []
     /// Exactly one for each pending revocation, by the identity of the token that the queue holds.
     private var loggers: [ObjectIdentifier: Logger] = [:]
+    /// Whose each pending revocation is, by the identity of its token.
+    private var owners: [ObjectIdentifier: Owner] = [:]
+    /// What came of each owner's revocations, since the owner had none pending last.
+    private var outcomes: [Owner: RevocationState] = [:]
     private lazy var timer = SessionTimer(on: environment.loop) { [unowned self] in due() }
 
     init(environment: any RevocationEnvironment) { self.environment = environment }
@@ -36,12 +53,18 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
         environment.loop.assertIsCurrent()
         let isPending = queue.contains(revocation.token)
         if !isStored, !isPending { save(revocation) }
+        let owner = Owner(user, at: revocation.identity)
+        if !owners.values.contains(owner) { outcomes[owner] = nil }
         guard environment.service(of: revocation) != nil else {
             giveUp(revocation, user, logger)
+            note(.givenUp, of: owner)
             return reply(false)
         }
         // The queue keeps the first object of a token. An entry for another object would never be removed.
-        if !isPending { loggers[ObjectIdentifier(revocation.token)] = logger }
+        if !isPending {
+            loggers[ObjectIdentifier(revocation.token)] = logger
+            owners[ObjectIdentifier(revocation.token)] = owner
+        }
         waiters.append(Waiter(token: revocation.token, until: .now + Self.waitMax, reply: reply))
         perform(queue.add(revocation, of: user, at: .now))
     }
@@ -49,6 +72,23 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
     func hasPendingRevocation(of user: String, identity: String, wasLoggedOutHere: Bool) -> Bool {
         environment.loop.assertIsCurrent()
         return queue.contains(user: user) || !wasLoggedOutHere && queue.containsOrphan(of: identity)
+    }
+
+    func revocationState(of user: String, identity: String, wasLoggedOutHere: Bool) -> RevocationState {
+        environment.loop.assertIsCurrent()
+        if hasPendingRevocation(of: user, identity: identity, wasLoggedOutHere: wasLoggedOutHere) { return .pending }
+        return outcomes[Owner(user, at: identity)]
+            ?? (wasLoggedOutHere ? nil : outcomes[Owner(nil, at: identity)]) ?? .none
+    }
+
+    func forgetOutcome(of user: String) {
+        environment.loop.assertIsCurrent()
+        outcomes[Owner(user, at: "")] = nil
+    }
+
+    private func note(_ state: RevocationState, of owner: Owner) {
+        if outcomes.count >= Self.outcomesMax { outcomes = [:] }
+        outcomes[owner] = outcomes[owner]?.joined(state) ?? state
     }
 
     /// Every service has been asked at least once. What is left can wait for the next start.
@@ -118,6 +158,9 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             switch action {
             case .call(let revocation): call(revocation)
             case .done(let revocation, let outcome):
+                if let owner = owners.removeValue(forKey: ObjectIdentifier(revocation.token)) {
+                    note(outcome.state, of: owner)
+                }
                 log(revocation, outcome)
                 forget(revocation.token, outcome)
             case .postponed(let revocation, let error, let until):

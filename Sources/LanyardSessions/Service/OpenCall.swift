@@ -77,11 +77,12 @@ final class OpenCall {
     /// What the status says of the latest error.
     ///
     /// - Parameter error: nil: the latest call has succeeded.
-    func failure(_ error: IdentityError?, at now: WallTime) -> SessionStatus.Failure? {
+    func failure(_ error: IdentityError?, of user: String, at now: WallTime) -> SessionStatus.Failure? {
         loop.assertIsCurrent()
         failingSince = error == nil ? nil : failingSince ?? now
         guard let error, let failingSince else { return nil }
-        return SessionStatus.Failure(message: error.message, since: failingSince)
+        return SessionStatus.Failure(
+            message: error.operatorMessage, remedy: error.remedy(for: user), since: failingSince)
     }
 
     /// Nothing is logged any more. Call it before the last reference goes.

@@ -62,6 +62,10 @@ protocol RevocationSending: AnyObject, Sendable {
     /// Whether a revocation of this user's sessions is pending. A revocation from an earlier process has no known
     /// owner. It counts for any user of the identity that was not logged out in this process.
     func hasPendingRevocation(of user: String, identity: String, wasLoggedOutHere: Bool) -> Bool
+    /// What came of this user's latest revocations, by the same rule.
+    func revocationState(of user: String, identity: String, wasLoggedOutHere: Bool) -> RevocationState
+    /// The user's latest session had nothing to revoke: what came of earlier ones says nothing of it.
+    func forgetOutcome(of user: String)
 }
 
 extension RevocationSending {

@@ -220,11 +220,14 @@ package struct SessionStatus: Sendable {
     /// Why the latest call has failed.
     package struct Failure: Equatable, Sendable {
         package var message: String
+        /// What to do, as a sentence without its period; nil: unknown.
+        package var remedy: String?
         /// Of the first of the calls that have failed one after the other.
         package var since: WallTime
 
-        package init(message: String, since: WallTime) {
+        package init(message: String, remedy: String? = nil, since: WallTime) {
             self.message = message
+            self.remedy = remedy
             self.since = since
         }
     }
@@ -253,7 +256,7 @@ package struct SessionStatus: Sendable {
             return tokens.variants.first { !$0.isReady(at: now) }?.reason(at: now) ?? reason
         }
         guard tokens.usableUntil != .past else { return reason }
-        return reason == .identityGone ? reason : .identityUnreachable
+        return [.identityGone, .credentialRefused].contains(reason) ? reason : .identityUnreachable
     }
 }
 
@@ -282,7 +285,7 @@ extension VariantSession {
             named: named, state: state(at: eventContext.instant), reason: reason(at: eventContext.instant),
             generation: context.generation, expiry: tokens?.expiry, usableUntil: tokens?.usableUntil ?? .past,
             nextFetchAt: renewal == .onDemand ? nil : SessionLog.wall(of: session.nextCallAt, eventContext),
-            lastError: context.lastError?.message, hasEverBeenReady: context.hasEverBeenReady)
+            lastError: context.lastError?.operatorMessage, hasEverBeenReady: context.hasEverBeenReady)
     }
 
     private func state(at now: Instant) -> VariantState {

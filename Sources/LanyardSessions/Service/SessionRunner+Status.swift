@@ -47,7 +47,7 @@ extension SessionRunner {
                 usableUntil: tokens?.usableUntil ?? .past,
                 variants: coordinator.variants.map { $0.status(at: eventContext) }),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
-            failure: openCall.failure(context.lastError, at: eventContext.wall), action: action,
+            failure: openCall.failure(context.lastError, of: name, at: eventContext.wall), action: action,
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }

@@ -18,6 +18,13 @@ package final class SessionRunner: @unchecked Sendable {
         var reply: Reply?
     }
 
+    private struct Counts {
+        /// Operators' logouts and removals: each has an id.
+        var terminations: UInt64 = 0
+        /// Changes sent to the store.
+        var commits: UInt64 = 0
+    }
+
     let index: UserIndex
     private var user: ManagedUser
     private var machine: SessionCoordinator
@@ -28,12 +35,12 @@ package final class SessionRunner: @unchecked Sendable {
     private var inbox: [Incoming] = []
     private var isHandling = false
     private var replies = OperatorReplies<Reply>()
-    /// The number of operators' logouts and removals: each has an id.
-    private var terminations: UInt64 = 0
+    private var counts = Counts()
     private var hasLoggedOut = false
-    private var commits: UInt64 = 0
     private lazy var timer = SessionTimer(on: environment.loop) { [self] in handle(.due) }
     let openCall: OpenCall
+    /// Of the lines of denied forced refreshes, by reason: an upstream may refuse each request.
+    private var denials: [String: LogThrottle] = [:]
 
     /// - Parameter hasFormerRequest: see `SessionCoordinator.init`.
     init(
@@ -78,7 +85,7 @@ package final class SessionRunner: @unchecked Sendable {
     /// The number of changes sent to the store.
     var commitCount: UInt64 {
         environment.loop.assertIsCurrent()
-        return commits
+        return counts.commits
     }
 
     // MARK: Reload
@@ -294,8 +301,8 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func terminate(_ termination: SessionCoordinator.Termination, _ reply: @escaping Reply) {
         environment.loop.assertIsCurrent()
-        terminations += 1
-        call(.terminate(termination, id: terminations), reply)
+        counts.terminations += 1
+        call(.terminate(termination, id: counts.terminations), reply)
     }
 
     private func call(_ event: SessionCoordinator.Event, _ reply: @escaping Reply) {
@@ -385,12 +392,12 @@ package final class SessionRunner: @unchecked Sendable {
         case .tryLock: environment.store.lock(name) { [weak self] in self?.send(.locked($0)) }
         case .unlock: environment.store.unlock(name)
         case .begin(let change, let operation):
-            commits += 1
+            counts.commits += 1
             environment.begin(name, change) { [weak self] in self?.send(.begun($0, operation: operation)) }
         case .read(let operation):
             environment.store.read(name) { [weak self] in self?.send(.read($0, operation: operation)) }
         case .commit(let change):
-            commits += 1
+            counts.commits += 1
             if case .saveSession = change { environment.retryUnsavedEnds(for: self) }
             environment.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
@@ -457,8 +464,9 @@ package final class SessionRunner: @unchecked Sendable {
     private func completeTermination(_ revocations: [StoredRevocation], isStored: Bool, _ id: UInt64?) {
         let reply = id.flatMap { replies.take(termination: $0) }
         guard !revocations.isEmpty else {
+            environment.revocations.forgetOutcome(of: name)
             // Like any other reply, it comes when the report shows what it says.
-            return environment.loop.post { reply?(.terminated(isRevoked: true, isStored: isStored)) }
+            return environment.loop.post { reply?(.terminated(isRevoked: false, isStored: isStored)) }
         }
         let left = Guarded(revocations.count)
         let areAllRevoked = Guarded(true)
@@ -543,9 +551,34 @@ package final class SessionRunner: @unchecked Sendable {
         }
     }
 
-    private func log(_ logEvent: SessionLogEvent, at eventContext: EventContext) {
+    /// A shard has not asked for a refresh after an upstream's refusal, because cooldown or budget forbids it.
+    func recordDeniedRefresh(ofVariant index: UserIndex? = nil) {
+        environment.loop.assertIsCurrent()
+        let eventContext = EventContext.now
+        var context = coordinator.context
+        var details: [String: String] = [:]
+        if let index {
+            guard let variant = coordinator.variants.first(where: { $0.index == index }) else { return }
+            context = variant.context
+            details["token"] = variant.named.name
+        }
+        let denial = context.forcedRefreshDenial(at: eventContext.instant) ?? .cooldown
+        var logEvent = SessionLogEvent(
+            .refreshDenied, denial == .budget ? .error : .warning, reason: denial.rawValue,
+            nextAt: context.forcedRefreshAllowedAt(at: eventContext.instant))
+        logEvent.details = details
+        log(logEvent, at: eventContext)
+    }
+
+    private func log(_ event: SessionLogEvent, at eventContext: EventContext) {
+        var logEvent = event
         if logEvent.event == .refreshDenied {
             environment.count("lanyard_refresh_denied", [.init("user", name), .init("reason", logEvent.reason)])
+            var throttle = denials[logEvent.reason] ?? LogThrottle(linesMax: 1, per: .seconds(10))
+            let leftOut = throttle.admitLine(at: eventContext.instant)
+            denials[logEvent.reason] = throttle
+            guard let leftOut else { return }
+            if leftOut > 0 { logEvent.counts["left_out"] = UInt64(leftOut) }
         }
         SessionLog.write(
             logEvent, state: machine.session.state, generation: machine.context.generation,

@@ -260,6 +260,16 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         send(.session(.tokenRefused(generation)), to: user)
     }
 
+    /// From anywhere.
+    package func refreshDenied(by user: UserIndex) {
+        loop.post { [self] in
+            whenStarted { [self] in
+                guard names.isVariant(user) else { runner(at: user)?.recordDeniedRefresh(); return }
+                names.owner(of: user).flatMap { runner(withNameOf: $0) }?.recordDeniedRefresh(ofVariant: user)
+            }
+        }
+    }
+
     private func send(_ event: SessionCoordinator.VariantEvent, ofVariant index: UserIndex) {
         loop.post { [self] in
             whenStarted { [self] in

@@ -59,7 +59,15 @@ package struct RetryState: Sendable {
     /// Whether a call may be made now: none is in flight, and the service's limit has passed.
     func mayRetryEarly(at now: Instant) -> Bool { call == nil && notBefore <= now }
 
-    var reason: SessionReason { error?.verdict == .gone ? .identityGone : .identityUnreachable }
+    var reason: SessionReason {
+        switch error?.verdict {
+        case .gone: .identityGone
+        case .clientRefused: .credentialRefused
+        case .transient, .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
+            .credentialUnavailable, .credentialDelayed, .accountInUse, .callRefused, nil:
+            .identityUnreachable
+        }
+    }
 
     /// The credential was doubted before, long enough ago.
     func confirmsDoubt(by policy: ClockPolicy, at now: Instant) -> Bool {

@@ -160,6 +160,10 @@ extension Session {
     ) -> AccessToken.Availability {
         let next = retryState.nextAttemptAt ?? now + context.settings.waitMax
         let action = retryState.reason.action(latest: retryState.error, canLogIn: context.hasCredential)
+        if let error = retryState.error {
+            if error.verdict == .clientRefused { return .none(.clientRefused(because: error.message, action: action)) }
+            if error.cause == .unusableToken { return .none(.tokenUnusable(because: error.message)) }
+        }
         return .none(
             .identityUnreachable(nextAttemptAt: next, because: retryState.error?.message, action: action))
     }

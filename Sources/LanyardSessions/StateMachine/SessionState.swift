@@ -26,9 +26,9 @@ package enum SessionReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     /// The session has ended and nothing configured can begin a new one.
     case loginRequired = "login_required"
-    /// The configured credential was refused or cannot be read, or the application does not exist.
+    /// The configured credential or the client was refused, or cannot be read, or the application does not exist.
     case credentialRefused = "credential_refused"
-    /// The identity service does not respond, or not correctly.
+    /// The identity service gives no token: it does not respond, or not with what was asked for.
     case identityUnreachable = "identity_unreachable"
     /// The identity service responded 410.
     case identityGone = "identity_gone"

@@ -57,7 +57,7 @@ package enum UserOutcome: Sendable {
     case refreshed(WallTime?)
     /// Logged out here for good. Carries the user as it is now, nil if it is forgotten with its session. If the service
     /// does not know yet, it is told in the background.
-    case loggedOut(UserView?, isRevoked: Bool, isStored: Bool)
+    case loggedOut(UserView?, RevocationState, isStored: Bool)
     /// Forgotten here; whether the store has forgotten it, too. If not, that is tried again.
     case removed(isStored: Bool)
     /// The JSON text that a call about an account has given.

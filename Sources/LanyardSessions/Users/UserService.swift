@@ -252,8 +252,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
             }
             let view = environment.view(of: user)
             // A session before this one may not be revoked yet.
-            let isPending = environment.runner(at: user).map(hasPendingRevocation) ?? false
-            deliver(callID, .success(.loggedOut(view, isRevoked: isRevoked && !isPending, isStored: isStored)))
+            let revocation = environment.runner(at: user).map(revocationState) ?? (isRevoked ? .confirmed : .pending)
+            deliver(callID, .success(.loggedOut(view, revocation, isStored: isStored)))
         }
     }
 
@@ -276,15 +276,15 @@ final class UserService: AccountRegistry, @unchecked Sendable {
             }
             let view = environment.view(of: user)
             let runner = environment.runner(at: user)
-            let isRevoked = runner.map { !hasPendingRevocation($0) } ?? true
+            let revocation = runner.map(revocationState) ?? .none
             let isStored = runner?.coordinator.isUnsaved != true
-            deliver(callID, .success(.loggedOut(view, isRevoked: isRevoked, isStored: isStored)))
+            deliver(callID, .success(.loggedOut(view, revocation, isStored: isStored)))
         case .error(let error): deliver(callID, .failure(error))
         }
     }
 
-    private func hasPendingRevocation(_ runner: SessionRunner) -> Bool {
-        environment.revocations.hasPendingRevocation(
+    private func revocationState(_ runner: SessionRunner) -> RevocationState {
+        environment.revocations.revocationState(
             of: runner.name, identity: runner.managedUser.settings.identity, wasLoggedOutHere: runner.wasLoggedOutHere)
     }
 

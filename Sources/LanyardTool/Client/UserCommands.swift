@@ -34,10 +34,7 @@ struct LogoutCommand: ParsableCommand {
     func run() throws {
         let (session, name) = try subject.find()
         try session.show("POST", AdminSession.path(name) + "/logout", as: subject.output) { json in
-            if json["revoked"]?.bool == false {
-                Report.error(
-                    "warning: the identity service has not confirmed it; Lanyard keeps trying for a day")
-            }
+            if let warning = Self.warning(json["revocation"]?.string) { Report.error("warning: \(warning)") }
             if json["stored"]?.bool == false {
                 Report.error(
                     "warning: the store could not take the logout: it holds now, and a restart would undo it")
@@ -45,6 +42,18 @@ struct LogoutCommand: ParsableCommand {
             return json["removed"]?.bool == true
                 ? "\(name) is logged out and removed: no login could lead to that account again."
                 : "\(name) is logged out."
+        }
+    }
+
+    /// What the identity service does not know; nil: it has confirmed the logout, or there was nothing to tell.
+    private static func warning(_ revocation: String?) -> String? {
+        switch revocation {
+        case "pending": "the identity service has not confirmed it; Lanyard keeps trying for a day"
+        case "not_supported":
+            "the identity service has no revocation: the session is not ended there, and ends by itself"
+        case "given_up":
+            "the identity service was not told: its identity is not configured, or it did not respond for a day"
+        default: nil
         }
     }
 }

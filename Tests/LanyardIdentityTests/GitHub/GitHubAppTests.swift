@@ -36,6 +36,12 @@ import Testing
             }
         }
 
+        func revoke() async -> Result<Void, IdentityError> {
+            await withCheckedContinuation { done in
+                identity.revoke(accessToken: Tokens.secret("ghs_abc")) { done.resume(returning: $0) }
+            }
+        }
+
         func error(_ guarded: LoginGuard? = nil) async throws -> IdentityError {
             let result = await login(guarded)
             return try #require(throws: IdentityError.self) { try result.get() }
@@ -53,6 +59,27 @@ import Testing
     }
 
     private static let date = ("Date", "Fri, 01 Jan 2027 10:00:00 GMT")
+
+    @Test(
+        "a logout revokes the token by itself; one that GitHub does not know any more counts as revoked",
+        arguments: [
+            (204, "", "revoked"), (401, #"{"message":"Bad credentials"}"#, "session_dead"),
+            (401, "<html>", "transient"),
+            (404, #"{"message":"Not Found"}"#, "unsupported"), (404, "no route", "transient"), (503, "", "transient"),
+        ])
+    func revocation(_ status: Int, _ body: String, _ result: String) async throws {
+        let bench = try Bench { Self.json(status, body) }
+        defer { bench.stop() }
+        #expect(bench.identity.revokesAccessTokens)
+        switch await bench.revoke() {
+        case .success: #expect(result == "revoked")
+        case .failure(let error): #expect((error.isUnsupported ? "unsupported" : error.verdict.label) == result)
+        }
+        let request = try #require(bench.server.requests.last)
+        #expect(request.method == "DELETE" && request.target == "/api/v3/installation/token")
+        #expect(request.values("Authorization") == ["Bearer ghs_abc"] && request.bodyText.isEmpty)
+        #expect(request.values("X-GitHub-Api-Version") == ["2022-11-28"])
+    }
 
     @Test("the key signs for the app; the token lives until expires_at by GitHub's own clock")
     func token() async throws {
@@ -120,6 +147,8 @@ import Testing
         defer { bench.stop() }
         let error = try await bench.error()
         #expect(error.verdict.label == label && error.message.contains(message), "\(error.message)")
+        let own = body.contains("message") ? body.split(separator: "\"").dropFirst(2).first.map(String.init) : nil
+        #expect((error.serviceText == nil) == (own == nil), "\(error.operatorMessage)")
     }
 
     @Test("a limit on requests is waited for: 403 with Retry-After")

@@ -287,7 +287,10 @@ import Testing
         "a response of another issuer, an error and a missing code end the login",
         arguments: [
             ("code=c&iss=https%3A%2F%2Fevil", "names another issuer"), ("error=access_denied", "denied the login"),
-            ("error=invalid_scope", "responded with invalid_scope"), ("error=%3Cb%3E", "responded with an error"),
+            ("error=invalid_scope", "responded with invalid_scope"),
+            ("error=invalid_scope&error_description=no+such+scope", #"the service says: "no such scope"#),
+            ("error=access_denied&error_description=policy+%0a", #"the service says: "policy \x0a""#),
+            ("error=%3Cb%3E", "responded with an error"),
             ("x=1", "without a code"),
         ])
     func responses(_ query: String, _ message: String) async throws {
@@ -299,7 +302,7 @@ import Testing
         try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
         let result = try #require(reports.result.withLock { $0 })
         let error = try #require(throws: IdentityError.self) { try result.get() }
-        #expect(error.verdict == .credentialRefused && error.message.contains(message), "\(error.message)")
+        #expect(error.verdict == .credentialRefused && error.operatorMessage.contains(message), "\(error)")
         #expect(bench.forms.isEmpty)
     }
 

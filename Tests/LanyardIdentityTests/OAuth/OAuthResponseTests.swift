@@ -289,6 +289,7 @@ import Testing
         #expect(
             OAuthMetadata.urls(of: "https://l/a/") == [
                 "https://l/a/.well-known/openid-configuration", "https://l/.well-known/oauth-authorization-server/a",
+                "https://l/a/.well-known/oauth-authorization-server",
             ])
     }
 

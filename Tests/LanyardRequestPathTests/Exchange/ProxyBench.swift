@@ -217,6 +217,10 @@ final class TokenCalls: TokenSource {
     var count: Int { box.withLock { $0 } }
     func tokenNeeded(by user: UserIndex) { box.withLock { $0 += 1 } }
 
+    /// Of which users a refresh was denied, one entry for each response.
+    let denied = Guarded<[UserIndex]>([])
+    func refreshDenied(by user: UserIndex) { denied.withLock { $0.append(user) } }
+
     private let refusals = Guarded<[(user: UserIndex, generation: UInt64)]>([])
     /// Which generations were said to be refused, one entry each time.
     var refused: [UInt64] { refusals.withLock { $0.map(\.generation) } }

@@ -153,6 +153,8 @@ import Testing
         #expect(
             response["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"")
         #expect(bench.tokens.refused == [] && Self.replays(bench, result) == 1)
+        // The session path counts and logs what cooldown or budget has denied.
+        #expect(bench.tokens.denied.withLock { $0 } == (result == "cooldown" ? [ProxyBench.user] : []))
     }
 
     @Test("a refresh that fails, or a session that ends by it, passes the response on as received")
@@ -189,6 +191,8 @@ import Testing
         }
         let response = try await bench.ask(Self.post("body"), method: "POST")
         #expect(response["Proxy-Status"]?.hasSuffix("cooldown\"") ?? false)
+        // The session has counted its own denial.
+        #expect(bench.tokens.denied.withLock { $0 } == [])
     }
 
     @Test("a refresh is waited for up to wait_max; then the response passes")

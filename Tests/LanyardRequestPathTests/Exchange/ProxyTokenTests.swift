@@ -32,6 +32,8 @@ import Testing
             (.loginRequired, "login-required", nil), (.userUnknown(wasRemoved: false), "login-required", nil),
             (.userUnknown(wasRemoved: true), "login-required", nil),
             (.credentialRefused(because: "why"), "credential-refused", nil),
+            (.clientRefused(because: "why"), "credential-refused", nil),
+            (.tokenUnusable(because: "why"), "identity-unreachable", nil),
             (.identityUnreachable(nextAttemptAt: .now + .seconds(30)), "identity-unreachable", 20...30),
         ]
         for (refusal, name, retryAfter) in refusals {

@@ -17,6 +17,8 @@ final class CanaryBench: Sendable {
     let process: ServerProcess
     /// Quotes the bearer token where no token belongs.
     private let upstream: RawServer
+    /// An OAuth server that refuses each call and echoes what it has got.
+    let echo: EchoingServer
     private let admin: RawEndpoint
 
     // MARK: Start
@@ -28,8 +30,13 @@ final class CanaryBench: Sendable {
         let folder = try TemporaryFolder()
         let witness = try SecretWitness(before: emulator.endpoint, under: clock)
         let upstream = try RawServer { Self.respond($0.message) }
+        let echo = try EchoingServer()
         let marked = Guarded<[(name: String, secret: String)]>([])
-        for name in ["password", "key", "capability", "admin-token", "robot", "google", "facebook"] {
+        let files = [
+            "password", "key", "capability", "admin-token", "robot", "google", "facebook", "client", "oauth-password",
+            "oauth-refresh", "subject",
+        ]
+        for name in files {
             try folder.write(name, mark(name, in: marked))
         }
         try folder.write(
@@ -39,7 +46,7 @@ final class CanaryBench: Sendable {
         let change = try JSONEncoder().encode(["user": EmulatorProcess.email, "password": password])
         try await emulator.control("POST", "/users/password", String(decoding: change, as: UTF8.self))
         let path = try folder.write(
-            "lanyard.yaml", configuration(folder, witness.endpoint, upstream.endpoint, format))
+            "lanyard.yaml", configuration(folder, witness.endpoint, upstream.endpoint, echo.endpoint, format))
         let process = try ServerProcess("lanyard", ["run", "--config", path], under: clock)
         var admin = ""
         try await eventually("alice is logged in; \(process.log)") {
@@ -48,12 +55,12 @@ final class CanaryBench: Sendable {
             admin = bound?.firstMatch(of: #/127\.0\.0\.1:\d+/#).map { String($0.0) } ?? ""
             return !admin.isEmpty && lines.contains { $0.contains("session.login.succeeded") && $0.contains("alice") }
         }
-        return CanaryBench(folder, emulator, clock, witness, process, upstream, try RawEndpoint(admin), marked)
+        return CanaryBench(folder, emulator, clock, witness, process, upstream, echo, try RawEndpoint(admin), marked)
     }
 
     private init(
         _ folder: TemporaryFolder, _ emulator: EmulatorProcess, _ clock: TestClock, _ witness: SecretWitness,
-        _ process: ServerProcess, _ upstream: RawServer, _ admin: RawEndpoint,
+        _ process: ServerProcess, _ upstream: RawServer, _ echo: EchoingServer, _ admin: RawEndpoint,
         _ marked: consuming Guarded<[(name: String, secret: String)]>
     ) {
         self.folder = folder
@@ -62,12 +69,14 @@ final class CanaryBench: Sendable {
         self.witness = witness
         self.process = process
         self.upstream = upstream
+        self.echo = echo
         self.admin = admin
         self.marked = marked
     }
 
     private static func configuration(
-        _ folder: TemporaryFolder, _ identity: RawEndpoint, _ upstream: RawEndpoint, _ format: String
+        _ folder: TemporaryFolder, _ identity: RawEndpoint, _ upstream: RawEndpoint, _ echo: RawEndpoint,
+        _ format: String
     ) -> String {
         """
         listeners: [{address: "unix:\(folder.file("in"))", capability_file: capability}]
@@ -79,7 +88,15 @@ final class CanaryBench: Sendable {
         identities:
           demo: {app_services: {app_id: \(EmulatorProcess.app), base_url: "http://\(identity)"}}
           fixed: {static: {token_file: robot}}
+          corp:
+            oauth2:
+              endpoints: {token: "http://\(echo)/token"}
+              client_id: canary
+              client_secret_file: client
         users:
+          olga: {identity: corp, login: {password: {username: olga, password_file: oauth-password}}}
+          rex: {identity: corp, login: {refresh_token: {token_file: oauth-refresh}}}
+          sue: {identity: corp, login: {token_exchange: {subject_token_file: subject}}}
           alice: {identity: demo, login: {email_password: {email: \(EmulatorProcess.email), password_file: password}}}
           fay: {identity: demo, login: {function: {payload_file: payload}}}
           jim: {identity: demo, login: {jwt: {token_file: jwt}}}

@@ -16,6 +16,7 @@ import Testing
         try await adminCalls(bench)
         try await commands(bench)
         try await lyingService(bench)
+        try await echoingServer(bench)
         try await changedFiles(bench)
         try await bench.keepHealth()
         if getuid() == 0 { try bench.keepProcess(bench.process.pid, as: "lanyard") }
@@ -199,6 +200,23 @@ import Testing
         try await bench.call("POST", "/users/alice/refresh")
         try await bench.ask("/refuse?again")
         try await bench.keepHealth()
+    }
+
+    /// An OAuth server that echoes each field: its words are shown without a secret, and never in the log.
+    private func echoingServer(_ bench: CanaryBench) async throws {
+        for user in ["olga", "rex", "sue"] {
+            let before = bench.echo.calls
+            while bench.echo.calls < before + EchoingServer.callsMax {
+                try await bench.call("POST", "/users/\(user)/login")
+            }
+            try await bench.call("GET", "/users/\(user)")
+            try await bench.command(["login", user])
+        }
+        try await bench.command(["status"])
+        try await bench.plainCommand(["check", "--online", "--login", "--config", bench.folder.file("lanyard.yaml")])
+        #expect(bench.record.contains { $0.place.hasPrefix("admin POST") && $0.text.contains(EchoingServer.mark) })
+        #expect(!bench.process.log.contains(EchoingServer.mark))
+        #expect(bench.process.log.contains("invalid_grant"))
     }
 
     /// Secret files that change, and one that becomes unusable.

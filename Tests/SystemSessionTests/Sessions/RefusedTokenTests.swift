@@ -57,6 +57,14 @@ import Testing
         #expect(response.status == 401)
         #expect(response["Proxy-Status"] == "lanyard; received-status=401; details=\"replay-not-possible: cooldown\"")
         #expect(try await emulator.calls("refresh") == 1)
+        // Each denial is counted, and one line in ten seconds says so.
+        for _ in 0..<4 { #expect(try await lanyard.get("/protected/d").status == 401) }
+        try await eventually("five denials are counted") {
+            let page = try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText
+            return page.contains(#"lanyard_refresh_denied_total{user="alice",reason="cooldown"} 5"#)
+        }
+        let lines = lanyard.process.lines.filter { $0.text.contains("session.refresh.denied") }
+        #expect(lines.count == 1 && lines.allSatisfy { $0.text.contains("cooldown") }, "\(lines.map(\.text))")
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 }

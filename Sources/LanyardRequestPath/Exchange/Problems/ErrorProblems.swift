@@ -40,6 +40,9 @@ extension Problem {
         case .identityUnreachable(let nextAttemptAt, let message, let action):
             let wait = nextAttemptAt == .never ? 60 : (nextAttemptAt - now).inSeconds.rounded(.up)
             return .identityUnreachable(user: user, because: message, retryAfter: Int(wait), action: action)
+        case .clientRefused(let message, let action):
+            return .clientRefused(user: user, because: message, action: action)
+        case .tokenUnusable(let message): return .tokenUnusable(user: user, because: message)
         }
     }
 

@@ -180,6 +180,31 @@ package struct Problem: Equatable, Sendable {
         return problem
     }
 
+    /// The session stays, and a repeat of the request does not help before an operator has acted.
+    ///
+    /// - Parameters:
+    ///   - message: what was refused, and what to look at; no secret.
+    ///   - action: who must act.
+    package static func clientRefused(
+        user: String, because message: String, action: ResponsibleParty = .operator
+    ) -> Problem {
+        var problem = unavailable(
+            "credential-refused", "Credential refused", "There is no usable token: \(message).", action: action)
+        problem.user = user
+        return problem
+    }
+
+    /// The identity service responds, and a repeat of the request does not help before an operator has acted.
+    ///
+    /// - Parameter message: what is wrong with its tokens; no secret.
+    package static func tokenUnusable(user: String, because message: String) -> Problem {
+        var problem = unavailable(
+            "identity-unreachable", "Identity service unreachable", "There is no usable token: \(message).",
+            action: .operator)
+        problem.user = user
+        return problem
+    }
+
     /// - Parameters:
     ///   - message: why the latest call failed; no secret. nil: no call has failed yet.
     ///   - retryAfter: seconds.

@@ -35,6 +35,8 @@ extension ClientConnection {
         }
         let outlook = shard.tokens.handleRefusal(
             token.generation, of: active.user, accountEpoch: token.accountEpoch, at: shard.loop.now, forces: mayForce)
+        // After a publication the session path has counted the denial itself.
+        if mayForce, case .coolingDown = outlook { shard.tokens.reportDenial(of: active.user) }
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
         let decision = RefusedResponse(
             body: bodyPart, token: .init(outlook, otherwise: mayForce ? .refreshFailed : .breaker))

@@ -1,0 +1,65 @@
+import LanyardFoundations
+import LanyardSessionInterface
+import LanyardSettings
+
+/// What is at fault when an authorization server refuses, in words. The class of an error decides, then its status.
+extension OAuthVerdict {
+    static func cause(
+        _ subject: Subject, _ status: Int, _ decoded: OAuthResponse, _ row: OAuthErrorClass?
+    ) -> IdentityCause {
+        if [408, 425, 429].contains(status) { return .busy }
+        if status >= 500 { return .serviceFailure }
+        if subject.call == .metadata { return isMisdirected(.metadata, status) ? .metadata : .unusableResponse }
+        let error = decoded.error(at: "/error")
+        switch row {
+        case .retry: return error == "server_error" || error == "temporarily_unavailable" ? .serviceFailure : .busy
+        case .grant: return subject.call == .refresh ? .session : .credential
+        // With 401 Keycloak means a wrong secret.
+        case .client: return error == "unauthorized_client" && status == 400 ? .grant : .client
+        case .user: return .user
+        case .policy: return .policy
+        case .request:
+            switch error {
+            case "invalid_scope", "insufficient_scope": return .scope
+            case "invalid_target": return .target
+            case "unsupported_grant_type": return .grant
+            default: return .request
+            }
+        case nil: break
+        }
+        if isMisdirected(subject.call, status) { return .noEndpoint }
+        return decoded.hasError || 400..<500 ~= status && !decoded.hasOtherContent ? .unexplained : .unusableResponse
+    }
+
+    /// Behind what the service has responded with: what it means, and what to look at.
+    static func meaning(_ cause: IdentityCause, _ subject: Subject, _ status: Int) -> String {
+        let hint = subject.clientHint.map { "; \($0)" } ?? ""
+        let redirect = 300..<400 ~= status ? ", a redirect that is not followed" : ""
+        return switch cause {
+        case .metadata: redirect + "; check issuer, or name the endpoints (endpoints.token)"
+        case .session: ": the refresh token has ended, was revoked, or was used by another program"
+        case .credential: ": what the login sent is wrong, has ended, or has been used"
+        case .client:
+            ": the client is unknown or its authentication was refused; check client_id and client_authentication"
+                + hint
+        case .grant: ": the server does not offer this grant to the client; check the client at the server"
+        case .scope: subject.isFetch ? ": check token.scopes of the route" : ": check scopes"
+        case .target: subject.isFetch ? ": check token of the route" : ": check the audience or resource"
+        case .request:
+            ": the server does not offer this to the client, or wants another form; check the client at the server, and params"
+        case .user where subject.isFetch:
+            ": the user must consent at the service to what token of the route asks for"
+        case .user: ": the user must log in or consent at the service; then run lanyard login"
+        case .policy: ": the server denies this to the client; check the server's access policy"
+        case .busy: ": it limits calls"
+        case .noEndpoint where !redirect.isEmpty: redirect + "; check the endpoint"
+        case .noEndpoint: ", as if no endpoint were there; check the endpoint"
+        case .unexplained where subject.call == .revocation: " without saying why"
+        case .unexplained:
+            " without saying why; check the credential, client_id and client_authentication" + hint
+        case .noResponse, .serviceFailure, .untrusted, .tls, .clientCertificate, .prohibited, .unusableToken,
+            .unusableResponse, .application, .file, .account, .machine:
+            ""
+        }
+    }
+}

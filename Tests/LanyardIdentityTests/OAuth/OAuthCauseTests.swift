@@ -1,0 +1,87 @@
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+/// What is at fault by a server's response, for a login and a refresh: the rows of errors.md 5.1 from the wire.
+@Suite("OAuth: causes") struct OAuthCauseTests {
+    struct Row: Sendable, CustomTestStringConvertible {
+        let status: Int
+        let body: String
+        let login: IdentityCause
+        let refresh: IdentityCause
+        let words: String
+        var testDescription: String { "\(status) \(body.prefix(50))" }
+
+        init(
+            _ status: Int, _ body: String, _ login: IdentityCause, _ refresh: IdentityCause? = nil, _ words: String = ""
+        ) {
+            (self.status, self.body, self.login, self.refresh, self.words) = (
+                status, body, login, refresh ?? login, words
+            )
+        }
+    }
+
+    private static let rows = [
+        Row(400, #"{"error":"invalid_grant"}"#, .credential, .session),
+        Row(401, #"{"error":"invalid_client"}"#, .client, nil, "check client_id and client_authentication"),
+        Row(400, #"{"error":"unauthorized_client"}"#, .grant, nil, "does not offer this grant"),
+        Row(401, #"{"error":"unauthorized_client"}"#, .client),
+        Row(400, #"{"error":"unsupported_grant_type"}"#, .grant),
+        Row(400, #"{"error":"invalid_scope"}"#, .scope, nil, "check scopes"),
+        Row(403, #"{"error":"insufficient_scope"}"#, .scope, nil, "check scopes"),
+        Row(400, #"{"error":"invalid_target"}"#, .target, nil, "audience or resource"),
+        Row(400, #"{"error":"invalid_request"}"#, .request, nil, "params"),
+        Row(400, #"{"error":"consent_required"}"#, .user, nil, "consent"),
+        Row(400, #"{"error":"access_denied"}"#, .policy, .user), Row(400, #"{"error":"slow_down"}"#, .busy),
+        Row(400, #"{"error":"temporarily_unavailable"}"#, .serviceFailure), Row(503, "", .serviceFailure),
+        Row(500, "<html>", .serviceFailure), Row(408, "", .busy, nil, "it limits calls"), Row(425, "", .busy),
+        Row(429, "", .busy, nil, "it limits calls"), Row(429, #"{"error":"invalid_client"}"#, .busy),
+        Row(404, "", .noEndpoint, nil, "check the endpoint"), Row(405, "<html>", .noEndpoint),
+        Row(302, "", .noEndpoint, nil, "a redirect"), Row(400, "", .unexplained, nil, "without saying why"),
+        Row(403, "", .unexplained), Row(400, #"{"error":"something_new"}"#, .unexplained),
+        Row(403, "<html>blocked</html>", .unusableResponse), Row(200, "<html>", .unusableResponse),
+        Row(200, "", .unusableResponse), Row(200, #"{"access_token":"a b"}"#, .unusableToken, nil, "characters"),
+        Row(200, #"{"access_token":"a","expires_in":1}"#, .unusableToken, nil, "less than 2 s"),
+        Row(200, #"{"access_token":"a","token_type":"mac"}"#, .unusableToken), Row(200, "{}", .unusableToken),
+        Row(200, #"{"access_token":"\#(String(repeating: "a", count: 33 << 10))"}"#, .unusableToken, nil, "32 KiB"),
+    ]
+
+    @Test(
+        "a response has its cause, its words and a remedy; what is no credential's fault blames none", arguments: rows)
+    func causes(_ row: Row) async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token" ? OAuthBench.json(row.status, row.body) : nil
+        })
+        for (cause, result) in [
+            (row.login, await bench.login(.clientCredentials)), (row.refresh, await bench.refresh()),
+        ] {
+            let error = try #require(result.failure)
+            #expect(error.cause == cause && error.remedy != nil, "\(error.message)")
+            #expect(error.message.contains(row.words), "\(error.message)")
+            #expect(error.message.contains("credential") == (cause == .unexplained), "\(error.message)")
+            #expect(!error.operatorMessage.contains("base_url"))
+            if cause == .unusableToken { #expect(error.action(canLogIn: true) == .operator) }
+        }
+    }
+
+    @Test("without a response, and with metadata that is not there, the cause is the service's or its address'")
+    func place() async throws {
+        for (status, body, cause) in [
+            (404, "", IdentityCause.metadata), (503, "", .serviceFailure), (429, "", .busy),
+            (200, #"{"issuer":"x"}"#, .metadata),
+        ] {
+            let bench = try OAuthBench(script: { request in
+                request.target.hasPrefix("/.well-known") ? OAuthBench.json(status, body) : nil
+            })
+            let error = try #require(await bench.refresh().failure)
+            #expect(error.cause == cause, "\(error.message)")
+        }
+        let bench = try OAuthBench(script: { request in request.target == "/token" ? .reset : nil })
+        let error = try #require(await bench.login(.clientCredentials).failure)
+        #expect(error.cause == .noResponse && error.remedy?.contains("the way to it") == true)
+    }
+}
