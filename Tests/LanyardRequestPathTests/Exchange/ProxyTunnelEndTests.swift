@@ -117,7 +117,11 @@ import Testing
             bench.path.publish(AccountNumber(8), for: ProxyBench.user)
             bench.settle()
             #expect(tunnels.tunnels == (closesOn.isEmpty ? 1 : 0))
-            guard !closesOn.isEmpty else { continue }
+            guard !closesOn.isEmpty else {
+                client.socket.close()
+                upstream.socket.close()
+                continue
+            }
             #expect(try client.rest() == ("", false))
             #expect(try upstream.rest() == ("", false))
         }
