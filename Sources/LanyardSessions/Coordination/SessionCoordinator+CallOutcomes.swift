@@ -343,7 +343,7 @@ extension SessionCoordinator {
             endLogin(.loggedIn)
         }
         if operation.call.kind == .login {
-            servedSession = operation.savedSession
+            view.servedSession = operation.savedSession
             revokeOrphaned()
             refreshToken.begin(hasRotated: grant.hasRotated)
             view.refused = spentCredential(after: grant)

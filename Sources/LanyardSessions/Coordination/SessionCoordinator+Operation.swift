@@ -342,8 +342,8 @@ extension SessionCoordinator {
             isAdopted ? session.tokens.flatMap { $0.isSame(as: stored.tokens.plain) ? $0.generation : nil } : nil
         let former = context.account
         let account = context.restoreAccount(
-            SessionAccount.Proof(of: stored, userID: user.accountID), continuesSession: stored.id == servedSession)
-        servedSession = stored.id
+            SessionAccount.Proof(of: stored, userID: user.accountID), continuesSession: stored.id == view.servedSession)
+        view.servedSession = stored.id
         // Where the service names its accounts, `learn` has noted the other one.
         if user.accountID == nil, account.isOther(than: former) {
             emit(.logEvent(.accountChanged(to: account, reason: "elsewhere")))

@@ -220,10 +220,6 @@ package struct SessionCoordinator: Sendable {
     var writes = SessionWrites()
     /// In the order of the setup.
     var variants: [VariantSession]
-    /// `StoredSession.id` of the session whose tokens came last; 0: none came yet.
-    var servedSession: UInt64 = 0
-    /// What `publishAccount` has said last.
-    private var publishedAccount = AccountNumber.unknown
     /// The context of the current event.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
@@ -246,8 +242,9 @@ package struct SessionCoordinator: Sendable {
         actions = []
         var prepared = preparedCall
         if case .callCompleted(_, let call) = event, call.number == prepared { prepared = nil }
+        let former = context.account
         handle(event)
-        publishAccount()
+        publishAccount(after: former)
         renewFormerRequest()
         beginFetches()
         startNext()
@@ -261,9 +258,8 @@ package struct SessionCoordinator: Sendable {
 
     /// The tokens of variants come later than the plain one, or not at all. A plain one that came too late to be used is not
     /// published.
-    private mutating func publishAccount() {
-        guard let account = session.tokens?.account.number, account != publishedAccount else { return }
-        publishedAccount = account
+    private mutating func publishAccount(after former: SessionAccount?) {
+        guard let account = context.account?.number, account != former?.number else { return }
         emit(.publishAccount(account))
     }
 

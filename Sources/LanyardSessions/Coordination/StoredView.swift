@@ -60,6 +60,8 @@ struct StoredView: Sendable {
     private(set) var lowest = Generation.zero
     /// The generation of the current session as the store counts it. Unsaved sessions put it past that of `base`.
     var current = Generation.zero
+    /// `StoredSession.id` of the session whose tokens came last; 0: none came yet.
+    var servedSession: UInt64 = 0
     /// The fingerprint of the credential that was definitely refused, or that has served its only login.
     var refused: CredentialFingerprint?
     /// The kind of the latest login.
