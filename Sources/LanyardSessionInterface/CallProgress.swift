@@ -24,13 +24,36 @@ package final class CallProgress: Sendable {
     package let startedAt: Instant
     /// Holds the body back until the session has stored that it is sent; nil: it is sent as soon as the service is connected.
     package let gate: SendGate?
+    /// Ends the call when its result is not wanted any more.
+    package let cancellation = CallCancellation()
+    /// How much time the call has.
+    package let limit: Limit
     private let waitingFor = Guarded<String?>(nil)
 
+    /// The time that a call has with all its steps.
+    package enum Limit: Equatable, Sendable {
+        /// nil: that of the identity's calls.
+        case of(Duration?)
+        /// Of the second call of an attempt, which ends then (refresh.md 17).
+        case until(Instant)
+    }
+
     /// Of a call that a session makes for its token.
-    package init(_ kind: SessionCall.Kind, startedAt: Instant = .now, gate: SendGate? = nil) {
+    package init(
+        _ kind: SessionCall.Kind, startedAt: Instant = .now, gate: SendGate? = nil, timeout: Duration? = nil
+    ) {
         self.kind = Kind(rawValue: kind.rawValue)
         self.startedAt = startedAt
         self.gate = gate
+        limit = .of(timeout)
+    }
+
+    /// Of the second call of an attempt.
+    package init(_ kind: SessionCall.Kind, startedAt: Instant = .now, secondUntil deadline: Instant) {
+        self.kind = Kind(rawValue: kind.rawValue)
+        self.startedAt = startedAt
+        gate = nil
+        limit = .until(deadline)
     }
 
     /// Of any other call.
@@ -38,7 +61,11 @@ package final class CallProgress: Sendable {
         self.kind = kind
         self.startedAt = startedAt
         gate = nil
+        limit = .of(nil)
     }
+
+    /// It is the second call of an attempt.
+    package var isSecond: Bool { if case .until = limit { true } else { false } }
 
     /// The URL that the call waits for: the service's location, or its own. nil: no request has been sent, as while the credential's
     /// file is read.

@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// An identity service as a session sees it: three calls. Each gets exactly one reply, on any queue.
 ///
-/// Calls return at once. Each has its own deadline (connect 5 s, total 30 s), independent of any client.
+/// Calls return at once. Each has its own deadline (connect 5 s, total `refresh.attempt_timeout`), independent of any client.
 package protocol IdentityService: AnyObject, Sendable {
     /// The service and application, whatever the identity's name; nil: unknown.
     var fingerprint: IdentityFingerprint? { get }
@@ -36,6 +36,9 @@ package protocol IdentityService: AnyObject, Sendable {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// A refresh, and a fetch by a refresh token, ask the gate of their `progress` before the refresh token is sent.
     var asksBeforeSending: Bool { get }
+    /// A call may be made twice at once, if nothing in its grant works once: the client proves itself anew each time. The
+    /// `cancellation` of each call's `progress` ends it.
+    var allowsSecondCall: Bool { get }
     /// Tells the service that the session has ended.
     func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void)
     /// The service can revoke an access token: a session without a refresh token is revoked by its access tokens.
@@ -51,6 +54,7 @@ extension IdentityService {
     package var browserLogins: (any BrowserLoginService)? { nil }
     package var revokesAccessTokens: Bool { false }
     package var asksBeforeSending: Bool { false }
+    package var allowsSecondCall: Bool { false }
 
     /// For a service without `revokesAccessTokens`. A file of another release of Lanyard may ask for it.
     package func revoke(accessToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {

@@ -1,4 +1,4 @@
-/// `refresh:` of the configuration (refresh.md 2, refresh.md 3, refresh.md 4, refresh.md 5).
+/// `refresh:` of the configuration (refresh.md 2, refresh.md 3, refresh.md 4, refresh.md 5, refresh.md 7, refresh.md 17).
 package struct RefreshSettings: Equatable, Sendable {
     /// The scheduled refresh lies uniformly in this part of the lifetime.
     package var at: ClosedRange<Double> = 0.65...0.75
@@ -10,6 +10,10 @@ package struct RefreshSettings: Equatable, Sendable {
     package var cooldown = Duration.seconds(10)
     /// Forced refreshes of one session in an hour.
     package var perHourMax = 30
+    /// A call without a response gets a second one beside it after this time, while requests wait (refresh.md 17); nil: never.
+    package var secondCallAfter: Duration? = .seconds(2)
+    /// The time of an attempt with all its steps (refresh.md 7); nil: that of the identity's calls, which is as long as the default.
+    package var attemptTimeout: Duration?
     package init() {}
 }
 

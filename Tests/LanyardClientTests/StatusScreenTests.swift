@@ -148,7 +148,7 @@ import Testing
         #expect(
             Self.first(try Self.report(users: [slow]))
                 == "WARNING: user alice: the refresh has had no response of http://i/session for 7 s; what to do: check that "
-                + "service and the way to it; the call ends after 30 s and is made again")
+                + "service and the way to it; the call ends by refresh.attempt_timeout and is made again")
     }
 
     @Test("routes: an upstream that is away, a breaker, many 5xx, a limit; an old failure says nothing")
@@ -228,7 +228,7 @@ import Testing
             (
                 #""slow_calls":[{"identity":"demo","kind":"revocation","url":"http://i/s","age_seconds":9}]"#,
                 "WARNING: identity demo: the revocation has had no response of http://i/s for 9 s; what to do: check that "
-                    + "service and the way to it; the call ends after 30 s and is made again"
+                    + "service and the way to it; the call ends by refresh.attempt_timeout and is made again"
             ),
         ] {
             #expect(Self.first(try Self.report(members)) == line)

@@ -133,7 +133,8 @@ import Testing
           - {name: sure, match: {path: /sure}, upstream: "https://api.internal",
              tls: {ca_file: ca.pem, server_name: other.internal, certificate_file: cert.pem, key_file: key.pem}}
         store: {path: sessions, key_file: seal}
-        refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10}
+        refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10,
+                  second_call_after: 3s, attempt_timeout: 20s}
         login: {offline: never, exit_on_refusal: true, exit_on_unreachable: true}
         limits: {connections_max: 100, connections_per_peer_max: 9, requests_per_connection_max: 1000, header_bytes_max: 32KiB,
                  header_fields_max: 64, response_header_bytes_max: 256KiB, response_header_fields_max: 512,

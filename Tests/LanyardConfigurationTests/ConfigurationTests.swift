@@ -75,7 +75,8 @@ import Testing
             upstream: unix:/run/up.sock
             host: client
           - {name: far, match: {path: /far}, upstream: http://api.internal:8080, unsafe_plain: true}
-        refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10}
+        refresh: {at: 50-60%, mandatory: 30s, wait_max: 2s, cooldown: 20s, per_hour_max: 10,
+                  second_call_after: 3s, attempt_timeout: 20s}
         limits: {connections_max: 100, requests_per_connection_max: 1000, header_bytes_max: 32KiB,
                  header_fields_max: 64, request_line_bytes_max: 8KiB, header_timeout: 5s, idle_timeout: 30s, parked_requests_max: 10}
         upstream_dns: {refresh: 5s}
@@ -172,6 +173,7 @@ import Testing
         var refresh = RefreshSettings()
         (refresh.at, refresh.mandatory, refresh.waitMax) = (0.5...0.6, .seconds(30), .seconds(2))
         (refresh.cooldown, refresh.perHourMax) = (.seconds(20), 10)
+        (refresh.secondCallAfter, refresh.attemptTimeout) = (.seconds(3), .seconds(20))
         #expect(configuration.refresh == refresh)
         var limits = LimitSettings()
         (limits.connectionsMax, limits.requestsPerConnectionMax) = (100, 1000)

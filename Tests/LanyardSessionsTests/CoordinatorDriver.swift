@@ -71,7 +71,8 @@ final class CoordinatorDriver {
         graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
         isAdded: Bool = false, variants: [TokenVariant] = [],
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
-        revokesAccessTokens: Bool = false, asksBeforeSending: Bool = false, identity: StoredIdentity = "demo",
+        revokesAccessTokens: Bool = false, asksBeforeSending: Bool = false, allowsSecondCall: Bool = false,
+        identity: StoredIdentity = "demo",
         others: [StoredIdentity] = [],
         configured: Set<String> = ["alice", "bob"]
     ) {
@@ -86,6 +87,7 @@ final class CoordinatorDriver {
         setup.variants = Self.named(variants)
         setup.service.revokesAccessTokens = revokesAccessTokens
         setup.service.asksBeforeSending = asksBeforeSending
+        setup.service.allowsSecondCall = allowsSecondCall
         coordinator = SessionCoordinator(setup)
         self.disk = disk
     }
@@ -182,6 +184,7 @@ final class CoordinatorDriver {
             sent.append(Tokens.text(token) ?? "")
         case .sendRefresh: trail.append("send")
         case .cancelRefresh: trail.append("cancel")
+        case .secondCall: trail.append("second")
         case .claim(let account, let operation):
             claims.append(account)
             if holdsClaims { heldClaims.append(operation) } else { handle(.claimed(ownership, operation: operation)) }

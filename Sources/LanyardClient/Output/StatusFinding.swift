@@ -53,7 +53,7 @@ package struct StatusFinding: Equatable, Sendable {
 
 /// Finds them in one status.
 private struct StatusFindingReader {
-    private static let slowCallEnd = "the call ends after 30 s and is made again"
+    private static let slowCallEnd = "the call ends by refresh.attempt_timeout and is made again"
     /// A failure that is older says nothing about now.
     private static let recentSeconds: Int64 = 300
     /// The same for a limit that was reached, or a descriptor that was missing.

@@ -81,6 +81,8 @@ struct ConfigurationBuilder {
         refresh.fill(&configuration.refresh.waitMax, "wait_max")
         refresh.fill(&configuration.refresh.cooldown, "cooldown")
         refresh.fill(&configuration.refresh.perHourMax, "per_hour_max")
+        refresh.fill(&configuration.refresh.secondCallAfter, "second_call_after")
+        refresh.fill(&configuration.refresh.attemptTimeout, "attempt_timeout")
         let login = top.section("login")
         login.fill(&configuration.login.offline, "offline")
         login.fill(&configuration.login.exitOnRefusal, "exit_on_refusal")

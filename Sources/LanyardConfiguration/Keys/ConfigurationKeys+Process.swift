@@ -22,6 +22,12 @@ extension ConfigurationKeys {
             "refresh.cooldown", .value(.duration(momentOrZero)), "10s",
             "Between two renewals of a session forced by the upstream."),
         .init("refresh.per_hour_max", .value(.integer(1...100_000)), "30", "Forced renewals of a session in an hour."),
+        .init(
+            "refresh.second_call_after", .value(.duration(moment)), or: ["none"], "2s",
+            "A second call beside one without a response, while requests wait and no token is usable."),
+        .init(
+            "refresh.attempt_timeout", .value(.duration(.seconds(1)...(.seconds(300)))), "30s",
+            "The time of a login or a renewal with all its steps."),
         .init("login", .section, "What happens at the start."),
         .init(
             "login.offline", .value(.choice(["cached", "never"])), "cached",

@@ -180,6 +180,8 @@ package final class AppServicesIdentity: TransportedIdentity {
                 }))
     }
 
+    package var allowsSecondCall: Bool { true }
+
     /// A session that the service no longer knows gives `sessionDead`, which counts as revoked.
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         let progress = transport.watch.begin(.revocation)
@@ -245,6 +247,8 @@ package final class AppServicesIdentity: TransportedIdentity {
         var credential: [UInt8]?
         var login: AppServicesLoginKind?
         var progress: CallProgress?
+        /// A login or a refresh: the others are not bound by the time of attempts.
+        var isOfSession: Bool { kind == .login || kind == .refresh }
         /// The request at an origin, or why it is not sent.
         let request: @Sendable (ServiceOrigin, Instant) -> Result<CurlRequest, IdentityError>
         /// The call was not made, or its outcome is not confirmed.
@@ -257,6 +261,7 @@ package final class AppServicesIdentity: TransportedIdentity {
             let refusal = call.credential.flatMap { place.unconfirmed[$0] }
             findOrigin(
                 call.progress, refusal == nil ? .known : .confirmed,
+                by: call.isOfSession ? call.progress.map(transport.deadline(of:)) : nil,
                 fail: { error in call.fail((refusal.map { error.leavingUnconfirmed($0) } ?? error).ofPlace) },
                 proceed: { [self] in send(call, to: $0, $1, isRemembered: $2) })
         }
@@ -264,11 +269,12 @@ package final class AppServicesIdentity: TransportedIdentity {
 
     private func send(_ call: OriginCall, to origin: ServiceOrigin, _ deadline: Instant, isRemembered: Bool) {
         loop.assertIsCurrent()
-        let request: CurlRequest
+        var request: CurlRequest
         switch call.request(origin, deadline) {
         case .failure(let error): return call.fail(error)
         case .success(let made): request = made
         }
+        request.cancellation = call.progress?.cancellation
         call.progress?.wait(for: request.url)
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)

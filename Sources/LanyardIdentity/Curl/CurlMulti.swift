@@ -16,7 +16,8 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
 
     fileprivate let loop: EventLoop
     private var trust: CurlTrust
-    private let limits: CurlLimits
+    /// A reload may change the time of attempts.
+    var limits: CurlLimits { didSet { queue.timeLeftMin = limits.totalLeftMin } }
     /// Learns what each call has come to.
     let contact = ServiceContact()
     /// nil: libcurl is not used yet, or no longer.
@@ -132,7 +133,7 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
     }
 
     private func start(_ transfer: CurlTransfer, _ timeLeft: Duration) {
-        if transfer.request.gate?.isCancelled == true {
+        if transfer.request.gate?.isCancelled == true || !observeCancellation(of: transfer) {
             queue.end(transfer.kind, at: loop.now)
             return transfer.finish(.failure(.stopping(wasRequestSent: false)))
         }
@@ -155,6 +156,28 @@ package final class CurlMulti: Watcher, @unchecked Sendable {
             queue.end(transfer.kind, at: loop.now)
             let message = String(cString: curl_multi_strerror(code))
             return transfer.finish(.failure(CurlError(kind: .local, wasRequestSent: false, message: message)))
+        }
+    }
+
+    /// - Returns: false: the call has been ended.
+    private func observeCancellation(of transfer: CurlTransfer) -> Bool {
+        guard let cancellation = transfer.request.cancellation else { return true }
+        return cancellation.observe { [weak self, weak cancellation] in
+            guard let self, let cancellation else { return }
+            loop.post { self.end(cancelledBy: cancellation) }
+        }
+    }
+
+    /// The result of a call is not wanted any more. Its connection is closed.
+    private func end(cancelledBy cancellation: CallCancellation) {
+        loop.assertIsCurrent()
+        for transfer in running.values where transfer.request.cancellation === cancellation {
+            let wasRequestSent = transfer.wasRequestSent
+            if let multi { curl_multi_remove_handle(multi, transfer.easy) }
+            running[transfer.easy] = nil
+            queue.end(transfer.kind, keepsSlot: transfer.timedOutResolving(CURLE_OPERATION_TIMEDOUT), at: loop.now)
+            loop.set(housekeeping, at: .past)
+            transfer.finish(.failure(.stopping(wasRequestSent: wasRequestSent)))
         }
     }
 

@@ -25,6 +25,8 @@ struct CurlRequest: Sendable {
     var body: Secret?
     /// Asked before the body of a POST is sent, which then is not empty; nil: the body needs no permission.
     var gate: SendGate?
+    /// Ends the transfer; nil: it is always wanted.
+    var cancellation: CallCancellation?
     /// A login, or an operator's call about an account: it waits behind every call of a live session and never takes the
     /// last slots (`CurlMulti`).
     var isLogin = false

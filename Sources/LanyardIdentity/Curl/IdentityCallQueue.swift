@@ -66,7 +66,7 @@ struct IdentityCallQueue<Call> {
     static var lostSlotTimeout: Duration { .seconds(10) }
 
     /// A call with less time left is not started.
-    private let timeLeftMin: Duration
+    var timeLeftMin: Duration
     private var sessionCalls: [Entry] = []
     /// They wait behind all others.
     private var logins: [Entry] = []

@@ -73,7 +73,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
                         message: "a github_app identity has no login of the kind \(provider); use github_app")))
         }
         transport.loop.post { [self] in
-            let deadline = transport.newDeadline
+            let deadline = transport.deadline(of: progress)
             SettledRead.begin(app.keyFile, by: files, on: transport.loop) { [self] outcome in
                 switch outcome {
                 case .failure(let error):
@@ -131,9 +131,10 @@ package final class GitHubAppIdentity: TransportedIdentity {
             let message = SecretFile.ReadError.unfit(error.message).message(path: app.keyFile)
             return reply(.failure(IdentityError(.credentialUnavailable, message: message)))
         }
-        let request = CurlRequest(
-            method: .post, url: tokenURL, fields: Self.fields, bearer: assertion, body: body, isLogin: true,
-            deadline: deadline)
+        var request = CurlRequest(
+            method: .post, url: tokenURL, fields: Self.fields, bearer: assertion, body: body,
+            isLogin: !progress.isSecond, deadline: deadline)
+        request.cancellation = progress.cancellation
         progress.wait(for: tokenURL)
         transport.http.send(request) { [self] outcome in
             clock.learn(from: outcome)
@@ -184,6 +185,8 @@ package final class GitHubAppIdentity: TransportedIdentity {
         for byte in fingerprint?.bytes ?? [] { buffer.append(byte) }
         return CredentialFingerprint(bytes: buffer.withBytes { KeyedHash.sha256($0, key: hashKey) })
     }
+
+    package var allowsSecondCall: Bool { true }
 
     /// There are no refresh tokens: a session of another identity cannot come here.
     package func refresh(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void) {

@@ -135,7 +135,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             return reply(obtained(method))
         }
         loop.post { [self] in
-            let deadline = transport.newDeadline
+            let deadline = transport.deadline(of: progress)
             let paths: [String] = if case .configured(let login) = credential { login.files } else { [] }
             read(paths + [proofFile].compactMap(\.self) + fieldFiles) { [self] contents in
                 // A client whose own file cannot be read is reported when its proof is made.
@@ -183,7 +183,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             reply(outcome.mapError { $0.explained(.oauth) })
         }
         loop.post { [self] in
-            let deadline = transport.newDeadline
+            let deadline = transport.deadline(of: progress)
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 let credential = refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
                 send(
@@ -201,6 +201,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
     package var revokesAccessTokens: Bool { true }
     package var asksBeforeSending: Bool { true }
+    /// The client's assertion of another program may be one that the server takes once.
+    package var allowsSecondCall: Bool { if case .assertion = settings.authentication { false } else { true } }
 
     package func revoke(_ refreshToken: Secret, reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void) {
         revoke(refreshToken, hint: "refresh_token", reply)
@@ -319,8 +321,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         switch made {
         case .failure(let error): call.reply(.failure(error))
         case .success((var request, let proof)):
-            request.isLogin = call.kind == .login
+            // Slow logins leave slots, and the second call of one is not to wait behind them.
+            request.isLogin = call.kind == .login && !call.progress.isSecond
             request.gate = call.progress.gate
+            request.cancellation = call.progress.cancellation
             call.progress.wait(for: url)
             let certificate = http.certificate
             http.send(request) { [self] outcome in

@@ -11,6 +11,7 @@ final class IdentityTransport: Sendable {
     let loop: EventLoop
     private let ownsLoop: Bool
     let http: CurlMulti
+    /// The configured ones.
     private let limits: CurlLimits
     /// Of revocations and calls about accounts.
     let watch: CallWatch
@@ -46,9 +47,18 @@ final class IdentityTransport: Sendable {
     }
 
     /// The end of a call that begins now.
-    var newDeadline: Instant { loop.now + limits.totalTimeout }
+    var newDeadline: Instant { loop.now + http.limits.totalTimeout }
     /// Of a first step that the call can do without. Time for the call itself is left.
-    var shortDeadline: Instant { loop.now + limits.totalTimeout / 3 }
+    var shortDeadline: Instant { loop.now + http.limits.totalTimeout / 3 }
+
+    /// The end of a session's call that begins now. The time of its attempts holds for all calls of the identity from then on.
+    func deadline(of progress: CallProgress) -> Instant {
+        switch progress.limit {
+        case .of(let timeout): http.limits.totalTimeout = timeout ?? limits.totalTimeout
+        case .until(let instant): return min(instant, newDeadline)
+        }
+        return newDeadline
+    }
 
     func start() {
         if ownsLoop { loop.start() }

@@ -284,7 +284,9 @@ extension SessionCoordinator {
             return abandon(operation.call, Self.unknownOutcome)
         }
         setStart()
+        let secondCall = secondCall(of: operation)
         self.operation?.stage = .calling
+        self.operation?.secondCall = secondCall
         let call = self.operation?.call ?? operation.call
         switch operation.credentials {
         case .refreshToken(let token):

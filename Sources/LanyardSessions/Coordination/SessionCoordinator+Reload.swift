@@ -73,7 +73,8 @@ extension SessionCoordinator.Event {
         case .terminate(_, let id): .termination(id)
         case .beginDeletion: .deletion
         case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsaved, .retryUnsavedEnd,
-            .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared, .claimed:
+            .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared, .claimed,
+            .secondCallPostponed:
             nil
         }
     }

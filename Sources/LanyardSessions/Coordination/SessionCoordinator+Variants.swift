@@ -19,7 +19,10 @@ extension SessionCoordinator {
         guard let place = variants.firstIndex(where: { $0.index == index }) else { return }
         switch event {
         case .tokenNeeded:
-            guard session.tokens != nil else { return applyToSession(.tokenNeeded) }
+            guard session.tokens != nil else {
+                waiting.isTokenWanted = true
+                return applyToSession(.tokenNeeded)
+            }
             // Its token was not renewed, and has ended: it is fetched as at first, and requests wait for it.
             let isOver = variants[place].isOver(at: eventContext.instant)
             if isOver { variants[place].end(at: eventContext) }
@@ -79,6 +82,7 @@ extension SessionCoordinator {
     /// Publishes what the session has. Without a session the variants have the same.
     mutating func publish(_ availability: AccessToken.Availability) {
         emit(.publish(availability))
+        waiting.isTokenWanted = false
         guard session.tokens == nil else { return }
         for place in variants.indices {
             variants[place].end(at: eventContext)

@@ -66,6 +66,8 @@ package struct SessionCoordinator: Sendable {
         /// The service is connected, and the refresh token would be sent next.
         case refreshPrepared(operation: UInt64)
         case claimed(AccountOwnership, operation: UInt64)
+        /// The second call may be made from this instant on.
+        case secondCallPostponed(until: Instant, operation: UInt64)
     }
 
     /// What to do.
@@ -82,6 +84,9 @@ package struct SessionCoordinator: Sendable {
         case prepareRefresh(Secret, SessionCall)
         /// Sends the refresh token that is held back, or gives the call up.
         case sendRefresh(operation: UInt64), cancelRefresh(operation: UInt64)
+        /// Makes the call once more beside the one without a response (refresh.md 17). Both have one `callCompleted`. In place of it
+        /// `secondCallPostponed` may follow.
+        case secondCall(operation: UInt64)
         /// Asks whether this account may be the user's.
         case claim(account: String?, operation: UInt64)
         /// Tells the identity service that a session has ended.
@@ -161,6 +166,8 @@ package struct SessionCoordinator: Sendable {
             package var revokesAccessTokens = false
             /// See `IdentityService.asksBeforeSending`.
             package var asksBeforeSending = false
+            /// See `IdentityService.allowsSecondCall`.
+            package var allowsSecondCall = false
         }
 
         package init(
@@ -305,7 +312,8 @@ package struct SessionCoordinator: Sendable {
     package var due: Instant {
         min(
             min(session.due(context), operation?.due ?? .never), min(writes.retryAt, refreshToken.warnings.nextAt),
-            min(deletion?.lockAt ?? .never, variants.map(\.due).min() ?? .never), formerRequestDue)
+            min(deletion?.lockAt ?? .never, variants.map(\.due).min() ?? .never),
+            min(formerRequestDue, secondCallDue))
     }
 
     /// Nothing is in progress and nothing is unsaved: the coordinator may be removed.
@@ -335,6 +343,7 @@ package struct SessionCoordinator: Sendable {
             applyToSession(.due)
             performDueOfVariants()
             if let operation, operation.due <= eventContext.instant { continueAfterDelay() }
+            performSecondCall()
             retryWrites()
             if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
         case .reconfigured(let setup, let isCredentialNew, let isRequestNew):
@@ -343,6 +352,7 @@ package struct SessionCoordinator: Sendable {
             reconfigure(setup, isCredentialNew: isCredentialNew)
         case .session(let event):
             applyToSession(event)
+            if case .tokenNeeded = event { waiting.isTokenWanted = true }
             if event.concernsAllTokens { applyToVariants(event) }
         case .variant(let index, let event): handle(event, of: index)
         case .login(let credential): beginOperatorLogin(OperatorLogin(credentials: .login(credential)))
@@ -362,6 +372,7 @@ package struct SessionCoordinator: Sendable {
         case .callCompleted(let result, let call): handleCallCompleted(result, call)
         case .refreshPrepared(let number): handlePrepared(number)
         case .claimed(let ownership, let number): handleClaimed(ownership, number)
+        case .secondCallPostponed(let until, let number): postponeSecondCall(until: until, number)
         }
     }
 

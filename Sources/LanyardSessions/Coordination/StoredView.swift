@@ -255,6 +255,8 @@ struct WaitingCalls: Sendable {
     /// A reload has changed what token calls ask for, and the present tokens, or those that a call in progress brings, come from the
     /// request before.
     var renewsFormerRequest = false
+    /// A request has wanted the user's token since the latest publication.
+    var isTokenWanted = false
 }
 
 /// How far the preparation of an operator's deletion has come.

@@ -63,6 +63,13 @@ package struct TokenOperation: Sendable {
         case sent
     }
 
+    /// A second call beside one that has no response (refresh.md 17): one at most in an operation.
+    package enum SecondCall: Equatable, Sendable {
+        case none
+        case possible(from: Instant)
+        case begun
+    }
+
     /// Who wants the operation.
     package let purpose: Purpose
     /// The call's number is the operation's.
@@ -71,6 +78,8 @@ package struct TokenOperation: Sendable {
     package internal(set) var stage = Stage.beginning(.lock)
     /// Of a refresh token that may work only once.
     var preparation = Preparation.none
+    /// Decided when the call is made.
+    package internal(set) var secondCall = SecondCall.none
     /// The wait for the lock has been logged.
     var hasLoggedWait = false
     /// What the call sends.

@@ -5,6 +5,8 @@ import Logging
 /// A user's call that has no response yet, and since when calls have failed. A slow call is logged once. Belongs to the queue of its loop.
 final class OpenCall {
     private(set) var progress: CallProgress?
+    /// The latest call with the second one that it may have, until there is a result.
+    var attempt: CallAttempt?
     /// What has come before the session allowed the call to be sent: its response in place of the connection.
     private var held: Held?
     private let loop: EventLoop
@@ -24,10 +26,12 @@ final class OpenCall {
         self.logger = logger
     }
 
-    /// - Parameter gate: holds the call's body back; nil: it is sent as soon as the service is connected.
-    func begin(_ kind: SessionCall.Kind, gate: SendGate? = nil) -> CallProgress {
+    /// - Parameters:
+    ///   - gate: holds the call's body back; nil: it is sent as soon as the service is connected.
+    ///   - timeout: see `CallProgress.Limit.of`.
+    func begin(_ kind: SessionCall.Kind, gate: SendGate? = nil, timeout: Duration? = nil) -> CallProgress {
         loop.assertIsCurrent()
-        let progress = CallProgress(kind, gate: gate)
+        let progress = CallProgress(kind, gate: gate, timeout: timeout)
         held = nil
         self.progress = progress
         timer.set(at: progress.startedAt + CallProgress.slowTime)

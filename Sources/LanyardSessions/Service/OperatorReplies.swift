@@ -47,7 +47,8 @@ package struct OperatorReplies<Reply> {
             defer { ofRefresh = [] }
             return ofRefresh.map { ($0, result) }
         case .tryLock, .unlock, .begin, .read, .commit, .login, .refresh, .prepareRefresh, .sendRefresh, .cancelRefresh,
-            .claim, .revoke, .completeTermination, .publish, .publishVariant, .publishAccount, .countUses, .logEvent:
+            .secondCall, .claim, .revoke, .completeTermination, .publish, .publishVariant, .publishAccount, .countUses,
+            .logEvent:
             return []
         }
     }

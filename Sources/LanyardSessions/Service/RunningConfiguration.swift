@@ -45,6 +45,7 @@ struct RunningConfiguration {
         if case .service(let service) = managedUser.source {
             setup.service.revokesAccessTokens = service.revokesAccessTokens
             setup.service.asksBeforeSending = service.asksBeforeSending
+            setup.service.allowsSecondCall = service.allowsSecondCall
         }
         return setup
     }

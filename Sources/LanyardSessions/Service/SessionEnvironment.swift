@@ -38,6 +38,10 @@ protocol RunnerEnvironment: SessionEnvironment {
     /// A login or refresh call begins; `endCall` follows when its result has come.
     func beginCall()
     func endCall()
+    /// A session of the identity wants to make a second call now (refresh.md 17): one in a second for each identity.
+    ///
+    /// - Returns: when it may ask again; nil: it makes the call.
+    func secondCallAllowedAt(_ identity: String) -> Instant?
     func count(_ name: String, _ labels: [MetricSample.Label])
     func observe(refresh duration: Duration)
 }

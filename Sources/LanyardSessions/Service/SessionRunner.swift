@@ -402,6 +402,7 @@ package final class SessionRunner: @unchecked Sendable {
             environment.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call): refresh(token, call, gate: nil)
+        case .secondCall(let operation): makeSecondCall(operation)
         case .prepareRefresh(let token, let call):
             let gate = SendGate { [weak self] in self?.send(.refreshPrepared(operation: call.number)) }
             refresh(token, call, gate: gate)
@@ -435,29 +436,53 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = user.source else { return }
-        environment.beginCall()
-        let progress = openCall.begin(.login)
         let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
-        guard call.variant == .plain else {
-            service.fetch(call.variant, by: .login(credential, guarded), progress: progress) { [self] in
-                complete($0, to: call, progress)
+        begin(call, .login, gate: nil) { progress, reply in
+            guard call.variant == .plain else {
+                return service.fetch(
+                    call.variant, by: .login(credential, guarded), progress: progress, reply: reply)
             }
-            return
+            service.login(credential, guarded: guarded, progress: progress, reply: reply)
         }
-        service.login(credential, guarded: guarded, progress: progress) { [self] in complete($0, to: call, progress) }
     }
 
     private func refresh(_ token: Secret, _ call: SessionCall, gate: SendGate?) {
         guard case .service(let service) = user.source else { return }
-        environment.beginCall()
-        let progress = openCall.begin(.refresh, gate: gate)
-        guard call.variant == .plain else {
-            service.fetch(call.variant, by: .refreshToken(token), progress: progress) { [self] in
-                complete($0, to: call, progress)
+        begin(call, .refresh, gate: gate) { progress, reply in
+            guard call.variant == .plain else {
+                return service.fetch(call.variant, by: .refreshToken(token), progress: progress, reply: reply)
             }
-            return
+            service.refresh(token, progress: progress, reply: reply)
         }
-        service.refresh(token, progress: progress) { [self] in complete($0, to: call, progress) }
+    }
+
+    private func begin(
+        _ call: SessionCall, _ kind: SessionCall.Kind, gate: SendGate?, send: @escaping CallAttempt.Send
+    ) {
+        environment.beginCall()
+        let settings = machine.context.settings
+        let progress = openCall.begin(kind, gate: gate, timeout: settings.attemptTimeout)
+        let deadline = progress.startedAt + machine.context.policy.attemptTimeout
+        let attempt = CallAttempt(call, progress, deadline: deadline, send: send)
+        openCall.attempt = attempt
+        nonisolated(unsafe) let own = attempt
+        attempt.begin { [self] in complete($0, of: .first, in: own) }
+    }
+
+    /// The call of this operation has had no response, and requests wait.
+    private func makeSecondCall(_ operation: UInt64) {
+        guard let attempt = openCall.attempt, attempt.call.number == operation else { return }
+        if let instant = environment.secondCallAllowedAt(user.settings.identity) {
+            return handle(.secondCallPostponed(until: instant, operation: operation))
+        }
+        nonisolated(unsafe) let own = attempt
+        guard attempt.beginSecond({ [self] in complete($0, of: .second, in: own) }) else { return }
+        var metadata: Logger.Metadata = [
+            "event": "session.call.second", "call": .string(attempt.progress.kind.rawValue),
+            "age_seconds": .stringConvertible(attempt.progress.ageSeconds()),
+        ]
+        if let url = attempt.progress.url { metadata["url"] = .string(url) }
+        logger.notice("\(attempt.progress.text()); a second call is made on another connection", metadata: metadata)
     }
 
     /// Replies once the service has been asked, too.
@@ -486,10 +511,17 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     /// May be called on any queue. The tokens of a user that was removed in that time are revoked.
-    private func complete(_ result: Result<Grant, IdentityError>, to call: SessionCall, _ progress: CallProgress) {
+    private func complete(
+        _ result: Result<Grant, IdentityError>, of member: CallPair.Member, in attempt: CallAttempt
+    ) {
+        nonisolated(unsafe) let attempt = attempt
         environment.loop.post { [self] in
+            let (call, progress) = (attempt.call, attempt.progress)
             // Its end was counted when it was given up.
-            guard progress.gate?.isCancelled != true else { return }
+            guard progress.gate?.isCancelled != true,
+                let result = attempt.result(result, of: member, at: environment.loop.now)
+            else { return }
+            if openCall.attempt === attempt { openCall.attempt = nil }
             if !openCall.hold(result, call, progress) { finish(result, call, progress) }
         }
     }

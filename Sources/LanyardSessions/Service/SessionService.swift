@@ -485,6 +485,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         waits.endCall()
     }
 
+    func secondCallAllowedAt(_ identity: String) -> Instant? {
+        loop.assertIsCurrent()
+        if let allowedAt = records.secondCallsAllowedAt[identity], loop.now < allowedAt { return allowedAt }
+        records.secondCallsAllowedAt[identity] = loop.now + .seconds(1)
+        return nil
+    }
+
     /// From anywhere.
     func count(_ name: String, _ labels: [MetricSample.Label]) { board.count(name, labels) }
 
@@ -532,6 +539,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 private struct ServiceRecords {
     let revocations: RevocationRunner
     let metadata: MetadataKeeper
+    /// By the name of the identity: when its next second call may be made.
+    var secondCallsAllowedAt: [String: Instant] = [:]
 }
 
 /// What the parts see of the service.

@@ -25,7 +25,9 @@ package struct ClockPolicy: Sendable {
     package var requestedBackoffMax: Duration { .seconds(10) }
     /// How long another process may have the user's lock before that counts as a transient failure. It is longer than a
     /// call.
-    package var lockTimeout: Duration { .seconds(35) }
+    package var lockTimeout: Duration { max(.seconds(35), attemptTimeout + .seconds(5)) }
+    /// The time of a call with all its steps: `refresh.attempt_timeout`.
+    package let attemptTimeout: Duration
     /// After a jump of the clocks, what is due by the earlier end happens within this time.
     package var clockJumpSpread: Duration { .seconds(5) }
     /// The part of a lifetime over which the renewals of a restarted fleet are spread (refresh.md 15).
@@ -55,6 +57,7 @@ package struct ClockPolicy: Sendable {
     package init(_ settings: RefreshSettings) {
         cooldown = settings.cooldown
         forcedRefreshesMax = settings.perHourMax
+        attemptTimeout = settings.attemptTimeout ?? .seconds(30)
     }
 
     /// The back-off after failures.

@@ -183,6 +183,8 @@ extension FleetWorld {
             guard survives(process, .refresh) else { return }
             sendPrepared(process, user, operation)
         case .cancelRefresh(let operation): giveUp(process, user, operation)
+        // The services of the simulation do not allow it.
+        case .secondCall: break
         case .claim(_, let operation):
             heap.plan(
                 .claimed(process: process.number, life: process.life, user: user, operation: operation), at: clocks.now)

@@ -67,7 +67,7 @@ import Testing
                 "NOT READY: user alice has no token yet, because its first login is in progress: the login ")
                 && table.output.prefix { $0 != "\n" }.contains("the login has had no response of \(url)")
                 && table.output.prefix { $0 != "\n" }.contains(
-                    "; what to do: check the identity service \(url) and the way to it; the call ends after 30 s and is made again"
+                    "; what to do: check the identity service \(url) and the way to it; the call ends by refresh.attempt_timeout and is made again"
                 ), "\(table.output)")
         // The time limit of the call brings the error.
         try await clock.pass(.seconds(25))
@@ -132,6 +132,47 @@ import Testing
         clock.run()
         isOver.set()
         _ = await caller.result
+    }
+
+    @Test("a first token call without a response at the start: a request that waits gets a token by a second call after 2 s")
+    func secondCall() async throws {
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let service = try RawServer { request in
+            guard request.message.target == "/token" else { return .response(body: "served") }
+            let token = RawResponse.response(
+                fields: [("Content-Type", "application/json")],
+                body: #"{"access_token":"at-\#(request.connection)","token_type":"bearer","expires_in":3600}"#)
+            return request.connection == 0 ? token.after(isOver, "the test has ended") : token
+        }
+        let folder = try TemporaryFolder()
+        let clock = try TestClock()
+        clock.watch(service.threads)
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities:
+              corp:
+                oauth2:
+                  client_id: lanyard
+                  client_secret_file: \(try folder.write("secret", "s3cret"))
+                  endpoints: {token: "http://\(service.endpoint)/token"}
+            users: {svc: {identity: corp, login: {client_credentials: {}}}}
+            routes: [{name: all, upstream: "http://\(service.endpoint)"}]
+
+            """, under: clock)
+        try await eventually("the first call") { service.requests.contains { $0.target == "/token" } }
+        clock.stop()
+        let request = Task { try await RawClient.ask(lanyard.data, "GET", "/x") }
+        try await clock.pass(.seconds(1))
+        #expect(service.requests.count { $0.target == "/token" } == 1)
+        try await clock.pass(.seconds(2))
+        let response = try await request.value
+        #expect(response.status == 200 && response.bodyText == "served", "\(response)")
+        #expect(service.requests.count { $0.target == "/token" } == 2)
+        let line = try await lanyard.process.event("session.call.second")
+        #expect(line["user"].string == "svc" && line["call"].string == "login" && line["level"].string == "notice")
+        clock.run()
+        isOver.set()
     }
 
     @Test("a call that gets its response in time is named nowhere")

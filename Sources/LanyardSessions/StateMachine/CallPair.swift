@@ -1,0 +1,81 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// The one or two calls of an attempt (refresh.md 17). The session sees one call with one result. It decides; `CallAttempt` acts.
+package struct CallPair: Sendable {
+    /// A call of the attempt.
+    package enum Member: Equatable, Sendable { case first, second }
+
+    /// What follows of a result.
+    package enum Step: Sendable {
+        /// The other call may still bring a token.
+        case wait
+        /// The attempt has this result, and the other call is cancelled.
+        case finish(Result<Grant, IdentityError>)
+        /// The attempt has ended: the result is dropped. Its tokens are wiped and never revoked, because a service may give both calls
+        /// the same ones.
+        case drop
+    }
+
+    private enum State {
+        /// The first call alone. Goes to `both` or `ended`.
+        case first
+        /// Goes to `left` or `ended`.
+        case both
+        /// The other one has failed with this error. Goes to `ended`.
+        case left(Member, IdentityError)
+        case ended
+    }
+
+    private var state = State.first
+
+    package init() {}
+
+    /// A second call begins.
+    ///
+    /// - Returns: false: the attempt has ended, or has a second call already.
+    package mutating func beginSecond() -> Bool {
+        guard case .first = state else { return false }
+        state = .both
+        return true
+    }
+
+    /// A call has ended.
+    ///
+    /// - Parameter hasTime: the time of the attempt has not ended.
+    package mutating func handle(_ result: Result<Grant, IdentityError>, of member: Member, hasTime: Bool) -> Step {
+        switch (state, result) {
+        case (.ended, _): return .drop
+        case (.both, .failure(let error)) where hasTime && !(member == .first && Self.decides(error)):
+            state = .left(member == .first ? .second : .first, error)
+            return .wait
+        case (.left(let left, let former), .failure(let error)):
+            guard left == member else { return .drop }
+            state = .ended
+            // What the service has said counts before a lost response, and the first call before the second.
+            let (first, second) = member == .first ? (error, former) : (former, error)
+            return .finish(.failure(Self.decides(first) || !Self.decides(second) ? first : second))
+        case (.first, _), (.both, _), (.left, .success):
+            state = .ended
+            return .finish(result)
+        }
+    }
+
+    /// The service has refused, or wants no call for now: the second call, which asks for the same, is not waited for. A second call's
+    /// error may come from the first being open, so it waits for that.
+    private static func decides(_ error: IdentityError) -> Bool {
+        if error.asksForPause || error.unusedRefreshToken != nil { return true }
+        return switch error.verdict {
+        case .sessionDead, .credentialRefused, .gone, .unknownApp, .accountInUse, .clientRefused, .callRefused: true
+        case .transient, .unknownOutcome, .credentialDoubted, .credentialUnavailable, .credentialDelayed: false
+        }
+    }
+}
+
+extension IdentityError {
+    /// The service has asked for fewer calls: 429, 503, or a time in `Retry-After`.
+    var asksForPause: Bool {
+        if status == 429 || status == 503 { return true }
+        return if case .transient(_?) = verdict { true } else { false }
+    }
+}

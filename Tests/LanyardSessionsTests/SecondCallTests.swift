@@ -1,0 +1,289 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardSessionInterface
+@testable import LanyardSessions
+@testable import LanyardSettings
+
+/// Rule 17: a second call beside one that has no response, while requests wait and no token is usable.
+@Suite("Coordinator: second calls")
+struct SecondCallTests {
+    private static let variant = TokenVariant(audience: "orders")
+
+    /// A first login that has no response; a request waits for it.
+    private static func loggingIn(
+        _ login: UserSettings.Login = .clientCredentials, allows: Bool = true
+    ) -> CoordinatorDriver {
+        let driver = CoordinatorDriver(login: login, allowsSecondCall: allows)
+        driver.begin()
+        driver.handle(.session(.tokenNeeded))
+        return driver
+    }
+
+    private static func seconds(_ driver: CoordinatorDriver) -> Int { driver.trail.count { $0 == "second" } }
+
+    private static func pass(_ seconds: Double, _ driver: CoordinatorDriver) {
+        driver.pass(seconds)
+        driver.handle(.due)
+    }
+
+    @Test("Rule 17: two seconds after the first call of a login at a start, once, while a request waits")
+    func start() throws {
+        let driver = Self.loggingIn()
+        #expect(driver.coordinator.due == driver.now + .seconds(2))
+        Self.pass(1.999, driver)
+        #expect(Self.seconds(driver) == 0)
+        Self.pass(0.001, driver)
+        #expect(Self.seconds(driver) == 1)
+        Self.pass(20, driver)
+        #expect(Self.seconds(driver) == 1 && driver.calls.count == 1, "the attempt is one call")
+        try driver.grant()
+        #expect(driver.state == .valid)
+        // The next attempt may have one again.
+        driver.toCall()
+        driver.toDue(until: { driver.token == nil || driver.now >= driver.token!.usableUntil })
+        driver.pass(60)
+        driver.handle(.session(.tokenNeeded))
+        driver.toDue()
+        #expect(Self.seconds(driver) == 2)
+    }
+
+    @Test("Rule 17: without a request none is made; a request that comes later has it made at once")
+    func noRequest() {
+        let driver = CoordinatorDriver(login: .clientCredentials, allowsSecondCall: true)
+        driver.begin()
+        Self.pass(10, driver)
+        #expect(Self.seconds(driver) == 0)
+        driver.handle(.session(.tokenNeeded))
+        #expect(driver.coordinator.due <= driver.now)
+        driver.handle(.due)
+        #expect(Self.seconds(driver) == 1)
+    }
+
+    @Test(
+        "Rule 17: only for logins in which nothing works once and nothing is counted against a person",
+        arguments: [
+            (.clientCredentials, true), (.signedAssertion(key: "/k"), true), (.googleKey("/k"), true),
+            (.gitHubApp, true), (.emailPassword(email: "a", password: "/p"), false), (.apiKey("/k"), false),
+            (.function(payload: "/p"), false), (.jwt("/j"), false), (.facebook(accessToken: "/f"), false),
+            (.googleIDToken("/g"), false), (.googleAuthCode("/g"), false), (.apple(idToken: "/a"), false),
+            (.password(username: "a", "/p"), false), (.refreshToken("/r"), false), (.jwtBearer(assertion: "/j"), false),
+            (.tokenExchange(subjectToken: "/t"), false), (.anonymous, false),
+        ] as [(UserSettings.Login, Bool)])
+    func logins(_ login: UserSettings.Login, _ isRepeated: Bool) {
+        let driver = Self.loggingIn(login)
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == (isRepeated ? 1 : 0))
+        let other = Self.loggingIn(login, allows: false)
+        Self.pass(5, other)
+        #expect(Self.seconds(other) == 0, "the service does not allow it")
+    }
+
+    /// A refresh without a response, whose token has ended; a request waits.
+    private static func refreshing(_ rotation: RefreshTokenRotation) throws -> CoordinatorDriver {
+        let driver = CoordinatorDriver(rotation: rotation, allowsSecondCall: true)
+        try driver.logIn()
+        driver.toCall()
+        let end = try #require(driver.coordinator.session.tokens?.usableUntil)
+        driver.pass((end - driver.now).inSeconds + 0.001)
+        driver.handle(.session(.tokenNeeded))
+        driver.handle(.due)
+        return driver
+    }
+
+    @Test(
+        "Rule 17: a refresh token is sent twice at once only where none is ever replaced",
+        arguments: [
+            (RefreshTokenRotation.none, true), (.auto, false), (.grace, false), (.oneUse, false),
+        ])
+    func rotations(_ rotation: RefreshTokenRotation, _ isRepeated: Bool) throws {
+        let driver = try Self.refreshing(rotation)
+        #expect(Self.seconds(driver) == (isRepeated ? 1 : 0))
+    }
+
+    @Test("Rule 17: while a token serves, requests use it: the second call waits for its end")
+    func usable() throws {
+        let driver = CoordinatorDriver(allowsSecondCall: true)
+        try driver.logIn()
+        driver.toCall()
+        driver.handle(.session(.tokenNeeded))
+        Self.pass(3, driver)
+        #expect(Self.seconds(driver) == 0)
+        let end = try #require(driver.coordinator.session.tokens?.usableUntil)
+        #expect(driver.coordinator.due <= end)
+    }
+
+    @Test(
+        "Rule 17: not after the service has asked for a pause",
+        arguments: [
+            (429, nil, false), (503, nil, false), (nil, .seconds(1), false), (500, nil, true), (nil, nil, true),
+        ] as [(Int?, Duration?, Bool)])
+    func pause(_ status: Int?, _ retryAfter: Duration?, _ isRepeated: Bool) throws {
+        let driver = Self.loggingIn()
+        let call = try #require(driver.call)
+        let error = IdentityError(.transient(retryAfter: retryAfter), status: status, message: "planned")
+        driver.handle(.callCompleted(.failure(error), call))
+        driver.toCall()
+        driver.handle(.session(.tokenNeeded))
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == (isRepeated ? 1 : 0) && driver.calls.count == 2)
+    }
+
+    @Test("Rule 17: one of an identity in a second: a postponed one is asked for again, and then made")
+    func postponed() throws {
+        let driver = Self.loggingIn()
+        Self.pass(2, driver)
+        let number = try #require(driver.call).number
+        driver.handle(.secondCallPostponed(until: driver.now + .seconds(0.5), operation: number))
+        Self.pass(0.25, driver)
+        #expect(Self.seconds(driver) == 1)
+        Self.pass(0.25, driver)
+        #expect(Self.seconds(driver) == 2)
+        driver.handle(.secondCallPostponed(until: driver.now, operation: number + 1))
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == 2, "of another operation")
+    }
+
+    @Test("Rule 17: none after a logout, and none once the process ends", arguments: [false, true])
+    func ended(isStop: Bool) throws {
+        let driver = Self.loggingIn()
+        if isStop { driver.handle(.drain) } else { driver.terminate(.logOut, ticket: 1) }
+        driver.handle(.session(.tokenNeeded))
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == 0)
+    }
+
+    @Test("Rule 17: an operator's login has none, and a setting switches it off")
+    func notWanted() throws {
+        let driver = Self.loggingIn()
+        var setup = driver.coordinator.setup
+        setup.refresh.secondCallAfter = nil
+        driver.handle(.reconfigured(setup, isCredentialNew: false))
+        try driver.fail(.transient(retryAfter: nil))
+        driver.toCall()
+        driver.handle(.session(.tokenNeeded))
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == 0)
+        let other = CoordinatorDriver(hasCredential: false, allowsSecondCall: true)
+        other.begin()
+        other.login(.given(.clientCredentials), ticket: 1)
+        other.handle(.session(.tokenNeeded))
+        Self.pass(5, other)
+        #expect(Self.seconds(other) == 0 && other.call != nil)
+    }
+
+    @Test("Rule 17: the fetch of a variant that a request wants, and not of one that waits for its schedule")
+    func variants() throws {
+        let driver = CoordinatorDriver(
+            login: .clientCredentials, variants: [Self.variant], allowsSecondCall: true)
+        driver.begin()
+        try driver.grant()
+        #expect(driver.call?.variant == Self.variant)
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == 0)
+        driver.handle(.variant(UserIndex(1), .tokenNeeded))
+        driver.handle(.due)
+        #expect(Self.seconds(driver) == 1)
+    }
+}
+
+/// Rule 17: which of two calls gives an attempt its result.
+@Suite struct CallPairTests {
+    private static func grant(_ token: String) -> Result<Grant, IdentityError> {
+        .success(
+            Grant(
+                accessToken: Tokens.secret(token), refreshToken: nil, userID: nil, lifetime: .seconds(60),
+                refreshTokenExpiry: nil, serverDate: nil))
+    }
+
+    private static func error(
+        _ verdict: IdentityError.Verdict, _ status: Int? = nil, _ message: String = "x"
+    ) -> Result<Grant, IdentityError> { .failure(IdentityError(verdict, status: status, message: message)) }
+
+    /// What follows of a result: a word, the token, or the error's message.
+    private static func ask(
+        _ pair: inout CallPair, _ member: CallPair.Member, _ result: Result<Grant, IdentityError>,
+        hasTime: Bool = true
+    ) -> String {
+        switch pair.handle(result, of: member, hasTime: hasTime) {
+        case .wait: "wait"
+        case .drop: "drop"
+        case .finish(.success(let grant)): Tokens.text(grant.accessToken) ?? ""
+        case .finish(.failure(let error)): error.message
+        }
+    }
+
+    private static func pair() -> CallPair {
+        var pair = CallPair()
+        let begun = [pair.beginSecond(), pair.beginSecond()]
+        #expect(begun == [true, false], "one second call")
+        return pair
+    }
+
+    @Test("Rule 17: the first token counts, and a later one is dropped", arguments: [true, false])
+    func tokens(isFirst: Bool) {
+        var pair = Self.pair()
+        let (winner, loser): (CallPair.Member, CallPair.Member) = isFirst ? (.first, .second) : (.second, .first)
+        #expect(Self.ask(&pair, winner, Self.grant("won")) == "won")
+        #expect(Self.ask(&pair, loser, Self.grant("late")) == "drop")
+        let isBegun = pair.beginSecond()
+        #expect(!isBegun)
+    }
+
+    @Test("Rule 17: without a second call every result is that of the attempt")
+    func alone() {
+        var pair = CallPair()
+        #expect(Self.ask(&pair, .first, Self.error(.transient(retryAfter: nil))) == "x")
+        let isBegun = pair.beginSecond()
+        #expect(!isBegun, "the attempt has ended")
+        var other = CallPair()
+        #expect(Self.ask(&other, .first, Self.grant("one")) == "one")
+    }
+
+    @Test(
+        "Rule 17: what the service says to the first call counts at once; without a response the second is waited for",
+        arguments: [
+            (.clientRefused, nil, false), (.sessionDead, 401, false), (.credentialRefused, 400, false),
+            (.gone, 410, false), (.unknownApp, 404, false), (.transient(retryAfter: nil), 429, false),
+            (.transient(retryAfter: nil), 503, false), (.transient(retryAfter: .seconds(3)), 400, false),
+            (.transient(retryAfter: nil), nil, true), (.transient(retryAfter: nil), 500, true),
+            (.unknownOutcome, nil, true), (.credentialDoubted, 401, true),
+        ] as [(IdentityError.Verdict, Int?, Bool)])
+    func firstFails(_ verdict: IdentityError.Verdict, _ status: Int?, _ waits: Bool) {
+        var pair = Self.pair()
+        #expect(Self.ask(&pair, .first, Self.error(verdict, status)) == (waits ? "wait" : "x"))
+        #expect(Self.ask(&pair, .second, Self.grant("second")) == (waits ? "second" : "drop"))
+    }
+
+    @Test(
+        "Rule 17: a second call that fails first changes nothing, as at a service that takes one call at a time",
+        arguments: [
+            (.clientRefused, 400), (.transient(retryAfter: .seconds(9)), 429), (.transient(retryAfter: nil), 409),
+        ] as [(IdentityError.Verdict, Int)])
+    func secondFails(_ verdict: IdentityError.Verdict, _ status: Int) {
+        var pair = Self.pair()
+        #expect(Self.ask(&pair, .second, Self.error(verdict, status)) == "wait")
+        #expect(Self.ask(&pair, .second, Self.error(verdict, status)) == "drop")
+        #expect(Self.ask(&pair, .first, Self.grant("first")) == "first")
+    }
+
+    @Test("Rule 17: both fail: what the service has said, else what the first has met; the time of the attempt ends both")
+    func bothFail() {
+        let lost = Self.error(.unknownOutcome, nil, "lost")
+        let refused = Self.error(.clientRefused, 401, "refused")
+        for (first, second, expected) in [
+            (lost, Self.error(.transient(retryAfter: nil), nil, "second"), "lost"), (lost, refused, "refused"),
+        ] {
+            var pair = Self.pair()
+            #expect(Self.ask(&pair, .first, first) == "wait")
+            #expect(Self.ask(&pair, .second, second) == expected)
+            var other = Self.pair()
+            #expect(Self.ask(&other, .second, second) == "wait")
+            #expect(Self.ask(&other, .first, first) == expected)
+        }
+        var pair = Self.pair()
+        #expect(Self.ask(&pair, .first, lost, hasTime: false) == "lost")
+        #expect(Self.ask(&pair, .second, Self.grant("late")) == "drop")
+    }
+}
