@@ -81,6 +81,8 @@ extension SocketAddress {
 final class ServiceManagerReports: Watcher, @unchecked Sendable {
     /// Without a watchdog the status line is looked at this often.
     private static let statusInterval = Duration.seconds(5)
+    /// The shortest time between two signs of life: a time-out of a microsecond must not use up the CPU.
+    private static let lifeIntervalMin = Duration.milliseconds(10)
 
     private let manager: ServiceManager
     private let loop: EventLoop
@@ -147,7 +149,7 @@ final class ServiceManagerReports: Watcher, @unchecked Sendable {
         }
         if HealthReport(facts).isLive { manager.reportLife() }
         // Half of what is allowed, as sd_watchdog_enabled(3) recommends.
-        loop.set(deadline, at: loop.now + min(interval / 2, Self.statusInterval))
+        loop.set(deadline, at: loop.now + max(min(interval / 2, Self.statusInterval), Self.lifeIntervalMin))
     }
 
     /// `serving; alice: token_valid, bob: login_required`. At most a few users are named.

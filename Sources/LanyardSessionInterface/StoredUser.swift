@@ -182,7 +182,7 @@ package struct Generation: Hashable, Comparable, Sendable, ExpressibleByIntegerL
     package init(integerLiteral number: UInt64) { self.number = number }
 
     /// The generation of the next change.
-    package var next: Generation { Generation(number + 1) }
+    package var next: Generation { Generation(number.clampedSum(1)) }
 
     /// The generation of the next change, if it is to be no lower than `other`.
     package func next(atLeast other: Generation) -> Generation { max(next, other) }

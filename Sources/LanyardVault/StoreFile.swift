@@ -198,7 +198,7 @@ package final class StoreFile: @unchecked Sendable {
 
     /// Under the lock. A failure before the rename leaves the file unchanged.
     private func replace(with contents: inout StoreContents) throws(StoreError) {
-        contents.writes += 1
+        contents.writes = contents.writes.clampedSum(1)
         let sealed = try sealed(contents)
         try withStoreErrors { () throws(DiskError) in
             try disk.remove(path.temporary)

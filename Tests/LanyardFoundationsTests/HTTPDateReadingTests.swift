@@ -27,7 +27,7 @@ struct HTTPDateReadingTests {
             "Sun, 06 Abc 1994 08:49:37 GMT",
             "Sun, 32 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 ovD 1994 08:49:37 GMT",
             "Sun, 06 Nov 19940 08:49:37 GMT", "Sun, 06 Nov -994 08:49:37 GMT", "Sun, +6 Nov 1994 08:49:37 GMT",
-            "Sun, 06 Nov 1969 08:49:37 GMT", "Sun, 06 Nov 9999 08:49:37 GMT", "Sun, 0é Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1969 08:49:37 GMT", "Sun, 0é Nov 1994 08:49:37 GMT",
         ])
     func none(text: String) {
         #expect(HTTPDate.read(text) == nil)

@@ -63,6 +63,15 @@ struct CurlTrustTests {
         error.isAlarming && error.message.hasPrefix("no trust in the identity service's TLS connection")
     }
 
+    @Test("a certificate that ends in the year 9900 has not ended")
+    func endless() async throws {
+        let service = try await TLSService(days: 2_880_000)
+        let own = IdentityTLSContents(authorities: try service.content("ca.pem"))
+        let bench = try IdentityBench(baseURL: "https://127.0.0.1:\(service.port)", tls: own)
+        let outcome = await withCheckedContinuation { done in bench.identity.connect { done.resume(returning: $0) } }
+        #expect(try outcome.get().certificateEnd == WallTime(nanoseconds: .max))
+    }
+
     @Test(
         "an unknown authority and a wrong name are not trusted; the configured authority is, and https leads to no http"
     )

@@ -17,7 +17,7 @@ package struct RequestBody: ~Copyable {
         JSONText.write(value, into: &buffer)
     }
 
-    /// A member with secret text, which `SecretInput` has checked to be UTF-8.
+    /// A member with secret text. What reads it from outside checks that it is UTF-8: `SecretInput`, `BrowserRedirect`.
     package mutating func add(_ key: String, _ value: Secret) {
         begin(key)
         let isText = value.withBytes { JSONText.write($0, into: &buffer) }

@@ -204,7 +204,7 @@ private struct StatusFindingReader {
     /// As the alert `LanyardErrors`: more than 5 %.
     private func errors(_ route: StatusActivity.Route) -> StatusFinding? {
         let recent = route.recent
-        guard recent.serverErrorCount * 20 > recent.requestCount else { return nil }
+        guard Double(recent.serverErrorCount) > 0.05 * Double(recent.requestCount) else { return nil }
         let last = route.lastUpstreamError.map { "; last \(age($0.at)) ago: \($0.text)" } ?? ""
         return StatusFinding(
             .warning, "route \(route.name): \(counts(route))\(last)",
@@ -237,7 +237,7 @@ private struct StatusFindingReader {
             let text = usage.map { "; now \($0)" } ?? ""
             return [StatusFinding(.failing, "no descriptor was left, \(age(at)) ago\(text)", remedy: remedy)]
         }
-        guard let open = activity.descriptors, let usage, open.count * 10 > open.max * 9 else { return [] }
+        guard let open = activity.descriptors, let usage, Double(open.count) > 0.9 * Double(open.max) else { return [] }
         return [StatusFinding(.warning, usage, remedy: remedy)]
     }
 
@@ -258,7 +258,7 @@ private struct StatusFindingReader {
         guard let skew = activity.clockSkew, activity.checks.contains(where: { $0.reason == "clock_off" }) else {
             return []
         }
-        let amount = RelativeTime.text(seconds: Int(skew.magnitude.rounded()))
+        let amount = RelativeTime.text(seconds: Int(min(skew.magnitude, 1e15).rounded()))
         return [
             StatusFinding(
                 .warning,

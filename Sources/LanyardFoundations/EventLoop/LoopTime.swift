@@ -36,7 +36,7 @@ final class LoopTime: @unchecked Sendable {
     /// The setting of a timerfd; 0, which sets none: the time stands before `instant`.
     func timerSetting(_ instant: Instant) -> Int64 {
         if let stoppedAt { return instant.nanoseconds <= stoppedAt ? 1 : 0 }
-        return max(instant.nanoseconds - lead, 1)
+        return max(instant.nanoseconds.clampedDifference(lead), 1)
     }
 
     func stop(at instant: Instant) { stoppedAt = instant.nanoseconds }

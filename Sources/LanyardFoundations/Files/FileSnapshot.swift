@@ -23,14 +23,15 @@ package struct FileSnapshot: Sendable {
         init(_ status: stat) {
             self.init(
                 device: status.st_dev, inode: status.st_ino, size: Int(status.st_size),
-                changedAt: Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec),
+                changedAt: (WallTime(seconds: Int64(status.st_ctim.tv_sec)) + .nanoseconds(status.st_ctim.tv_nsec))
+                    .nanoseconds,
                 mode: status.st_mode)
         }
 
         /// A file that has not changed for this long is not being written.
         static let restingAge = Duration.seconds(1)
 
-        func isAtRest(at now: WallTime) -> Bool { now.nanoseconds - changedAt >= Self.restingAge.nanoseconds }
+        func isAtRest(at now: WallTime) -> Bool { now - WallTime(nanoseconds: changedAt) >= Self.restingAge }
     }
 
     /// The content, or why there is none.

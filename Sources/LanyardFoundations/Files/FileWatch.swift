@@ -138,7 +138,9 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             confirm?(snapshot.readAt)
         }
         hasRead = true
-        seen = snapshot.stamp.flatMap { WallTime.ofMachine.nanoseconds - $0.changedAt < Self.tick ? nil : $0 }
+        seen = snapshot.stamp.flatMap {
+            WallTime.ofMachine.nanoseconds.clampedDifference($0.changedAt) < Self.tick ? nil : $0
+        }
     }
 
     private func publish(_ content: FileSettling.Finding.Content, _ outcome: Outcome) {

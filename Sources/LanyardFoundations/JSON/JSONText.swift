@@ -163,19 +163,43 @@ package enum JSONText {
 
 /// Whole numbers from JSON's number grammar.
 package enum JSONNumber {
-    /// The whole part of a decimal number, towards zero; nil if it has an exponent, is not a number, or has more than 15 digits.
-    package static func integer(_ digits: Slice<UnsafeRawBufferPointer>) -> Int64? {
-        let isNegative = digits.first == UInt8(ascii: "-")
-        let magnitude = isNegative ? digits.dropFirst() : digits
-        let whole = magnitude.prefix { 0x30...0x39 ~= $0 }
-        let fraction = magnitude.dropFirst(whole.count)
-        guard 1...15 ~= whole.count else { return nil }
-        if let point = fraction.first {
-            guard point == UInt8(ascii: "."), fraction.count > 1,
-                fraction.dropFirst().allSatisfy({ 0x30...0x39 ~= $0 })
-            else { return nil }
+    /// The whole part of a number, towards zero; nil if it is no number. One beyond 64 bits is the end of their range.
+    package static func integer(_ text: Slice<UnsafeRawBufferPointer>) -> Int64? {
+        let isNegative = text.first == UInt8(ascii: "-")
+        let magnitude = isNegative ? text.dropFirst() : text
+        let whole = magnitude.prefix(while: isDigit)
+        guard !whole.isEmpty else { return nil }
+        var rest = magnitude.dropFirst(whole.count)
+        var fraction = rest.prefix(0)
+        if rest.first == UInt8(ascii: ".") {
+            fraction = rest.dropFirst().prefix(while: isDigit)
+            guard !fraction.isEmpty else { return nil }
+            rest = rest.dropFirst(1 + fraction.count)
         }
-        let value = whole.reduce(Int64(0)) { $0 * 10 + Int64($1 - 0x30) }
+        guard let exponent = exponent(rest) else { return nil }
+        // Digits before the decimal point, once it has been moved by the exponent.
+        let places = whole.count.clampedSum(exponent)
+        var value: Int64 = 0
+        func append(_ digit: Int64) {
+            value = value.clampedProduct(10).clampedSum(isNegative ? -digit : digit)
+        }
+        for (place, byte) in [whole, fraction].joined().enumerated() where place < places { append(Int64(byte - 0x30)) }
+        // 19 digits reach the end of the range.
+        let missing = places.clampedDifference(whole.count + fraction.count)
+        for _ in 0..<min(max(missing, 0), 19) { append(0) }
+        return value
+    }
+
+    /// What follows the digits: nothing, or an exponent; nil: something else.
+    private static func exponent(_ text: Slice<UnsafeRawBufferPointer>) -> Int? {
+        guard let mark = text.first else { return 0 }
+        var digits = text.dropFirst()
+        let isNegative = digits.first == UInt8(ascii: "-")
+        if isNegative || digits.first == UInt8(ascii: "+") { digits = digits.dropFirst() }
+        guard mark | 0x20 == UInt8(ascii: "e"), !digits.isEmpty, digits.allSatisfy(isDigit) else { return nil }
+        let value = digits.reduce(0) { $0.clampedProduct(10).clampedSum(Int($1 - 0x30)) }
         return isNegative ? -value : value
     }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { 0x30...0x39 ~= byte }
 }

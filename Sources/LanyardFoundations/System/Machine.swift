@@ -26,7 +26,7 @@ package enum Machine {
     /// `max` and -1 are no quota.
     private static func quota(_ quota: Substring, _ period: Substring) -> Int? {
         guard let quota = Int(quota), let period = Int(period), quota > 0, period > 0 else { return nil }
-        return max((quota + period - 1) / period, 1)
+        return max(quota.clampedSum(period - 1) / period, 1)
     }
 
     /// The identifier of this boot; empty if it cannot be read.

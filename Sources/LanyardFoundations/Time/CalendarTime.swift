@@ -23,11 +23,14 @@ package struct CalendarTime: Equatable, Sendable {
         hour = ofDay / 3600
         minute = ofDay / 60 % 60
         second = ofDay % 60
-        nanosecond = Int(Self.floorRemainder(time.nanoseconds, 1_000_000_000))
+        nanosecond = Self.nanosecond(of: time)
         // 1970-01-01 was a Thursday.
         weekday = Int(Self.floorRemainder(days + 4, 7))
         (year, month, day) = Self.civil(days)
     }
+
+    /// The part of a time that is less than a second.
+    static func nanosecond(of time: WallTime) -> Int { Int(floorRemainder(time.nanoseconds, 1_000_000_000)) }
 
     /// The date of a day number counted from 1970-01-01.
     ///

@@ -20,7 +20,7 @@ package enum HTTPDate {
         DecimalDigits.write(date.second, width: 2, into: bytes + 23)
     }
 
-    /// Reads the three forms of RFC 9110 §5.6.7: IMF-fixdate, RFC 850's and asctime's. nil for anything else.
+    /// Reads the three forms of RFC 9110 §5.6.7: IMF-fixdate, RFC 850's and asctime's, of the years 1970 to 9999. nil for anything else.
     package static func read(_ text: String) -> WallTime? {
         let words = text.split(whereSeparator: { " ,:-".contains($0) })
         switch words.count {
@@ -37,9 +37,9 @@ package enum HTTPDate {
         guard numbers.count == 5, let month = number(ofMonth: month), 1...31 ~= numbers[0], 0...23 ~= numbers[2],
             0...59 ~= numbers[3], 0...60 ~= numbers[4]
         else { return nil }
-        // RFC 850's two-digit years: no such date is older than the protocol. A year that `WallTime` cannot hold is refused.
+        // RFC 850's two-digit years: no such date is older than the protocol.
         let fullYear = year.utf8.count == 2 ? numbers[1] + (numbers[1] < 70 ? 2000 : 1900) : numbers[1]
-        guard 1970...2261 ~= fullYear else { return nil }
+        guard fullYear >= 1970 else { return nil }
         let days = CalendarTime.days(year: fullYear, month: month, day: numbers[0])
         return WallTime(seconds: days * 86_400 + Int64(numbers[2] * 3600 + numbers[3] * 60 + numbers[4]))
     }

@@ -39,21 +39,21 @@ public struct Instant: Comparable, Hashable, Sendable {
     @inlinable @inline(__always)
     public static func < (left: Instant, right: Instant) -> Bool { left.nanoseconds < right.nanoseconds }
 
-    /// The instant `duration` later; `.never` stays `.never`, and a sum beyond the range becomes `.never`.
+    /// The instant `duration` later. A sum beyond the range is the end of the range, and that is `.never` for a later one.
     @inlinable @inline(__always)
     public static func + (instant: Instant, duration: Duration) -> Instant {
-        let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.nanoseconds)
-        return overflow ? .never : Instant(nanoseconds: sum)
+        Instant(nanoseconds: instant.nanoseconds.clampedSum(duration.nanoseconds))
     }
 
     /// The instant `duration` earlier; `.never` stays `.never`.
     @inlinable public static func - (instant: Instant, duration: Duration) -> Instant {
-        instant == .never ? .never : Instant(nanoseconds: instant.nanoseconds - duration.nanoseconds)
+        instant == .never
+            ? .never : Instant(nanoseconds: instant.nanoseconds.clampedDifference(duration.nanoseconds))
     }
 
     /// The time from `earlier` to `later`; negative if `later` is the earlier one.
     @inlinable public static func - (later: Instant, earlier: Instant) -> Duration {
-        .nanoseconds(later.nanoseconds - earlier.nanoseconds)
+        .nanoseconds(later.nanoseconds.clampedDifference(earlier.nanoseconds))
     }
 }
 
@@ -72,9 +72,7 @@ extension Duration {
             return Int64(divisor.dividingFullWidth((UInt64(high), low)).quotient)
         }
         let (seconds, attoseconds) = components
-        let (scaled, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
-        if overflow { return seconds < 0 ? .min : .max }
-        return scaled + attoseconds / 1_000_000_000
+        return seconds.clampedProduct(1_000_000_000).clampedSum(attoseconds / 1_000_000_000)
     }
 
     /// The duration in seconds, with its fraction.

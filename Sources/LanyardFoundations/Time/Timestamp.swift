@@ -20,8 +20,7 @@ package enum Timestamp {
 
     /// Writes the milliseconds alone, into a timestamp of the same second.
     package static func writeMilliseconds(of time: WallTime, into bytes: UnsafeMutablePointer<UInt8>) {
-        let fraction = Int(time.nanoseconds - time.seconds * 1_000_000_000)
-        DecimalDigits.write(fraction / 1_000_000, width: 3, into: bytes + 20)
+        DecimalDigits.write(CalendarTime.nanosecond(of: time) / 1_000_000, width: 3, into: bytes + 20)
     }
 
     /// The timestamp as text.
@@ -37,7 +36,7 @@ package enum Timestamp {
         read(text.utf8.count == 20 && text.hasSuffix("Z") ? text.dropLast() + ".000Z" : text)
     }
 
-    /// The time that a timestamp of `write` stands for; nil: the text is not one.
+    /// The time that a timestamp of `write` stands for, of the years 0 to 9999; nil: the text is not one.
     package static func read(_ text: String) -> WallTime? {
         let bytes = Array(text.utf8)
         guard bytes.count == count else { return nil }
@@ -49,12 +48,15 @@ package enum Timestamp {
             let minute = number(14..<16), let second = number(17..<19), let millisecond = number(20..<23),
             (1...12).contains(month), (1...31).contains(day)
         else { return nil }
-        let days = CalendarTime.days(year: year, month: month, day: day)
-        let seconds = days * 86_400 + Int64(hour * 3600 + minute * 60 + second)
-        // Years 1678 to 2261 are what nanoseconds can hold.
-        guard (1678...2261).contains(year) else { return nil }
-        let time = WallTime(nanoseconds: seconds * 1_000_000_000 + Int64(millisecond) * 1_000_000)
-        // Another spelling of a time, such as 31 April or 24:00, is not what `write` writes.
-        return self.text(time) == text ? time : nil
+        func time(inYear year: Int) -> WallTime {
+            let days = CalendarTime.days(year: year, month: month, day: day)
+            let seconds = days * 86_400 + Int64(hour * 3600 + minute * 60 + second)
+            return WallTime(seconds: seconds) + .milliseconds(millisecond)
+        }
+        // Another spelling of a time, such as 31 April or 24:00, is not what `write` writes. The calendar repeats after 400 years, so
+        // a year that `WallTime` holds stands for one that it does not hold.
+        let alike = 2000 + year % 400 > 2261 ? 1600 + year % 400 : 2000 + year % 400
+        guard self.text(time(inYear: alike)).dropFirst(4) == text.dropFirst(4) else { return nil }
+        return time(inYear: year)
     }
 }

@@ -3,14 +3,15 @@ import Glibc
 
 /// A point on the wall clock (`CLOCK_REALTIME`), in nanoseconds since 1970: for display, storage and comparison with other machines.
 ///
-/// It jumps when the clock is set; deadlines are `Instant`s.
+/// It jumps when the clock is set; deadlines are `Instant`s. Its range is the years 1677 to 2262. A time beyond it, which only another
+/// machine can name, is the end of the range.
 package struct WallTime: Comparable, Hashable, Sendable {
     package var nanoseconds: Int64
 
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-    /// Whole seconds since 1970, as tokens and `Date` fields carry them.
-    package init(seconds: Int64) { self.nanoseconds = seconds &* 1_000_000_000 }
+    /// Whole seconds since 1970, as tokens, certificates and `Date` fields carry them.
+    package init(seconds: Int64) { self.nanoseconds = seconds.clampedProduct(1_000_000_000) }
 
     /// The present time of the machine's clock.
     package static var now: WallTime {
@@ -29,10 +30,10 @@ package struct WallTime: Comparable, Hashable, Sendable {
     package static func < (left: WallTime, right: WallTime) -> Bool { left.nanoseconds < right.nanoseconds }
 
     package static func + (time: WallTime, duration: Duration) -> WallTime {
-        WallTime(nanoseconds: time.nanoseconds &+ duration.nanoseconds)
+        WallTime(nanoseconds: time.nanoseconds.clampedSum(duration.nanoseconds))
     }
 
     package static func - (later: WallTime, earlier: WallTime) -> Duration {
-        .nanoseconds(later.nanoseconds - earlier.nanoseconds)
+        .nanoseconds(later.nanoseconds.clampedDifference(earlier.nanoseconds))
     }
 }

@@ -53,7 +53,7 @@ enum AppServicesGrant {
         if let stated = decoded.expiresIn {
             seconds = stated
         } else if let expiry = claims.expiry, let issuedAt = claims.issuedAt {
-            seconds = expiry - issuedAt
+            seconds = expiry.clampedDifference(issuedAt)
         }
         guard seconds >= lifetimeMin else {
             throw UnusableGrantError("the access_token lives for less than \(lifetimeMin) s")

@@ -72,7 +72,7 @@ struct AppServicesLogin: Sendable {
     ///
     /// - Parameter now: by the service's clock.
     func expiryError(at now: WallTime) -> IdentityError? {
-        guard let expiry, now.seconds > expiry - Self.lifetimeMin else { return nil }
+        guard let expiry, now.seconds > expiry.clampedDifference(Self.lifetimeMin) else { return nil }
         let end = Timestamp.text(WallTime(seconds: max(expiry, 0)))
         let reason =
             now.seconds >= expiry

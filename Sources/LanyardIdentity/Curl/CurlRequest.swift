@@ -70,6 +70,9 @@ struct CurlResponse: Sendable {
         return rest.isEmpty || rest.first == ";" || rest.first == " "
     }
 
+    /// Ten years, in seconds.
+    private static let retryAfterMax: Int64 = 315_360_000
+
     /// The service's clock.
     var serverDate: WallTime? { fields.date.flatMap(HTTPDate.read) }
 
@@ -77,7 +80,9 @@ struct CurlResponse: Sendable {
     /// from the same clock. Never negative.
     func retryAfter(now: WallTime) -> Duration? {
         guard let text = fields.retryAfter else { return nil }
-        if text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) { return Int64(text.prefix(9)).map { .seconds($0) } }
+        if !text.isEmpty, text.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) {
+            return .seconds(min(Int64(text) ?? .max, Self.retryAfterMax))
+        }
         return HTTPDate.read(text).map { max($0 - (serverDate ?? now), .zero) }
     }
 }

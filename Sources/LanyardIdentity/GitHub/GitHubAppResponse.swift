@@ -4,6 +4,8 @@ import LanyardSessionInterface
 /// What GitHub responds to the request for an installation access token.
 enum GitHubAppResponse {
     private static let lifetimeMin: Int64 = 2
+    /// Ten years, in seconds, as for other services (refresh.md 1).
+    private static let lifetimeMax: Int64 = 315_360_000
 
     /// - Parameters:
     ///   - secrets: what the call has sent. The service's words are not shown with one of them.
@@ -36,7 +38,7 @@ enum GitHubAppResponse {
         guard seconds >= lifetimeMin else { return fail("the token lives for less than \(lifetimeMin) s") }
         return .success(
             Grant(
-                accessToken: token, refreshToken: nil, userID: nil, lifetime: .seconds(seconds),
+                accessToken: token, refreshToken: nil, userID: nil, lifetime: .seconds(min(seconds, lifetimeMax)),
                 refreshTokenExpiry: nil, serverDate: response.serverDate, requestStartedAt: response.requestStartedAt))
     }
 

@@ -53,6 +53,6 @@ extension JWTClaims {
     /// `exp − iat`, in seconds; nil: one of them is missing.
     fileprivate var lifetime: Int64? {
         guard let expiry, let issuedAt else { return nil }
-        return expiry - issuedAt
+        return expiry.clampedDifference(issuedAt)
     }
 }

@@ -2,7 +2,7 @@ import LanyardRequestPath
 
 /// The fuzz heads, by the names of their corpora.
 package enum FuzzHead: String, CaseIterable, Sendable {
-    case request, response, chunked, target, challenge, yaml, json, store, tls
+    case request, response, chunked, target, challenge, yaml, json, store, tls, number
 
     /// The reader and its promises.
     package func target() -> any FuzzTarget {
@@ -16,6 +16,7 @@ package enum FuzzHead: String, CaseIterable, Sendable {
         case .json: JSONFuzz()
         case .store: StoreFuzz()
         case .tls: TLSFuzz()
+        case .number: NumberFuzz()
         }
     }
 }

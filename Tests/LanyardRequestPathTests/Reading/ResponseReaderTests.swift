@@ -159,7 +159,11 @@ import Testing
 
     @Test(
         "Keep-Alive says how long an idle connection lives",
-        arguments: [("timeout=5, max=100", 5), ("max=1, Timeout= 7", 7), ("max=5", -1), ("timeout=x", -1)])
+        arguments: [
+            ("timeout=5, max=100", 5), ("max=1, Timeout= 7", 7), ("max=5", -1), ("timeout=x", -1),
+            ("timeout=9223372036854775807", .max), ("timeout=9223372036854775808", -1), ("timeout=-1", -1),
+            ("timeout=", -1),
+        ])
     func keepAlive(_ value: String, _ seconds: Int) {
         #expect(
             ResponseReading.of("HTTP/1.1 200 OK\r\nKeep-Alive: \(value)\r\n\r\n").head?.keepAliveSeconds == seconds)

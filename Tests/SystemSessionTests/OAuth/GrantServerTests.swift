@@ -8,7 +8,7 @@ import Testing
 /// The built Lanyard with one user and one route.
 private enum GrantBench {
     static func start(
-        _ identity: String, _ login: String, _ upstream: String
+        _ identity: String, _ login: String, _ upstream: String, under clock: TestClock? = nil
     ) async throws -> (LanyardProcess, AdminClient, TemporaryFolder) {
         let folder = try TemporaryFolder()
         let socket = folder.file("admin.sock")
@@ -19,7 +19,8 @@ private enum GrantBench {
             store: {memory: true}
 
             """
-        let lanyard = try await LanyardProcess.start(yaml, admin: "{address: \"unix:\(socket)\", expose_tokens: true}")
+        let lanyard = try await LanyardProcess.start(
+            yaml, admin: "{address: \"unix:\(socket)\", expose_tokens: true}", under: clock)
         return (lanyard, AdminClient(endpoint: .unix(socket)), folder)
     }
 }
@@ -77,6 +78,40 @@ struct LongGrantServerTests {
 
 /// The built Lanyard with a GitHub App.
 struct GitHubAppProgramTests {
+    @Test(
+        "a fake of GitHub whose limit on requests ends after the year 2262: Lanyard lives, and logs in at a later call")
+    func endlessLimit() async throws {
+        let calls = Guarded(0)
+        let server = try RawServer { _ in
+            let count = calls.withLock { count in
+                count += 1
+                return count
+            }
+            let type = ("Content-Type", "application/json")
+            guard count == 1 else {
+                return .response(
+                    201, "Created", fields: [type],
+                    body: #"{"token":"ghs_t","expires_at":"9999-12-31T23:59:59Z"}"#
+                ).closing
+            }
+            let limit = [("X-RateLimit-Remaining", "0"), ("X-RateLimit-Reset", "9223372037")]
+            return .response(403, "Forbidden", fields: [type] + limit, body: #"{"message":"rate limit"}"#).closing
+        }
+        let keys = try TemporaryFolder()
+        _ = try await ServerProcess("/usr/bin/openssl", ["genrsa", "-out", keys.file("key"), "2048"]).waitForExit()
+        let clock = try TestClock()
+        let (lanyard, _, folder) = try await GrantBench.start(
+            """
+            {github_app: {app_id: "1", installation_id: "2", key_file: \(keys.file("key")), base_url: "http://\(server.endpoint)"}}
+            """, "{github_app: {}}", "http://\(server.endpoint)", under: clock)
+        try await eventually("the limit was met") { calls.withLock { $0 } == 1 }
+        clock.stop()
+        try await clock.pass(until: "a second call") { calls.withLock { $0 } == 2 }
+        try await lanyard.untilReady()
+        try await lanyard.process.terminate()
+        withExtendedLifetime(folder) {}
+    }
+
     @Test("a fake of GitHub: an upstream that refuses the token gets a request with a new one")
     func gitHub() async throws {
         let tokens = Guarded(0)
