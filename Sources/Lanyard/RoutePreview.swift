@@ -141,20 +141,18 @@ package struct RoutePreview: Sendable {
     /// The listener's place, the target of the request line, and the URL's authority.
     private func request(_ url: String) throws(PreviewError) -> (listener: Int, target: String, authority: String?) {
         if url.hasPrefix("/") || url == "*" { return (0, url, nil) }
-        for scheme in ["http://", "https://"] where url.lowercased().hasPrefix(scheme) {
-            let rest = url.dropFirst(scheme.utf8.count)
-            let end = rest.firstIndex { "/?#".contains($0) } ?? rest.endIndex
-            guard let found = AddressText.hostAndPort(String(rest[..<end])) else {
-                throw .unusable("\(rest[..<end].debugDescription) is not a host, host:port, [v6] or [v6]:port")
-            }
-            let wanted = found.port ?? (scheme == "https://" ? 443 : 80)
-            let listener = configuration.listeners.firstIndex { listener in
-                if case .tcp(_, wanted) = listener.address { true } else { false }
-            }
-            let path = rest[end...].prefix { $0 != "#" }
-            return (listener ?? 0, path.hasPrefix("/") ? String(path) : "/\(path)", String(rest[..<end]))
+        guard let origin = URLOrigin(of: url) else {
+            throw .unusable("\(url.debugDescription) is neither a path nor an http:// or https:// URL")
         }
-        throw .unusable("\(url.debugDescription) is neither a path nor an http:// or https:// URL")
+        guard let found = AddressText.hostAndPort(origin.authority) else {
+            throw .unusable("\(origin.authority.debugDescription) is not a host, host:port, [v6] or [v6]:port")
+        }
+        let wanted = found.port ?? origin.defaultPort
+        let listener = configuration.listeners.firstIndex { listener in
+            if case .tcp(_, wanted) = listener.address { true } else { false }
+        }
+        let path = origin.rest.prefix { $0 != "#" }
+        return (listener ?? 0, path.hasPrefix("/") ? String(path) : "/\(path)", origin.authority)
     }
 
     private static func defaultHost(of listener: ListenerSettings) -> String {

@@ -118,6 +118,35 @@ import Testing
         }
     }
 
+    @Test("an endpoint keeps its query, as Azure AD B2C needs it (RFC 6749 §3.1); a scheme in capitals is the same one")
+    func query() throws {
+        let names = ["token", "revocation", "device_authorization", "authorization", "pushed_authorization"]
+        let urls = names.map { "\($0): \"HTTPS://Corp.b2clogin.com/corp/oauth2/\($0)?p=B2C_1_signin&x=%20y@z\"" }
+        let endpoints = try Self.client("client_id: c, endpoints: {\(urls.joined(separator: ", "))}").endpoints
+        let read = [
+            endpoints.token, endpoints.revocation, endpoints.deviceAuthorization, endpoints.authorization,
+            endpoints.pushedAuthorization,
+        ]
+        #expect(
+            read == names.map { "https://corp.b2clogin.com/corp/oauth2/\($0)?p=B2C_1_signin&x=%20y@z" })
+        #expect(
+            try Self.client("client_id: c, endpoints: {token: \"https://idp.example.com?\"}").endpoints.token
+                == "https://idp.example.com?")
+        for (endpoint, message) in [
+            ("https://h/t?a#b", "has a fragment; remove everything from the # on"),
+            ("https://h/t?a b", "is not a query"), ("https://h/t?a=%zz", "is not a query"),
+            ("HTTP://idp.example.com/t?a=b", "plain http would show"),
+            ("hTTp://169.254.169.254/t?a", "metadata services"),
+            ("https://u:p@h/t?a", "user info"),
+        ] {
+            let diagnostics = try Loading.diagnostics(
+                Self.text("client_id: c, endpoints: {token: \"\(endpoint)\"}"), files: Self.files)
+            #expect(diagnostics.contains { $0.contains(message) }, "\(endpoint): \(diagnostics)")
+        }
+        let issuer = try Loading.diagnostics(Self.text("client_id: c, issuer: \"https://h/i?a=b\""), files: Self.files)
+        #expect(issuer.contains { $0.contains("a query or fragment") }, "\(issuer)")
+    }
+
     @Test(
         "openid is allowed where the ID token comes over TLS or from this machine",
         arguments: [

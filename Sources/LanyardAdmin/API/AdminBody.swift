@@ -207,12 +207,14 @@ enum AdminBody {
         /// A loopback redirect (RFC 8252 §7.3): a browser brings the code there, and nothing else may get it.
         mutating func redirectURI(_ key: String) throws(ReadError) -> String {
             let uri = try text(key, bytesMax: 2048)
-            let hosts = ["http://127.0.0.1:", "http://[::1]:", "http://localhost:"]
-            let host = hosts.first { uri.hasPrefix($0) }
+            let hosts = ["127.0.0.1:", "[::1]:", "localhost:"]
+            guard let origin = URLOrigin(of: uri), !origin.isTLS,
+                let host = hosts.first(where: { origin.authority.hasPrefix($0) })
+            else { throw .invalid("\(key) is not http://127.0.0.1:PORT/PATH, or the same of [::1] or localhost") }
             // A name such as 127.0.0.1:80.evil.example is another machine's for some readers.
-            let port = uri.dropFirst(host?.count ?? 0).prefix { $0 != "/" && $0 != "?" }
-            guard host != nil, 1...5 ~= port.utf8.count, port.utf8.allSatisfy({ 0x30...0x39 ~= $0 }),
-                UInt16(port) ?? 0 > 0, uri.utf8.allSatisfy({ 0x21..<0x7f ~= $0 }),
+            let port = origin.authority.dropFirst(host.count)
+            guard 1...5 ~= port.utf8.count, port.utf8.allSatisfy({ 0x30...0x39 ~= $0 }), UInt16(port) ?? 0 > 0,
+                !origin.rest.utf8.contains(UInt8(ascii: "\\")), uri.utf8.allSatisfy({ 0x21..<0x7f ~= $0 }),
                 !uri.utf8.contains(UInt8(ascii: "@")), !uri.utf8.contains(UInt8(ascii: "#"))
             else { throw .invalid("\(key) is not http://127.0.0.1:PORT/PATH, or the same of [::1] or localhost") }
             return uri

@@ -1,3 +1,5 @@
+import LanyardFoundations
+
 /// An address that a user is led to. Only `http` and `https` are opened: another scheme would have a program of the user's machine act on
 /// what an identity service says (`javascript:`, `file:`, schemes of applications).
 package struct WebAddress: Equatable, Sendable {
@@ -9,10 +11,9 @@ package struct WebAddress: Equatable, Sendable {
     /// nil: another scheme, no host, user info that hides the host, or characters that no URI has (RFC 3986 §2).
     package init?(_ text: String) {
         guard text.utf8.allSatisfy({ 0x21..<0x7f ~= $0 && $0 != UInt8(ascii: "\\") }),
-            let scheme = ["https://", "http://"].first(where: { text.lowercased().hasPrefix($0) })
+            let authority = URLOrigin(of: text)?.authority
         else { return nil }
-        let authority = text.dropFirst(scheme.count).prefix { !"/?#".contains($0) }
         guard !authority.isEmpty, authority.first != ":", !authority.contains("@") else { return nil }
-        (self.text, self.authority) = (text, String(authority))
+        (self.text, self.authority) = (text, authority)
     }
 }

@@ -76,7 +76,7 @@ extension ConfigurationBuilder {
     mutating func checkReach(
         _ section: ConfigurationSection, _ key: String, of identity: ConfigurationSection, shown: String
     ) {
-        guard let text = section.text(key), let parts = try? URLText.parts(text, schemes: ["http", "https"])
+        guard let text = section.text(key), let parts = try? URLText.parts(text, takesQuery: true)
         else { return }
         let (reach, place) = (AddressText.reach(parts.host), section.place(key))
         guard reach != .linkLocal else {
@@ -85,7 +85,7 @@ extension ConfigurationBuilder {
                 remedy: "name the identity service; no identity call goes there")
         }
         let isAllowed = identity.text("unsafe_plain").flatMap(ConfigurationText.boolean) ?? false
-        guard parts.scheme == "http", reach != .loopback, !isAllowed, !identity.isUnread("unsafe_plain") else { return }
+        guard !parts.isTLS, reach != .loopback, !isAllowed, !identity.isUnread("unsafe_plain") else { return }
         let name = shown.split(separator: ".").prefix(2).joined(separator: ".")
         reportError(
             place,
@@ -105,15 +105,15 @@ extension ConfigurationBuilder {
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: a static identity calls no service", remedy: "remove it"
             )
-        case .appServices(let app) where app.baseURL.hasPrefix("http://"):
+        case .appServices(let app) where URLOrigin(of: app.baseURL)?.isTLS == false:
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
                 remedy: "use https, or remove tls")
-        case .gitHubApp(let app) where app.baseURL.hasPrefix("http://"):
+        case .gitHubApp(let app) where URLOrigin(of: app.baseURL)?.isTLS == false:
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: base_url is plain http",
                 remedy: "use https, or remove tls")
-        case .oauth(let client) where (client.endpoints.token ?? client.issuer ?? "").hasPrefix("http://"):
+        case .oauth(let client) where URLOrigin(of: client.endpoints.token ?? client.issuer ?? "")?.isTLS == false:
             reportWarning(
                 section.place("tls"), "\(shown).tls is ignored: the server is at plain http",
                 remedy: "use https, or remove tls")

@@ -52,9 +52,9 @@ extension ConfigurationBuilder {
     private mutating func checkDowngrade(
         _ section: ConfigurationSection, _ endpoints: ConfigurationSection, _ key: String, shown: String
     ) {
-        let parts = { (text: String?) in text.flatMap { try? URLText.parts($0, schemes: ["http", "https"]) } }
-        guard let issuer = parts(section.text("issuer")), issuer.scheme == "https",
-            let endpoint = parts(endpoints.text(key)), endpoint.scheme == "http",
+        let parts = { (text: String?) in text.flatMap { try? URLText.parts($0, takesQuery: true) } }
+        guard let issuer = parts(section.text("issuer")), issuer.isTLS,
+            let endpoint = parts(endpoints.text(key)), !endpoint.isTLS,
             AddressText.reach(endpoint.host) != .loopback
         else { return }
         reportError(
@@ -67,7 +67,7 @@ extension ConfigurationBuilder {
         _ settings: IdentitySettings.OAuth, _ section: ConfigurationSection, shown: String
     ) {
         guard settings.scopes.contains("openid"), let url = settings.endpoints.token ?? settings.issuerURL,
-            let parts = try? URLText.parts(url, schemes: ["http", "https"]), parts.scheme == "http",
+            let parts = try? URLText.parts(url, takesQuery: true), !parts.isTLS,
             AddressText.reach(parts.host) != .loopback
         else { return }
         reportError(

@@ -90,13 +90,14 @@ extension ConfigurationKeys {
             "identities.*.oauth2.issuer", .value(.url),
             "The issuer, as the server writes it; its metadata names the endpoints."),
         .init("identities.*.oauth2.endpoints", .section, "Endpoints in place of the metadata's."),
-        .init("identities.*.oauth2.endpoints.token", .value(.url), "The token endpoint."),
-        .init("identities.*.oauth2.endpoints.revocation", .value(.url), "The revocation endpoint."),
+        .init("identities.*.oauth2.endpoints.token", .value(.endpoint), "The token endpoint."),
+        .init("identities.*.oauth2.endpoints.revocation", .value(.endpoint), "The revocation endpoint."),
         .init(
-            "identities.*.oauth2.endpoints.device_authorization", .value(.url), "The device authorization endpoint."),
-        .init("identities.*.oauth2.endpoints.authorization", .value(.url), "The authorization endpoint."),
+            "identities.*.oauth2.endpoints.device_authorization", .value(.endpoint),
+            "The device authorization endpoint."),
+        .init("identities.*.oauth2.endpoints.authorization", .value(.endpoint), "The authorization endpoint."),
         .init(
-            "identities.*.oauth2.endpoints.pushed_authorization", .value(.url),
+            "identities.*.oauth2.endpoints.pushed_authorization", .value(.endpoint),
             "The endpoint for pushed authorization requests, which are then used."),
         .init("identities.*.oauth2.client_id", .value(.text), required: true, "The client."),
         .init(

@@ -28,6 +28,8 @@ package enum ConfigurationValue: Equatable, Sendable {
     case upstream
     /// An http(s) URL.
     case url
+    /// The same with an optional query (RFC 6749 §3.1).
+    case endpoint
     /// An http(s) URL with an optional path.
     case baseURL
     case pathPrefix
@@ -72,7 +74,8 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .listenAddress: _ = try AddressText.listenAddress(text)
         case .upstream: _ = try URLText.upstream(text)
         case .baseURL: _ = try URLText.base(text)
-        case .url: _ = try URLText.parts(text, schemes: ["http", "https"])
+        case .url: _ = try URLText.parts(text)
+        case .endpoint: _ = try URLText.parts(text, takesQuery: true)
         case .file where text.utf8.contains(0) || text.utf8.count > 4095:
             throw ValueError("not a path", remedy: "write \(wanted)")
         default:
@@ -110,7 +113,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .fieldValue: FieldText.isValue(text)
         case .injectFormat: FieldText.cut(format: text) != nil
         case .status: ConfigurationText.integer(text).map((100...599).contains) ?? false
-        case .file, .listenAddress, .upstream, .url, .baseURL: true
+        case .file, .listenAddress, .upstream, .url, .endpoint, .baseURL: true
         }
     }
 
@@ -137,6 +140,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .origin: "an origin"
         case .upstream: "http://…, https://… or unix:/path"
         case .url: "an http:// or https:// URL"
+        case .endpoint: "an http:// or https:// URL, perhaps with a query"
         case .baseURL: "an http:// or https:// URL"
         case .pathPrefix: "a path that begins with /, without query, escapes and dot segments"
         case .method: "a method"

@@ -98,6 +98,18 @@ package enum FieldText {
         return !segments.dropLast().contains("") && !segments.contains { $0 == "." || $0 == ".." }
     }
 
+    /// Whether `text` is empty, or a question mark and a query (RFC 3986 §3.4).
+    package static func isQuery(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        guard bytes.first.map({ $0 == UInt8(ascii: "?") }) ?? true, bytes.count <= 1024,
+            bytes.allSatisfy({ $0 > 32 && $0 < 127 && !"#\\\"<>^`{|}".utf8.contains($0) })
+        else { return false }
+        return bytes.indices.allSatisfy { place in
+            bytes[place] != UInt8(ascii: "%")
+                || (place + 2 < bytes.count && isHex(bytes[place + 1]) && isHex(bytes[place + 2]))
+        }
+    }
+
     private static func isHex(_ byte: UInt8) -> Bool {
         (48...57).contains(byte) || (65...70).contains(byte) || (97...102).contains(byte)
     }

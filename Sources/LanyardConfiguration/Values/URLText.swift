@@ -1,11 +1,12 @@
+import LanyardFoundations
 import LanyardSettings
 
 /// Reads URLs of a configuration. A URL with user info may hold a password and is never quoted.
 package enum URLText {
-    /// The parts of `scheme://host[:port][/path]`.
+    /// The parts of `scheme://host[:port][/path][?query]`.
     package struct Parts: Equatable, Sendable {
-        /// In lower case.
-        package var scheme: String
+        /// The scheme is https.
+        package var isTLS: Bool
         /// In canonical form (`CanonicalHost`), v6 without brackets.
         package var host: String
         /// The name ends with the dot of the root.
@@ -14,51 +15,67 @@ package enum URLText {
         package var port: UInt16?
         /// nil: the URL ends after the authority.
         package var path: String?
+        /// With its question mark; empty: there is none.
+        package var query = ""
+
+        /// In canonical form: the scheme in lower case, the host as it is compared.
+        var text: String {
+            "\(isTLS ? "https" : "http")://\(AddressText.authority(host: host, port: port))\(path ?? "")\(query)"
+        }
     }
 
-    /// Reads a URL of one of `schemes`.
+    /// Reads an http or https URL.
     ///
-    /// - Parameter takesPath: false: at most one slash may follow the authority, and whatever stands before an @ is secret.
+    /// - Parameters:
+    ///   - takesPath: false: at most one slash may follow the authority, and whatever stands before an @ is secret.
+    ///   - takesQuery: it may have a query, as an endpoint may (RFC 6749 §3.1).
     /// - Throws: message and remedy.
     package static func parts(
-        _ text: String, schemes: [String], takesPath: Bool = true
+        _ text: String, takesPath: Bool = true, takesQuery: Bool = false
     ) throws(ConfigurationValue.ValueError) -> Parts {
         // A password with an unescaped slash extends into the apparent path. With an @ anywhere nothing is quoted.
         let mayHoldSecret = text.utf8.contains(UInt8(ascii: "@"))
         func shown(_ part: some StringProtocol, or words: String) -> String {
             mayHoldSecret ? words : ConfigurationText.quoted(String(part))
         }
-        guard let scheme = schemes.first(where: { text.lowercased().hasPrefix($0 + "://") }) else {
+        guard let origin = URLOrigin(of: text) else {
             throw .init(
                 "\(shown(text, or: "the URL")) has no scheme that can be used here",
-                remedy: "begin with \(schemes.map { $0 + "://" }.joined(separator: " or "))")
+                remedy: "begin with http:// or https://")
         }
-        let rest = text.dropFirst(scheme.utf8.count + 3)
-        let end = rest.firstIndex { "/?#\\".contains($0) } ?? rest.endIndex
-        let (authority, tail) = (rest[..<end], rest[end...])
-        if let unexpectedParts = unexpectedParts(mayHoldSecret, authority, tail, takesPath: takesPath) {
+        let authority = origin.authority[...]
+        let path = takesQuery ? origin.rest.prefix { $0 != "?" } : origin.rest[...]
+        let query = origin.rest[path.endIndex...]
+        let unexpectedParts = unexpectedParts(
+            mayHoldSecret, authority, origin.rest[...], takesPath: takesPath, takesQuery: takesQuery)
+        if let unexpectedParts {
             let words = mayHoldSecret ? "a URL with" : "\(ConfigurationText.quoted(text)) has"
             throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
         }
         if let error = AddressText.portError(in: authority, lowest: 1) { throw error }
         guard let found = AddressText.hostAndPort(String(authority)) else {
             throw .init(
-                "\(shown(authority, or: "what follows \(scheme)://")) is not a host, host:port, [v6] or [v6]:port",
-                remedy: "write a URL such as \(scheme)://127.0.0.1:9000")
+                "\(shown(authority, or: "what follows \(origin.scheme)://")) is not a host, host:port, [v6] or [v6]:port",
+                remedy: "write a URL such as \(origin.scheme)://127.0.0.1:9000")
         }
-        if !tail.isEmpty, !FieldText.isPathPrefix(String(tail)) {
+        if !path.isEmpty, !FieldText.isPathPrefix(String(path)) {
             throw .init(
-                "\(shown(tail, or: "its path")) is not a plain path",
+                "\(shown(path, or: "its path")) is not a plain path",
                 remedy: "write it without //, . and .. segments, backslashes and blanks; escape other characters")
         }
+        guard FieldText.isQuery(String(query)) else {
+            throw .init(
+                "\(shown(query, or: "its query")) is not a query",
+                remedy: "escape blanks, quotes and other characters with %")
+        }
         return Parts(
-            scheme: scheme, host: found.host, isFullyQualified: found.isFullyQualified, port: found.port,
-            path: tail.isEmpty ? nil : String(tail))
+            isTLS: origin.isTLS, host: found.host, isFullyQualified: found.isFullyQualified, port: found.port,
+            path: path.isEmpty ? nil : String(path), query: String(query))
     }
 
     /// All parts of a URL that are not allowed, in one error.
     private static func unexpectedParts(
-        _ hasAt: Bool, _ authority: Substring, _ tail: Substring, takesPath: Bool
+        _ hasAt: Bool, _ authority: Substring, _ tail: Substring, takesPath: Bool, takesQuery: Bool
     ) -> ConfigurationValue.ValueError? {
         let path = tail.prefix { $0 != "?" && $0 != "#" }
         var (what, rest): ([String], [String]) = ([], [])
@@ -72,7 +89,10 @@ package enum URLText {
             what.append("a path")
             rest.append("the path")
         }
-        if path.endIndex < tail.endIndex {
+        if takesQuery, tail.contains("#") {
+            what.append("a fragment")
+            rest.append("everything from the # on")
+        } else if !takesQuery, path.endIndex < tail.endIndex {
             what.append("a query or fragment")
             rest.append("everything from the ? or # on")
         }
@@ -104,19 +124,18 @@ package enum URLText {
             let path = try AddressText.socketPath(String(text.dropFirst(5)))
             return Upstream(endpoint: .unix(path: path), authority: "localhost", path: nil)
         }
-        let parts = try parts(text, schemes: ["http", "https"])
-        let standard: UInt16 = parts.scheme == "https" ? 443 : 80
+        let parts = try parts(text)
+        let standard: UInt16 = parts.isTLS ? 443 : 80
         let port = parts.port ?? standard
         return Upstream(
-            endpoint: .tcp(host: parts.host, port: port, tls: parts.scheme == "https"),
+            endpoint: .tcp(host: parts.host, port: port, tls: parts.isTLS),
             authority: AddressText.authority(host: parts.host, port: port == standard ? nil : port),
             isFullyQualified: parts.isFullyQualified, path: parts.path)
     }
 
     /// A URL with its host in canonical form; nil if it is none.
     package static func canonical(_ text: String) -> String? {
-        guard let parts = try? parts(text, schemes: ["http", "https"]) else { return nil }
-        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))\(parts.path ?? "")"
+        (try? parts(text, takesQuery: true))?.text
     }
 
     /// `app_services.base_url`: scheme, host, optional port and optional path. Trailing slashes are dropped.
@@ -125,9 +144,8 @@ package enum URLText {
     package static func base(_ text: String) throws(ConfigurationValue.ValueError) -> String {
         // With an @, what looks like a path may be a password.
         let takesPath = !text.utf8.contains(UInt8(ascii: "@"))
-        let parts = try parts(text, schemes: ["http", "https"], takesPath: takesPath)
-        var path = (parts.path ?? "")[...]
-        while path.last == "/" { path.removeLast() }
-        return "\(parts.scheme)://\(AddressText.authority(host: parts.host, port: parts.port))\(path)"
+        var text = try parts(text, takesPath: takesPath).text
+        while text.last == "/" { text.removeLast() }
+        return text
     }
 }

@@ -259,7 +259,7 @@ final class CurlTransfer {
             && set(CURLOPT_VERBOSE, 0)
             && set(CURLOPT_FOLLOWLOCATION, 0)
             && set(CURLOPT_UNRESTRICTED_AUTH, 0)
-            && set(CURLOPT_PROTOCOLS_STR, "http,https")
+            && set(CURLOPT_PROTOCOLS_STR, isTLS ? "https" : "http")
             && set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
             && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
             && set(CURLOPT_HTTP09_ALLOWED, 0)
@@ -270,6 +270,9 @@ final class CurlTransfer {
             // libcurl would remember a name's addresses for a minute. A service that has moved would be taken for one that refuses.
             && set(CURLOPT_DNS_CACHE_TIMEOUT, 0)
     }
+
+    /// What is no URL for Lanyard, and may be one for libcurl, is not taken for TLS.
+    private var isTLS: Bool { URLOrigin(of: request.url)?.isTLS ?? false }
 
     private func setTrust(_ trust: CurlTrust) -> Bool {
         guard set(CURLOPT_SSL_VERIFYPEER, 1), set(CURLOPT_SSL_VERIFYHOST, 2),
@@ -290,7 +293,7 @@ final class CurlTransfer {
             // With a password, even an empty one, OpenSSL never asks for one on the terminal.
             guard set(CURLOPT_SSLKEY_BLOB, key), set(CURLOPT_KEYPASSWD, "") else { return false }
         }
-        restrictedToLoopback = trust.restrictsPlainHTTPToLoopback && request.url.hasPrefix("http://")
+        restrictedToLoopback = trust.restrictsPlainHTTPToLoopback && !isTLS
         let own = UnsafeMutableRawPointer(Unmanaged.passUnretained(self).toOpaque())
         guard set(CURLOPT_OPENSOCKETDATA, own: own), lanyard_curl_set_open_callback(easy, Self.onOpen) == CURLE_OK
         else { return false }

@@ -43,7 +43,7 @@ struct OAuthMetadata: Equatable, Sendable {
             guard ServiceOrigin(base: String(url.prefix { $0 != "?" })) != nil else {
                 throw MetadataError(message: "an endpoint is no http or https URL")
             }
-            guard url.lowercased().hasPrefix("https:") || !issuer.lowercased().hasPrefix("https:") else {
+            guard URLOrigin(of: url)?.isTLS == true || URLOrigin(of: issuer)?.isTLS == false else {
                 throw MetadataError(message: "it leads from https to http, which would expose the tokens")
             }
         }
@@ -68,15 +68,11 @@ struct OAuthMetadata: Equatable, Sendable {
         let base = issuer.last == "/" ? String(issuer.dropLast()) : issuer
         var urls = [base + "/.well-known/openid-configuration"]
         // RFC 8414 §3.1: between host and path.
-        guard let scheme = ["https://", "http://"].first(where: { base.lowercased().hasPrefix($0) }) else {
-            return urls
-        }
-        let rest = base.dropFirst(scheme.count)
-        let end = rest.firstIndex(of: "/") ?? rest.endIndex
+        guard let origin = URLOrigin(of: base) else { return urls }
         let name = "/.well-known/oauth-authorization-server"
-        urls.append("\(base.prefix(scheme.count))\(rest[..<end])\(name)\(rest[end...])")
+        urls.append("\(origin.scheme)://\(origin.authority)\(name)\(origin.rest)")
         // Where an application below a path has it that cannot serve the root: django-oauth-toolkit.
-        if end < rest.endIndex { urls.append(base + name) }
+        if !origin.rest.isEmpty { urls.append(base + name) }
         return urls
     }
 

@@ -4,7 +4,6 @@ import LanyardFoundations
 /// Where an identity service is: `http` or `https`, a host and optionally a port. Only `base_url` may have a path.
 struct ServiceOrigin: Equatable, Sendable {
     private static let textMax = 300
-    private static let schemes = ["https://", "http://"]
 
     /// Without a trailing slash, so that a path can be appended.
     let text: String
@@ -13,29 +12,27 @@ struct ServiceOrigin: Equatable, Sendable {
 
     /// Reads an origin; one trailing slash is dropped. nil if it has user info, a path, a query, or another scheme.
     init?(_ text: String) {
-        guard text.utf8.count <= Self.textMax else { return nil }
-        self.init(text.hasSuffix("/") ? text.dropLast() : text[...], path: "")
+        guard text.utf8.count <= Self.textMax, let origin = URLOrigin(of: text), ["", "/"].contains(origin.rest)
+        else { return nil }
+        self.init(origin, path: "")
     }
 
     /// Reads `base_url`: an origin with an optional path, which the configuration has checked.
     init?(base text: String) {
-        let scheme = Self.schemes.first { text.lowercased().hasPrefix($0) }
-        let rest = text.dropFirst(scheme?.count ?? 0)
-        let end = rest.firstIndex(of: "/") ?? rest.endIndex
-        var path = rest[end...]
+        guard let origin = URLOrigin(of: text) else { return nil }
+        var path = origin.rest[...]
         while path.last == "/" { path.removeLast() }
-        guard path.utf8.allSatisfy({ 0x21..<0x7f ~= $0 && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+        guard path.isEmpty || path.hasPrefix("/"),
+            path.utf8.allSatisfy({ 0x21..<0x7f ~= $0 && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
         else { return nil }
-        self.init(text[..<end], path: String(path))
+        self.init(origin, path: String(path))
     }
 
-    private init?(_ plain: Substring, path: String) {
-        guard let scheme = Self.schemes.first(where: { plain.lowercased().hasPrefix($0) }),
-            Self.isAuthority(plain.dropFirst(scheme.count))
-        else { return nil }
-        isTLS = scheme == "https://"
-        authority = String(plain.dropFirst(scheme.count))
-        text = scheme + authority + path
+    private init?(_ origin: URLOrigin, path: String) {
+        guard Self.isAuthority(origin.authority[...]) else { return nil }
+        isTLS = origin.isTLS
+        authority = origin.authority
+        text = "\(origin.scheme)://\(authority)\(path)"
     }
 
     /// Whether both have the same scheme, host and port, whatever their paths (RFC 6454 §5).
@@ -67,10 +64,10 @@ struct ServiceOrigin: Equatable, Sendable {
         guard curl_url_set(handle, CURLUPART_URL, url, 0) == CURLUE_OK,
             curl_url_set(handle, CURLUPART_URL, location, 0) == CURLUE_OK,
             part(CURLUPART_USER, of: handle) == nil, part(CURLUPART_PASSWORD, of: handle) == nil,
-            let scheme = part(CURLUPART_SCHEME, of: handle), scheme == "http" || scheme == "https",
-            scheme == "https" || !url.lowercased().hasPrefix("https:")
+            let target = part(CURLUPART_URL, of: handle), let origin = URLOrigin(of: target),
+            origin.isTLS || URLOrigin(of: url)?.isTLS == false
         else { return nil }
-        return part(CURLUPART_URL, of: handle)
+        return target
     }
 
     private static func part(_ part: CURLUPart, of handle: OpaquePointer) -> String? {

@@ -65,6 +65,13 @@ import Testing
             ("/x", "http://UP//other.test/", "http://UP//other.test/"),
             ("/x", "http://UP/\\other.test/", "http://UP/\\other.test/"),
             ("/root/x", "http://UP//other.test/", "/root//other.test/"),
+            // Browsers remove a tab, and read a backslash as a slash.
+            ("/x", "http://UP/\t/other.test/", "http://UP/\t/other.test/"),
+            ("/x", "/\t/other.test/", "/\t/other.test/"),
+            ("/root/x", "http://UP/a\t", "/root/a"), ("/root/x", "http://UP/a\tb", "http://UP/a\tb"),
+            ("/api/x", "/v1\\..\\..\\x", "/v1\\..\\..\\x"), ("/api/x", "/v1/\\x", "/v1/\\x"),
+            ("/api/x", "http://UP/v1?a=\\", "http://UP/v1?a=\\"), ("/root/x", "/\t/x", "/\t/x"),
+            ("/x", "hTTp://UP/new", "/new"), ("/x", "HTTPS://UP/new", "HTTPS://UP/new"),
             // The Host that the upstream has seen.
             ("/client/x", "http://localhost/c/new", "/client/new"), ("/client/x", "http://LOCALHOST:80/c", "/client"),
             ("/client/x", "https://localhost/c/new", "https://localhost/c/new"),
@@ -98,7 +105,8 @@ import Testing
             ("/x", "a=1; Path=/y;;  Max-Age=3", "a=1; Path=/y;;  Max-Age=3"),
             ("/api/x", "a=\"1\"; Path=/v1/y; HttpOnly", "a=\"1\"; Path=/api/y; HttpOnly"),
             ("/api/x", "a=1; path = /v1", "a=1; Path=/api"), ("/api/x", "a=1; Path=/", "a=1; Path=/"),
-            ("/api/x", "a=1; Path=/v12", "a=1; Path=/v12"), ("/root/x", "a=1; Path=/", "a=1; Path=/root/"),
+            ("/api/x", "a=1; Path=/v12", "a=1; Path=/v12"), ("/api/x", "a=1; Path=/v1/\\y", "a=1; Path=/v1/\\y"),
+            ("/api/x", "a=1; Path=/v1/\ty", "a=1; Path=/v1/\ty"), ("/root/x", "a=1; Path=/", "a=1; Path=/root/"),
             ("/root/x", "__Host-a=1; Path=/; Secure", "__Host-a=1; Path=/; Secure"),
             ("/named/x", "a=1; Domain=NAMED.test; Path=/n/y", "a=1; Path=/named/y"),
             ("/client/x", "a=1; Domain=localhost; Path=/c", "a=1; Domain=localhost; Path=/client"),

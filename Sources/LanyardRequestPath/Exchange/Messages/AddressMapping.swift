@@ -29,7 +29,7 @@ struct AddressMapping {
     ///
     /// It loses scheme and authority: how the client has reached Lanyard is not known when a proxy stands before it.
     func reference(_ value: Bytes) -> Reference? {
-        guard let start = pathStart(of: value) else { return nil }
+        guard value.allSatisfy(Self.isPlain), let start = pathStart(of: value) else { return nil }
         let path = value[run: start..<value.count]
         if start == 0, route.basePath == nil { return nil }
         guard let mapped = self.path(path) else { return nil }
@@ -38,6 +38,10 @@ struct AddressMapping {
         if mapped.prefix.isEmpty, mapped.rest.startsLikeAuthority { return nil }
         return mapped
     }
+
+    /// False for a tab, another control byte and a backslash: browsers remove the first two and read the last as a slash, so a path that
+    /// stays below its prefix for Lanyard would be another host's for them (WHATWG URL, "basic URL parser").
+    private static func isPlain(_ byte: UInt8) -> Bool { byte >= 0x20 && byte != 0x7f && byte != UInt8(ascii: "\\") }
 
     /// Where the path begins in a reference of the upstream's own origin; nil: it is another one's, or relative to the
     /// request's path.
@@ -128,7 +132,7 @@ struct AddressMapping {
         if attribute.name.equals(lowered: "domain") { return isOwnHost(attribute.value) ? .dropped : .copied }
         // Its path must stay `/` (RFC 6265bis §4.1.3.2).
         guard attribute.name.equals(lowered: "path"), route.basePath != nil, !pair.hasPrefix(lowered: "__host-"),
-            let path = path(attribute.value)
+            attribute.value.allSatisfy(Self.isPlain), let path = path(attribute.value)
         else { return .copied }
         return .mapped(path)
     }
