@@ -18,10 +18,10 @@ struct ConfigurationPrinter {
     private mutating func print(_ key: ConfigurationKey, _ node: ConfigurationNode?, indent: String) {
         guard let node else { return printDefault(key, indent: indent) }
         switch node.content {
-        case .scalar(let text): lines.append("\(indent)\(key.name): \(Self.scalar(text))")
+        case .scalar(let text): lines.append("\(indent)\(key.name): \(Self.scalar(text, of: key.kind))")
         case .sequence(let elements):
             if case .values = key.kind {
-                let texts = elements.compactMap(\.text).map(Self.scalar)
+                let texts = elements.compactMap(\.text).map { Self.scalar($0, of: key.kind) }
                 lines.append("\(indent)\(key.name): [\(texts.joined(separator: ", "))]")
             } else {
                 header(key.name, indent, isEmpty: elements.isEmpty, empty: "[]")
@@ -69,7 +69,7 @@ struct ConfigurationPrinter {
             if case .values = key.kind {
                 lines.append("\(indent)\(key.name): \(defaultValue)")
             } else {
-                lines.append("\(indent)\(key.name): \(Self.scalar(defaultValue))")
+                lines.append("\(indent)\(key.name): \(Self.scalar(defaultValue, of: key.kind))")
             }
             return
         }
@@ -93,8 +93,18 @@ struct ConfigurationPrinter {
         }
     }
 
+    /// The value of a key. A number or a truth value that the key wants has no quotes.
+    private static func scalar(_ text: String, of kind: ConfigurationKey.Kind) -> String {
+        switch kind {
+        case .value(let value) where !value.isText, .values(let value) where !value.isText: scalar(text, keeps: true)
+        default: scalar(text)
+        }
+    }
+
     /// A plain scalar if every YAML reader takes it as this text, else one in double quotes.
-    static func scalar(_ text: String) -> String {
+    ///
+    /// - Parameter keeps: a number or a truth value has no quotes.
+    static func scalar(_ text: String, keeps: Bool = false) -> String {
         let isPlain =
             text.utf8.first.map {
                 (65...90).contains($0) || (97...122).contains($0) || (49...57).contains($0) || $0 == 47
@@ -103,7 +113,13 @@ struct ConfigurationPrinter {
         let rest = text.utf8.allSatisfy {
             (48...57).contains($0) || (65...90).contains($0) || (97...122).contains($0) || "._/:%-@+".utf8.contains($0)
         }
-        if isPlain, rest, text.utf8.last != UInt8(ascii: ":") { return text }
+        let isSame =
+            switch PlainScalar(text) {
+            case .text, .number: true
+            case .boolean: keeps && ["true", "false"].contains(text)
+            case .nothing, .changedNumber, .writtenNumber, .date: keeps
+            }
+        if isPlain, rest, isSame, text.utf8.last != UInt8(ascii: ":") { return text }
         var quoted = "\""
         for scalar in text.unicodeScalars {
             switch scalar {

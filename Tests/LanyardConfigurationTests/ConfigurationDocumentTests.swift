@@ -13,10 +13,11 @@ import Testing
     func places() throws {
         let text = "a: yes\nb:\n  - 0600\n  - {c: 1:30}\n\"d\": ~\n"
         let tree = try #require(ConfigurationDocument.read(Array(text.utf8), path: "f").tree)
-        #expect(tree["a"] == ConfigurationNode(.scalar("yes"), at: .file(path: "f", line: 1, column: 4)))
+        #expect(tree["a"] == ConfigurationNode(.scalar("yes"), at: .file(path: "f", line: 1, column: 4), isPlain: true))
         let list = try #require(tree["b"]).elements
-        #expect(list[0] == ConfigurationNode(.scalar("0600"), at: .file(path: "f", line: 3, column: 5)))
-        #expect(list[1]["c"] == ConfigurationNode(.scalar("1:30"), at: .file(path: "f", line: 4, column: 9)))
+        #expect(list[0] == ConfigurationNode(.scalar("0600"), at: .file(path: "f", line: 3, column: 5), isPlain: true))
+        #expect(
+            list[1]["c"] == ConfigurationNode(.scalar("1:30"), at: .file(path: "f", line: 4, column: 9), isPlain: true))
         #expect(tree.entries[2].key == "d")
         #expect(tree["d"]?.text == "~")
     }

@@ -35,7 +35,9 @@ import Testing
 
     @Test(
         "permissions are octal",
-        arguments: [("0600", 0o600), ("660", 0o660), ("0888", nil), ("60", nil), ("7777", nil)])
+        arguments: [
+            ("0600", 0o600), ("0660", 0o660), ("660", nil), ("0888", nil), ("60", nil), ("7777", nil), ("00600", nil),
+        ])
     func modes(_ text: String, _ expected: UInt16?) { #expect(ConfigurationText.mode(text) == expected) }
 
     @Test("durations and sizes are printed in the largest unit that fits")

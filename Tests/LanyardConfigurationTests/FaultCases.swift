@@ -12,8 +12,8 @@ enum FaultCases {
 
     /// A configuration whose identity service has these keys; its user logs in with what it has.
     private static func plainService(_ keys: String) -> String {
-        let login = keys.hasPrefix("oauth2") ? "client_credentials" : "anonymous"
-        return "identities:\n  demo:\n    \(keys)\nusers: {alice: {identity: demo, login: {\(login): {}}}}\n" + upstream
+        let login = keys.hasPrefix("oauth2") ? "jwt_bearer: {assertion_file: token}" : "anonymous: {}"
+        return "identities:\n  demo:\n    \(keys)\nusers: {alice: {identity: demo, login: {\(login)}}}\n" + upstream
     }
 
     static let keys: [Case] = [
@@ -202,7 +202,8 @@ enum FaultCases {
         (
             whole + "listeners:\n  - {address: 'unix:/run/a.sock', socket_mode: 0999}\n",
             [
-                "lanyard.yaml:9:48: listeners[0].socket_mode: \"0999\" is not permissions in octal; write such as \"0600\""
+                "lanyard.yaml:9:48: listeners[0].socket_mode: \"0999\" is not permissions in octal; "
+                    + "write four digits that begin with 0, such as \"0660\""
             ]
         ),
         (

@@ -33,7 +33,7 @@ extension ConfigurationBuilder {
         readCallers(&listener, section, shown: shown)
         switch address {
         case .tcp(let host, let port): checkTCPAddress(host, port, listener, section, shown: shown)
-        case .unix: checkUnixSocket(section, shown: shown)
+        case .unix: checkUnixSocket(listener, section, shown: shown)
         case .activated: checkActivatedSocket(section, shown: shown)
         }
         configuration.listeners.append(listener)
@@ -139,7 +139,20 @@ extension ConfigurationBuilder {
         return routes.contains { $0["match"]?["hosts"]?.elements.isEmpty == false }
     }
 
-    private mutating func checkUnixSocket(_ section: ConfigurationSection, shown: String) {
+    private mutating func checkUnixSocket(
+        _ listener: ListenerSettings, _ section: ConfigurationSection, shown: String
+    ) {
+        if listener.socketMode & 0o007 != 0, !listener.isUnsafe, listener.peers == nil,
+            !["unsafe", "peers"].contains(where: section.isUnread)
+        {
+            let place = section.place("socket_mode")
+            let unsafe = place.adding("unsafe: true", to: "listeners[]", flag: "--unsafe")
+            let peers = place.adding("peers", to: "listeners[]", flag: "--peer-uids")
+            reportError(
+                place,
+                "\(shown).socket_mode: \(section.text("socket_mode") ?? "") lets every user of this machine connect and act as the user",
+                remedy: "write 0600, or 0660 for a group; \(peers), or \(unsafe) if something else prevents that")
+        }
         guard section.has("allowed_hosts"), !section.isUnread("allowed_hosts") else { return }
         reportWarning(
             section.place("allowed_hosts"),
@@ -228,7 +241,9 @@ extension ConfigurationBuilder {
             compare(address, element["address"]?.place ?? element.place, "listeners", &reserved)
         }
         // A value that could not be read does not take its default.
-        let (health, admin) = (top.section("health"), top.section("admin"))
+        let (health, admin) = (
+            ConfigurationSection(top.node["health"]), ConfigurationSection(top.node["admin"])
+        )
         if let settings = configuration.health, !top.isUnread("health"), !health.isUnread("address") {
             compare(settings.address, health.place("address"), "health", &reserved)
         }

@@ -135,7 +135,8 @@ struct ConfigurationDocument {
         if event.hasAnchor { report(event, "an anchor (&)", remedy: "write the value out where it is used") }
         if event.hasTag { report(event, "a tag (!)", remedy: "remove it; each key knows its type") }
         switch event.kind {
-        case .scalar(let text): return ConfigurationNode(.scalar(text), at: place(of: event))
+        case .scalar(let text, let isPlain):
+            return ConfigurationNode(.scalar(text), at: place(of: event), isPlain: isPlain)
         case .sequenceStart: return try sequence(event, &parser, depth: depth + 1)
         case .mappingStart: return try mapping(event, &parser, depth: depth + 1)
         default:
@@ -182,7 +183,7 @@ struct ConfigurationDocument {
                 continue
             }
             lines[name] = event.line
-            entries.append(.init(key: name, place: key.place, value: value))
+            entries.append(.init(key: name, place: key.place, value: value, isPlain: key.isPlain))
         }
     }
 

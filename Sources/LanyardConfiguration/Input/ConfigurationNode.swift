@@ -16,11 +16,14 @@ package struct ConfigurationNode: Equatable, Sendable {
         package var place: ConfigurationPlace
         /// The value at the key.
         package var value: ConfigurationNode
+        /// As of `ConfigurationNode`, for the key.
+        package var isPlain = false
 
-        package init(key: String, place: ConfigurationPlace, value: ConfigurationNode) {
+        package init(key: String, place: ConfigurationPlace, value: ConfigurationNode, isPlain: Bool = false) {
             self.key = key
             self.place = place
             self.value = value
+            self.isPlain = isPlain
         }
 
         /// The key of `unread`. No other key or chosen name is empty.
@@ -38,10 +41,13 @@ package struct ConfigurationNode: Equatable, Sendable {
     package var place: ConfigurationPlace
     /// What stands at the place.
     package var content: Content
+    /// A scalar of a file that has no quotes: other readers of YAML may take it for something else than text.
+    package var isPlain = false
 
-    package init(_ content: Content, at place: ConfigurationPlace) {
+    package init(_ content: Content, at place: ConfigurationPlace, isPlain: Bool = false) {
         self.content = content
         self.place = place
+        self.isPlain = isPlain
     }
 
     /// The entries of a mapping; none for anything else.

@@ -10,7 +10,7 @@ struct YAMLParser: ~Copyable {
             case streamStart
             case streamEnd
             case alias
-            case scalar(String)
+            case scalar(String, isPlain: Bool)
             case sequenceStart
             case sequenceEnd
             case mappingStart
@@ -79,7 +79,8 @@ struct YAMLParser: ~Copyable {
         case YAML_SCALAR_EVENT:
             let scalar = raw.data.scalar
             let bytes = UnsafeBufferPointer(start: scalar.value, count: scalar.length)
-            event.kind = .scalar(String(decoding: bytes, as: UTF8.self))
+            event.kind = .scalar(
+                String(decoding: bytes, as: UTF8.self), isPlain: scalar.style == YAML_PLAIN_SCALAR_STYLE)
             (event.hasAnchor, event.hasTag) = (scalar.anchor != nil, scalar.tag != nil)
         case YAML_SEQUENCE_START_EVENT:
             let start = raw.data.sequence_start

@@ -115,6 +115,10 @@ struct ConfigurationCheck {
                 unread = .unread(at: entry.place)
                 continue
             }
+            if entry.isPlain, !checkReading(of: entry.key, entry.place, shown: shown) {
+                unread = .unread(at: entry.place)
+                continue
+            }
             let known = ConfigurationKeys.keys(in: section)
             let name = "\(shown).\(entry.key)"
             if let text = entry.value.text, !text.isEmpty, known.contains(where: { $0.name == entry.key }) {
@@ -178,6 +182,7 @@ struct ConfigurationCheck {
                     remedy: "write 1 to 64 characters of visible ASCII")
                 continue
             }
+            if entry.isPlain, !checkReading(of: entry.key, entry.place, shown: shown) { continue }
             switch entry.value.content {
             case .scalar(let text): entry.value = scalar(text, entry.value, as: .text, keywords: [], shown: name)
             case .sequence(let elements):
@@ -201,11 +206,66 @@ struct ConfigurationCheck {
         } catch {
             let other = keywords.isEmpty ? "" : "; or write \(keywords.joined(separator: " or "))"
             let variable = text.contains("${") ? "; no variable is replaced in a value" : ""
-            report(node, "\(shown): \(error.message)", remedy: error.remedy + other + variable)
+            let changed = node.isPlain ? Self.hint(text, wanted, keywords) : ""
+            report(node, "\(shown): \(error.message)", remedy: error.remedy + other + variable + changed)
+            return ConfigurationNode(.invalid, at: node.place)
+        }
+        if wanted.isText, node.isPlain, !checkReading(of: text, node.place, shown: shown) {
             return ConfigurationNode(.invalid, at: node.place)
         }
         guard case .file = wanted, let folder, !text.hasPrefix("/") else { return node }
         return ConfigurationNode(.scalar("\(folder)/\(text)"), at: node.place)
+    }
+
+    /// What an error of a value adds that another program may have made of a word: `off` is `false` for YAML 1.1.
+    private static func hint(_ text: String, _ wanted: ConfigurationValue, _ keywords: [String]) -> String {
+        var words = keywords
+        if case .choice(let choices) = wanted { words += choices }
+        guard ["true", "false"].contains(text),
+            let word = words.first(where: { PlainScalar($0) == .boolean && $0 != text })
+        else { return "" }
+        return "; if it was \(word), write \"\(word)\" in quotes: other YAML readers take it for \(text)"
+    }
+
+    /// Refuses text without quotes that another program has made of something else, and warns of text that one would change.
+    ///
+    /// - Returns: false: an error was reported.
+    private mutating func checkReading(of text: String, _ place: ConfigurationPlace, shown: String) -> Bool {
+        let quoted = ConfigurationText.quoted(text)
+        switch PlainScalar(text) {
+        case .text, .number: return true
+        case .nothing:
+            report(
+                place, "\(shown): \(text) without quotes is no value in YAML",
+                remedy: "remove it; or write \(quoted) in quotes, if that text is meant")
+        case .boolean where ["true", "false"].contains(text.lowercased()):
+            report(
+                place,
+                "\(shown): \(text) without quotes is a truth value in YAML, as other programs also write yes, no, on and off",
+                remedy: "write the text that is meant in quotes, such as \"no\" or \(quoted)")
+        case .writtenNumber:
+            report(
+                place, "\(shown): \(text) without quotes is a number in YAML, as another program may have written it",
+                remedy: "write the text that is meant in quotes, such as \"123456789012345678901\"")
+        case .boolean: warn(place, "\(shown): other YAML readers, such as Helm, take \(text) for a truth value", quoted)
+        case .changedNumber:
+            warn(
+                place,
+                "\(shown): other YAML readers, such as Helm, take \(text) for a number and write it in another way",
+                quoted)
+        case .date: warn(place, "\(shown): other YAML readers, such as Helm, take \(text) for a date", quoted)
+        }
+        switch PlainScalar(text) {
+        case .nothing, .writtenNumber: return false
+        case .boolean: return !["true", "false"].contains(text.lowercased())
+        case .text, .number, .changedNumber, .date: return true
+        }
+    }
+
+    private mutating func warn(_ place: ConfigurationPlace, _ message: String, _ quoted: String) {
+        guard diagnostics.count <= Self.diagnosticsMax else { return }
+        diagnostics.append(
+            .init(.warning, at: place, message, remedy: "write \(quoted) in quotes, which all of them keep"))
     }
 
     /// The key with a name like that of `key`, such as `users` for `user`, that does not want a single value.
@@ -224,10 +284,12 @@ struct ConfigurationCheck {
         if node.content == .invalid { return node }
         if let text = node.text, !text.isEmpty, !keywords.isEmpty {
             let nearest = NearestName.of(text, among: keywords).map { "did you mean \"\($0)\"?" }
+            let changed = node.isPlain ? Self.hint(text, .text, keywords) : ""
             report(
                 node,
                 "\(shown): \(ConfigurationText.quoted(text)) is neither \(wanted) nor \(keywords.joined(separator: " or "))",
-                remedy: nearest ?? "write \(keywords.joined(separator: " or ")), or keys and values below it")
+                remedy: (nearest ?? "write \(keywords.joined(separator: " or ")), or keys and values below it")
+                    + changed)
             return ConfigurationNode(.invalid, at: node.place)
         }
         let other = keywords.isEmpty ? "" : " or \(keywords.joined(separator: " or "))"

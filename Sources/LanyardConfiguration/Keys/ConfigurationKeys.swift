@@ -58,10 +58,11 @@ package enum ConfigurationKeys {
         .init("listeners[].peers.gids", .values(.integer(0...4_294_967_294)), "[]", "Group ids."),
         .init(
             "listeners[].socket_mode", .value(.mode), defaultDescription: "`0600` for a unix socket",
-            "Permissions of a unix socket."),
+            "Permissions of a unix socket: four digits, the first is 0."),
         .init(
             "listeners[].unsafe", .value(.boolean), "false",
-            "Binds an address that other machines can reach, without client authentication."),
+            "Binds an address that other machines can reach, or a socket that every user can, without client authentication."
+        ),
         .init("health", .section, or: ["off"], "Health and metrics, on a listener and connection budget of their own."),
         .init("health.address", .value(.listenAddress), or: ["off"], "127.0.0.1:7401", "What to bind."),
         .init(

@@ -30,10 +30,20 @@ package enum ConfigurationText {
         return Double(first) / 100...Double(last) / 100
     }
 
-    /// Permissions as three or four octal digits: `0600`.
+    /// Permissions as a zero and three octal digits: `0600`. Without the zero it may be the number that another program has read: Helm
+    /// makes 432 of 0660, which would let every user of the machine write.
     package static func mode(_ text: String) -> UInt16? {
-        guard (3...4).contains(text.utf8.count), let mode = UInt16(text, radix: 8), mode <= 0o777 else { return nil }
-        return text.utf8.allSatisfy { (48...55).contains($0) } ? mode : nil
+        guard text.utf8.count == 4, text.utf8.first == 48, text.utf8.allSatisfy({ (48...55).contains($0) }) else {
+            return nil
+        }
+        return UInt16(text, radix: 8)
+    }
+
+    /// The permissions that YAML 1.1 makes this number of, as text; nil: none.
+    static func modeReadAsNumber(_ text: String) -> String? {
+        guard text.utf8.first != 48, let number = integer(text), 1...0o777 ~= number else { return nil }
+        let digits = String(number, radix: 8)
+        return String(repeating: "0", count: 4 - digits.utf8.count) + digits
     }
 
     /// `true` or `false`.

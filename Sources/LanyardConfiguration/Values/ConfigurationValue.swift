@@ -92,7 +92,7 @@ package enum ConfigurationValue: Equatable, Sendable {
     private func isRight(_ text: String) -> Bool {
         switch self {
         case .boolean: ConfigurationText.boolean(text) != nil
-        case .integer(let range): ConfigurationText.integer(text).map(range.contains) ?? false
+        case .integer(let range): !Self.isOctal(text) && ConfigurationText.integer(text).map(range.contains) ?? false
         case .duration(let range): ConfigurationText.duration(text).map(range.contains) ?? false
         case .size(let range): ConfigurationText.size(text).map(range.contains) ?? false
         case .choice(let words): words.contains(text)
@@ -112,7 +112,7 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .requiredField: FieldText.canBeRequired(text)
         case .fieldValue: FieldText.isValue(text)
         case .injectFormat: FieldText.cut(format: text) != nil
-        case .status: ConfigurationText.integer(text).map((100...599).contains) ?? false
+        case .status: !Self.isOctal(text) && ConfigurationText.integer(text).map((100...599).contains) ?? false
         case .file, .listenAddress, .upstream, .url, .endpoint, .baseURL: true
         }
     }
@@ -153,8 +153,15 @@ package enum ConfigurationValue: Equatable, Sendable {
         }
     }
 
+    /// Digits that other YAML readers take for an octal number.
+    private static func isOctal(_ text: String) -> Bool {
+        text.utf8.count > 1 && text.utf8.first == UInt8(ascii: "0") && ConfigurationText.integer(text) != nil
+    }
+
     private func remedy(for text: String) -> String {
         switch self {
+        case .integer where Self.isOctal(text), .status where Self.isOctal(text):
+            "write it without the 0 in front: other YAML readers take it for an octal number"
         case .integer where ConfigurationText.integer(text) != nil,
             .duration where ConfigurationText.duration(text) != nil,
             .size where ConfigurationText.size(text) != nil:
@@ -164,7 +171,12 @@ package enum ConfigurationValue: Equatable, Sendable {
         case .duration: "write a whole number and ms, s, m, h or d, such as 90s"
         case .size: "write a whole number and B, KiB, MiB or GiB, such as 64KiB"
         case .portion: "write such as 65-75%"
-        case .mode: "write such as \"0600\""
+        case .mode:
+            if let octal = ConfigurationText.modeReadAsNumber(text) {
+                "write \"\(octal)\" in quotes, if another program has read that as a number; else such as \"0660\""
+            } else {
+                "write four digits that begin with 0, such as \"0660\""
+            }
         case .authority, .listedHost: "write such as localhost:7400"
         case .origin: "write such as https://app.example.com, without a path"
         case .pathPrefix: "write such as /orders"

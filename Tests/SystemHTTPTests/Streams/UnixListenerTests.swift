@@ -26,7 +26,7 @@ import Testing
         try folder.write(
             "lanyard.yaml",
             """
-            listeners: [{address: "unix:\(path)", socket_mode: \(mode)}]
+            listeners: [{address: "unix:\(path)", socket_mode: \(mode), unsafe: \(mode == "0666")}]
             health: off
             admin: off
             identities: {fixed: {static: {token_file: \(token)}}}
