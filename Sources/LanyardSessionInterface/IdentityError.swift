@@ -1,4 +1,5 @@
 import LanyardFoundations
+import LanyardSettings
 
 /// The reason why an identity service did not grant a request (refresh.md 10).
 ///
@@ -63,6 +64,8 @@ package struct IdentityError: Error, Equatable, Sendable {
     /// The service refuses the kind of call to this client (RFC 6749 §5.2: `unauthorized_client`, `unsupported_grant_type`).
     /// Another kind may be allowed.
     package var isGrantRefused = false
+    /// The identity has no login of the kind that was given: the call was wrong, and no credential was refused.
+    package var isForeignKind = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.
@@ -109,6 +112,19 @@ extension IdentityError {
     package var remedy: String? {
         get { explanation.remedy }
         set { explanation.remedy = newValue }
+    }
+
+    /// A credential of a kind that the identity does not have.
+    ///
+    /// - Parameter owner: whose kinds `service` has, with its article.
+    package static func foreignKind(_ provider: String, at owner: String, _ service: LoginKind.Service) -> IdentityError
+    {
+        var error = IdentityError(
+            .credentialUnavailable,
+            message: "\(owner) has no login of the kind \(provider); use one of "
+                + LoginKind.providers(of: service).joined(separator: ", "))
+        error.isForeignKind = true
+        return error
     }
 
     /// `code` of an access token that is for another audience than the one that was asked for. No service sends it.

@@ -4,6 +4,7 @@ import LanyardAdmin
 import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSessions
+import LanyardSettings
 import LanyardTelemetry
 import TestSupport
 import Testing
@@ -171,6 +172,7 @@ import Testing
             (.stopping, 503, "shutting-down", "bob"),
             (.identity(.init(.credentialRefused, status: 401, message: "w")), 422, "credential-refused", "bob"),
             (.identity(.init(.credentialUnavailable, message: "w")), 422, "credential-refused", "bob"),
+            (.identity(.foreignKind("anonymous", at: "an oauth2 identity", .oauth)), 422, "invalid-value", "bob"),
             (.identity(.init(.credentialDelayed, message: "w")), 503, "identity-unreachable", "bob"),
             (.identity(.init(.transient(retryAfter: nil), message: "w")), 503, "identity-unreachable", "bob"),
             (

@@ -8,7 +8,9 @@ import Testing
 @Suite struct OAuthConfigurationTests {
     private static let files = ["secret", "key", "assertion", "field"]
 
-    private static func text(_ keys: String, login: String = "client_credentials: {}", more: String = "") -> String {
+    private static func text(
+        _ keys: String, login: String = "password: {username: a, password_file: secret}", more: String = ""
+    ) -> String {
         """
         identities: {corp: {oauth2: {\(keys)}\(more)}}
         users: {robot: {identity: corp, login: {\(login)}}}
@@ -143,7 +145,8 @@ import Testing
                 Self.text("client_id: c, endpoints: {token: \"\(endpoint)\"}"), files: Self.files)
             #expect(diagnostics.contains { $0.contains(message) }, "\(endpoint): \(diagnostics)")
         }
-        let issuer = try Loading.diagnostics(Self.text("client_id: c, issuer: \"https://h/i?a=b\""), files: Self.files)
+        let issuer = try Loading.diagnostics(
+            Self.text("client_id: c, issuer: \"https://h/i?a=b\""), files: Self.files)
         #expect(issuer.contains { $0.contains("a query or fragment") }, "\(issuer)")
     }
 
@@ -151,7 +154,7 @@ import Testing
         "openid is allowed where the ID token comes over TLS or from this machine",
         arguments: [
             "issuer: \"http://127.0.0.1:9\"", "issuer: \"http://localhost:9\"", "issuer: \"https://idp.example.com\"",
-            "endpoints: {token: \"https://idp.example.com/t\"}",
+            "issuer: \"https://idp.example.com\", endpoints: {token: \"https://idp.example.com/t\"}",
         ])
     func openID(_ server: String) throws {
         #expect(try Self.client(server + ", client_id: c, scopes: [openid]").scopes == ["openid"])
@@ -188,7 +191,7 @@ import Testing
             ),
         ])
     func faults(_ keys: String, _ message: String) throws {
-        let diagnostics = try Loading.diagnostics(Self.text(keys), files: Self.files)
+        let diagnostics = try Loading.diagnostics(Self.text(keys, more: ", unsafe_plain: true"), files: Self.files)
         #expect(diagnostics.contains { $0.contains(message) && !$0.hasPrefix("warning") }, "\(diagnostics)")
     }
 

@@ -8,7 +8,7 @@ import Testing
 @Suite struct VariantConfigurationTests {
     private static let head = """
         identities:
-          corp: {oauth2: {issuer: "http://127.0.0.1:1/i", client_id: c}}
+          corp: {oauth2: {issuer: "http://127.0.0.1:1/i", client_id: c, client_secret_file: secret}}
           demo: {app_services: {app_id: demo-abcde, base_url: "http://127.0.0.1:2"}}
           fixed: {static: {token_file: secret}}
           ci: {github_app: {app_id: a, installation_id: "1", key_file: secret}}

@@ -251,6 +251,8 @@ extension OperatorResponse {
     ) -> OperatorResponse {
         let detail = error.operatorMessage + "." + outcome
         switch error.verdict {
+        case .credentialUnavailable where error.isForeignKind:
+            return problem(.invalidValue, "Invalid value", detail, user: user)
         case .credentialRefused, .credentialUnavailable:
             return problem(
                 .credentialRefused, "Credential refused", detail, user: user, identity: error)

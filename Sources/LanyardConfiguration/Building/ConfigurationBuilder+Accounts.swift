@@ -73,19 +73,22 @@ extension ConfigurationBuilder {
     /// Refuses metadata services, and plain http to other machines unless the identity allows it.
     ///
     /// - Parameter identity: the section that may have `unsafe_plain`.
+    /// - Returns: false: an error was reported.
+    @discardableResult
     mutating func checkReach(
         _ section: ConfigurationSection, _ key: String, of identity: ConfigurationSection, shown: String
-    ) {
+    ) -> Bool {
         guard let text = section.text(key), let parts = try? URLText.parts(text, takesQuery: true)
-        else { return }
+        else { return true }
         let (reach, place) = (AddressText.reach(parts.host), section.place(key))
         guard reach != .linkLocal else {
-            return reportError(
+            reportError(
                 place, "\(shown).\(key): \(parts.host) is an address of metadata services, such as link-local ones",
                 remedy: "name the identity service; no identity call goes there")
+            return false
         }
         let isAllowed = identity.text("unsafe_plain").flatMap(ConfigurationText.boolean) ?? false
-        guard !parts.isTLS, reach != .loopback, !isAllowed, !identity.isUnread("unsafe_plain") else { return }
+        guard !parts.isTLS, reach != .loopback, !isAllowed, !identity.isUnread("unsafe_plain") else { return true }
         let name = shown.split(separator: ".").prefix(2).joined(separator: ".")
         reportError(
             place,
@@ -93,6 +96,7 @@ extension ConfigurationBuilder {
             remedy: "use https, or "
                 + place.adding("unsafe_plain: true to \(name)", to: "identities.*", flag: "--unsafe-plain")
                 + " if that way is safe")
+        return false
     }
 
     /// Warns of TLS settings that have no effect because no TLS is used.
@@ -171,38 +175,47 @@ extension ConfigurationBuilder {
                 section.place("identity"), "\(shown).identity: no identity \"\(identity)\"", remedy: remedy)
         }
         var user = UserSettings(name: name, identity: identity)
-        if section.has("login") { user.login = login(section, at: identityKinds[identity], shown: shown) }
-        switch identityKinds[identity] {
-        case "static" where section.has("login"):
-            reportError(
-                section.place("login"), "\(shown).login: a static identity has no login",
-                remedy: "remove the login")
-        default:
-            if let service = Self.service(identityKinds[identity]) {
-                checkLoginKind(user, section, service, shown: shown)
-            }
+        let hasForeignLogin = reportForeignLogin(section, at: identityKinds[identity], shown: shown)
+        if section.has("login"), !hasForeignLogin {
+            user.login = login(section, at: identityKinds[identity], shown: shown)
+            warnOfLogin(user, section, shown: shown)
+        }
+        if !section.has("login"), !section.node.hasUnread, Self.service(identityKinds[identity]) != nil {
+            reportWarning(
+                section.node.place,
+                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
+                remedy: "add login, or log it in by the admin API")
         }
         // No session can begin such a login by itself.
         if let kind = user.login?.kind, kind.isInteractive { (user.login, user.interactiveLogin) = (nil, kind) }
         configuration.users.append(user)
     }
 
-    /// A login of another kind of identity service, or none.
-    private mutating func checkLoginKind(
-        _ user: UserSettings, _ section: ConfigurationSection, _ service: LoginKind.Service, shown: String
-    ) {
-        guard let login = user.login else {
-            guard !section.has("login"), !section.node.hasUnread else { return }
-            return reportWarning(
-                section.node.place,
-                "\(shown) has no login: its requests get 503 login-required until an operator logs it in",
-                remedy: "add login, or log it in by the admin API")
+    /// Reports a login that its identity does not have. What is missing in it is no mistake of its own.
+    ///
+    /// - Returns: whether it is one.
+    private mutating func reportForeignLogin(
+        _ section: ConfigurationSection, at identityKind: String?, shown: String
+    ) -> Bool {
+        if identityKind == "static", section.has("login") {
+            diagnostics.removeAll { $0.message.hasPrefix("missing key \"\(shown).login.") }
+            reportError(
+                section.place("login"), "\(shown).login: a static identity has no login", remedy: "remove the login")
+            return true
         }
-        guard login.kind.service != service else { return }
+        guard let service = Self.service(identityKind) else { return false }
+        let given = section.section("login").node.entries.filter { entry in
+            LoginKind.allCases.contains { $0.provider == entry.key }
+        }
+        guard given.count == 1, let kind = LoginKind.allCases.first(where: { $0.provider == given[0].key }),
+            kind.service != service
+        else { return false }
+        diagnostics.removeAll { $0.message.hasPrefix("missing key \"\(shown).login.") }
         reportError(
             section.place("login"),
-            "\(shown).login.\(login.provider): \(service == .gitHubApp ? "a" : "an") \(service.key) identity has no such login",
+            "\(shown).login.\(kind.provider): \(service == .gitHubApp ? "a" : "an") \(service.key) identity has no such login",
             remedy: "use one of \(LoginKind.providers(of: service).joined(separator: ", "))")
+        return true
     }
 
     private mutating func login(

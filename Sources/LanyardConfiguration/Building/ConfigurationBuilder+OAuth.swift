@@ -11,11 +11,12 @@ extension ConfigurationBuilder {
             reportError(
                 section.node.place, "\(shown) names no server", remedy: "add issuer, or endpoints: {token: URL}")
         }
-        checkReach(section, "issuer", of: identity, shown: shown)
-        checkReach(endpoints, "token", of: identity, shown: "\(shown).endpoints")
-        let others = ["revocation", "device_authorization", "authorization", "pushed_authorization"]
-        for key in others { checkReach(endpoints, key, of: identity, shown: "\(shown).endpoints") }
-        for key in ["token"] + others { checkDowngrade(section, endpoints, key, shown: "\(shown).endpoints") }
+        var isReachable = checkReach(section, "issuer", of: identity, shown: shown)
+        for key in ["token", "revocation", "device_authorization", "authorization", "pushed_authorization"] {
+            let isDowngrade = checkDowngrade(section, endpoints, key, shown: "\(shown).endpoints")
+            let isAllowed = isDowngrade || checkReach(endpoints, key, of: identity, shown: "\(shown).endpoints")
+            if key == "token", isDowngrade || !isAllowed { isReachable = false }
+        }
         let authentication = clientAuthentication(section, hasCertificate: hasCertificate, shown: shown)
         guard let clientID = section.text("client_id"), let authentication else { return nil }
         var settings = IdentitySettings.OAuth(clientID: clientID)
@@ -29,7 +30,8 @@ extension ConfigurationBuilder {
         settings.authentication = authentication
         settings.isAuthenticationAutomatic = (section.text("client_authentication") ?? "auto") == "auto"
         section.fill(&settings.scopes, "scopes")
-        checkIDToken(settings, section, shown: shown)
+        // Of a server at plain http that is refused already, its ID token is no further mistake.
+        if isReachable { checkIDToken(settings, section, shown: shown) }
         settings.parameters = parameters(section, shown: shown)
         settings.tokenFields = tokenFields(section, shown: shown)
         settings.refreshTokens = refreshTokens(section)
@@ -49,24 +51,34 @@ extension ConfigurationBuilder {
     }
 
     /// Refuses an endpoint in plain http on another machine beside an issuer at https, as the issuer's own metadata is refused.
+    ///
+    /// - Returns: whether it is one.
     private mutating func checkDowngrade(
         _ section: ConfigurationSection, _ endpoints: ConfigurationSection, _ key: String, shown: String
-    ) {
+    ) -> Bool {
         let parts = { (text: String?) in text.flatMap { try? URLText.parts($0, takesQuery: true) } }
         guard let issuer = parts(section.text("issuer")), issuer.isTLS,
             let endpoint = parts(endpoints.text(key)), !endpoint.isTLS,
             AddressText.reach(endpoint.host) != .loopback
-        else { return }
+        else { return false }
         reportError(
             endpoints.place(key), "\(shown).\(key) is plain http, and the issuer is at https: tokens would be exposed",
             remedy: "use https, or an endpoint on this machine")
+        return true
     }
 
     /// Refuses an ID token that neither TLS nor a signature proves (OpenID Connect Core 3.1.3.7).
     private mutating func checkIDToken(
         _ settings: IdentitySettings.OAuth, _ section: ConfigurationSection, shown: String
     ) {
-        guard settings.scopes.contains("openid"), let url = settings.endpoints.token ?? settings.issuerURL,
+        guard settings.scopes.contains("openid") else { return }
+        if settings.issuer == nil, !section.isUnread("issuer") {
+            reportWarning(
+                section.place("scopes"),
+                "\(shown).scopes: without issuer the ID token may be that of any server",
+                remedy: "add issuer as the server writes it, or leave openid out")
+        }
+        guard let url = settings.endpoints.token ?? settings.issuerURL,
             let parts = try? URLText.parts(url, takesQuery: true), !parts.isTLS,
             AddressText.reach(parts.host) != .loopback
         else { return }

@@ -309,8 +309,12 @@ struct ConfigurationBuilder {
 
     // MARK: - Errors
 
+    /// A mistake that two checks find is reported once.
     mutating func reportError(_ place: ConfigurationPlace, _ message: String, remedy: String) {
-        diagnostics.append(ConfigurationError(at: place, message, remedy: remedy))
+        let isKnown = diagnostics.contains {
+            $0.severity == .error && $0.place == place && $0.message == message
+        }
+        if !isKnown { diagnostics.append(ConfigurationError(at: place, message, remedy: remedy)) }
     }
 
     mutating func reportWarning(_ place: ConfigurationPlace, _ message: String, remedy: String) {

@@ -6,7 +6,10 @@ struct ConfigurationSection {
         self.node = node ?? ConfigurationNode(.mapping([]), at: .commandLine)
     }
 
-    func section(_ key: String) -> ConfigurationSection { ConfigurationSection(node[key]) }
+    /// A section that is not there is an empty one at the place of this one, so that what is missing in it has a place in the file.
+    func section(_ key: String) -> ConfigurationSection {
+        ConfigurationSection(node[key] ?? ConfigurationNode(.mapping([]), at: node.place))
+    }
 
     /// The text of a valid single value.
     func text(_ key: String) -> String? { node[key]?.text }

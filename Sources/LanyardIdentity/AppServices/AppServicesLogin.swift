@@ -116,10 +116,7 @@ struct AppServicesLogin: Sendable {
     ) throws(IdentityError) {
         var source = try Self.source(of: credential, content)
         guard let kind = AppServicesLoginKind(of: source.credential.kind) else {
-            throw IdentityError(
-                .credentialUnavailable,
-                message: "App Services has no login of the kind \(source.credential.provider); use one of "
-                    + LoginKind.providers(of: .appServices).joined(separator: ", "))
+            throw .foreignKind(source.credential.provider, at: "App Services", .appServices)
         }
         let form = kind.format.form
         source.credential = source.credential.map { SecretText.content(of: $0, as: form) }

@@ -66,11 +66,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
         }
         let provider = credential.provider
         guard provider == LoginKind.gitHubApp.provider else {
-            return reply(
-                .failure(
-                    IdentityError(
-                        .credentialUnavailable,
-                        message: "a github_app identity has no login of the kind \(provider); use github_app")))
+            return reply(.failure(.foreignKind(provider, at: "a github_app identity", .gitHubApp)))
         }
         transport.loop.post { [self] in
             let deadline = transport.deadline(of: progress)

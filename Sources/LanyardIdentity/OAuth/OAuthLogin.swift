@@ -57,10 +57,7 @@ struct OAuthLogin: Sendable {
         Result { () throws(IdentityError) in
             var login = try OAuthLogin(credential, contents)
             guard login.kind.service == .oauth else {
-                throw IdentityError(
-                    .credentialUnavailable,
-                    message: "an oauth2 identity has no login of the kind \(login.kind.provider); use one of "
-                        + LoginKind.providers(of: .oauth).joined(separator: ", "))
+                throw .foreignKind(login.kind.provider, at: "an oauth2 identity", .oauth)
             }
             guard let guarded else { return login }
             login.fingerprint = login.fingerprint(identity, proof, request, key: guarded.key)
