@@ -40,8 +40,8 @@ import Testing
                     "state": .string("active"), "session": .string("stale"), "generation": .number(7),
                     "access_token_expires_at": .string("2030-03-17T17:46:40.000Z"),
                     "refresh_token_expires_at": .null, "next_refresh_at": .null,
-                    "last_error": .string("it said \"no\""), "failing_since": .string("2027-01-15T08:00:00.000Z"),
-                    "action": .string("nobody"),
+                    "last_error": .string("it said \"no\""), "remedy": .null, "cause": .null,
+                    "failing_since": .string("2027-01-15T08:00:00.000Z"), "action": .string("nobody"),
                     "call": .null, "tokens": .array([]),
                 ]))
         let users = try await server.ask("GET", "/v1/users").json
@@ -92,7 +92,8 @@ import Testing
         #expect(
             try await server.ask("POST", "/v1/users/guest/logout").json
                 == .object([
-                    "name": .string("guest"), "removed": .bool(true), "revoked": .bool(true), "stored": .bool(false),
+                    "name": .string("guest"), "removed": .bool(true), "revoked": .bool(true),
+                    "revocation": .string("confirmed"), "stored": .bool(false),
                 ]))
         server.users.replies(.success(.removed(isStored: true)))
         let removed = try await server.ask("DELETE", "/v1/users/bob")

@@ -254,6 +254,8 @@ enum AdminResponses {
         write(user.lastError ?? call?.text(), into: &body)
         body.key("remedy")
         write(user.failure?.remedy, into: &body)
+        body.key("cause")
+        write(user.failure?.cause?.rawValue, into: &body)
         body.key("failing_since")
         write(user.failure?.since, into: &body)
         body.key("action")

@@ -97,14 +97,15 @@ enum AdminSchemas {
         "properties":{"email":{"$ref":"#/components/schemas/Email"},"password":{"$ref":"#/components/schemas/Secret"},
         "arguments":{"$ref":"#/components/schemas/Arguments"}}},
         "User":{"type":"object","required":["name","identity","user_id","state","session","generation","access_token_expires_at",
-        "refresh_token_expires_at","next_refresh_at","last_error","remedy","failing_since","action","call","tokens"],"properties":{
+        "refresh_token_expires_at","next_refresh_at","last_error","remedy","cause","failing_since","action","call","tokens"],"properties":{
         "name":{"$ref":"#/components/schemas/Name"},"identity":{"$ref":"#/components/schemas/Name"},
         "user_id":{"type":["string","null"]},"state":{"type":"string","enum":["active","inactive","logged_out"]},
         "session":{"type":"string",
         "enum":["logged_out","logging_in","valid","refreshing","stale","unreachable","login_required","refused"]},
         "generation":{"type":"integer","minimum":0},"access_token_expires_at":{"$ref":"#/components/schemas/Time"},
         "refresh_token_expires_at":{"$ref":"#/components/schemas/Time"},"next_refresh_at":{"$ref":"#/components/schemas/Time"},
-        "last_error":{"type":["string","null"]},"remedy":{"type":["string","null"]},"failing_since":{"$ref":"#/components/schemas/Time"},
+        "last_error":{"type":["string","null"]},"remedy":{"type":["string","null"]},
+        "cause":{"type":["string","null"]},"failing_since":{"$ref":"#/components/schemas/Time"},
         "action":{"type":"string","enum":["nobody","operator","user"]},
         "call":{"type":["object","null"],"required":["kind","url","age_seconds"],
         "properties":{"kind":{"type":"string","enum":["login","refresh"]},"url":{"type":["string","null"]},

@@ -4,13 +4,27 @@ package enum ReadinessRemedy {
     package static let unknown = "docs/use/operating.md explains the reasons"
 
     /// What a reason means for a user, behind its name; nil: this version does not know it.
-    package static func meaning(_ reason: String) -> String? {
+    ///
+    /// - Parameter cause: what is at fault by the latest error; nil: unknown.
+    package static func meaning(_ reason: String, cause: String? = nil) -> String? {
+        switch (reason, cause ?? "") {
+        case ("identity_unreachable", "no_response"), ("identity_unreachable", ""):
+            "has no valid token, because the identity service does not respond"
+        case ("credential_refused", "credential"), ("credential_refused", ""):
+            "cannot log in, because its credential was refused"
+        case ("credential_refused", "client"): "has no token, because its client was refused"
+        case ("credential_refused", "file"): "cannot log in, because a file cannot be used"
+        case (let reason, _): meaning(of: reason)
+        }
+    }
+
+    private static func meaning(of reason: String) -> String? {
         switch reason {
         case "logging_in": "has no token yet, because its first login is in progress"
         case "logged_out": "is logged out"
         case "login_required": "has no session: the last one has ended"
         case "outcome_unknown": "has no session: the response to a refresh was lost"
-        case "credential_refused": "has no token, because its login or its client is refused"
+        case "credential_refused": "has no token, because what it asks for was refused"
         case "account_in_use": "cannot log in, because another user has the account"
         case "identity_unreachable": "has no valid token, because the identity service gives none"
         case "identity_gone": "has no valid token, because the identity service says that the app is gone (410)"

@@ -81,7 +81,7 @@ package struct ReceivedProblem: Equatable, Sendable {
         case "login-in-progress": "wait for its end: lanyard status --watch"
         case "not-supported": "write the token into the file that the identity's token_file names"
         case "identity-error":
-            "correct what the message names; then repeat the command"
+            "correct what the identity service names: the credential, the account or the app's settings"
         case "identity-unreachable":
             "check the identity service and the way to it; repeat the command\(wait)"
         case "admin-token-required": "give --token-file, or --config with admin.token_file"

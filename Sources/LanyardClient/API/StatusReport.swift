@@ -115,6 +115,8 @@ package struct UserReport: Equatable, Sendable {
     package let lastError: String?
     /// What to do about the latest error, as a sentence without its period; nil: nothing is known.
     package let remedy: String?
+    /// What is at fault (errors.md 5.1); nil: unknown.
+    package let cause: String?
     /// Since when each call has failed; nil: the latest one has succeeded.
     package let failingSince: WallTime?
     /// `nobody`, `operator` or `user`: who must act.
@@ -139,6 +141,7 @@ package struct UserReport: Equatable, Sendable {
         nextRefreshAt = json["next_refresh_at"]?.time
         lastError = json["last_error"]?.string
         remedy = json["remedy"]?.string
+        cause = json["cause"]?.string
         failingSince = json["failing_since"]?.time
         action = json["action"]?.string ?? "nobody"
         slowCall = json["call"].flatMap(SlowCallText.text)

@@ -119,7 +119,7 @@ private struct StatusFindingReader {
         }
         let name = String(check.name.dropFirst("session:".count))
         let user = report.users.first { $0.name == name }
-        let what = ReadinessRemedy.meaning(check.reason) ?? check.reason
+        let what = ReadinessRemedy.meaning(check.reason, cause: user?.cause) ?? check.reason
         let why = user.flatMap(self.why) ?? ""
         return StatusFinding(
             severity, "user \(name) \(what)\(why)", remedy: remedy(check.reason, name, user))

@@ -86,7 +86,8 @@ final class OpenCall {
         failingSince = error == nil ? nil : failingSince ?? now
         guard let error, let failingSince else { return nil }
         return SessionStatus.Failure(
-            message: error.operatorMessage, remedy: error.remedy(for: user), since: failingSince)
+            message: error.operatorMessage, remedy: error.remedy(for: user), cause: error.cause,
+            since: failingSince)
     }
 
     /// Nothing is logged any more. Call it before the last reference goes.

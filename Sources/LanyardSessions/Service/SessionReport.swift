@@ -222,12 +222,17 @@ package struct SessionStatus: Sendable {
         package var message: String
         /// What to do, as a sentence without its period; nil: unknown.
         package var remedy: String?
+        /// What is at fault; nil: unknown.
+        package var cause: IdentityCause?
         /// Of the first of the calls that have failed one after the other.
         package var since: WallTime
 
-        package init(message: String, remedy: String? = nil, since: WallTime) {
+        package init(
+            message: String, remedy: String? = nil, cause: IdentityCause? = nil, since: WallTime
+        ) {
             self.message = message
             self.remedy = remedy
+            self.cause = cause
             self.since = since
         }
     }
