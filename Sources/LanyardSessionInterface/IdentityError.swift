@@ -66,6 +66,13 @@ package struct IdentityError: Error, Equatable, Sendable {
     package var isGrantRefused = false
     /// The identity has no login of the kind that was given: the call was wrong, and no credential was refused.
     package var isForeignKind = false
+    /// What came back of a call with a refresh token; nil: another call, or none was made.
+    package var refreshResponse: RefreshResponse?
+    /// The service has refused the refresh by a named error, and neither asks for another try later nor blames the client. Once the
+    /// access token has ended, a configured login follows (refresh.md 12).
+    package var refusesRefresh = false
+    /// The service refuses the client, and says nothing of what a login has sent besides (RFC 6749 §5.2: `invalid_client`).
+    package var isOfClient = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.

@@ -150,7 +150,13 @@ package struct Grant: Sendable {
             refreshTokenExpiry: nil, serverDate: nil)
         // The server has done what was asked for, even if the rest of its response did not come.
         var outcome = error
-        if outcome.verdict == .unknownOutcome { outcome.verdict = .transient(retryAfter: nil) }
+        switch outcome.verdict {
+        case .transient, .clientRefused, .gone: break
+        // What it says of the session was said of the token that has a successor now.
+        case .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable,
+            .credentialDelayed, .accountInUse, .callRefused:
+            outcome.verdict = .transient(retryAfter: nil)
+        }
         unusable = outcome
     }
 }

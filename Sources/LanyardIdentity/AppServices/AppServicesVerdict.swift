@@ -42,6 +42,11 @@ enum AppServicesVerdict {
         if error.isServiceError, call == .login {
             error.serviceText = response.body.withBytes { ServiceErrorText.read($0, without: secrets) }
         }
+        if call == .refresh {
+            // Its names of a failure of its own are many.
+            let isNamed = error.isServiceError && response.status < 500
+            error.refreshResponse = RefreshResponse(status: response.status, error: isNamed ? .named : .none)
+        }
         return error
     }
 
@@ -52,9 +57,7 @@ enum AppServicesVerdict {
     /// The error that a missing or incomplete response stands for. The part that has arrived may have made a session.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
         var error = failure.identityError(of: "the \(call.rawValue)")
-        // A response that is too large is one if it has a status. All other failures say nothing of what the service has done.
-        let hasResponse = failure.kind == .tooLarge && (failure.status ?? 0) >= 200
-        if call == .refresh, failure.wasRequestSent, !hasResponse { error.verdict = .unknownOutcome }
+        if call == .refresh { error.note(failure) }
         if let body = failure.partialBody {
             note(body.withBytes { TokenReader.readUsable($0).response }, of: call, in: &error)
         }
@@ -71,6 +74,9 @@ enum AppServicesVerdict {
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
         error.cause = call == .location || decoded.hasOtherContent ? .unusableResponse : .unusableToken
+        if call == .refresh {
+            error.refreshResponse = RefreshResponse(status: status, error: decoded.hasError ? .named : .none)
+        }
         note(decoded, of: call, in: &error)
         return error
     }

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// Why there is no complete response. A type of its own, because the call decides what it means: `AppServicesVerdict`
 /// makes an `IdentityError` of both.
@@ -85,5 +86,19 @@ extension CurlError {
         case .tooLarge: .unusableResponse
         case .late, .stopped, .local: .machine
         }
+    }
+}
+
+extension IdentityError {
+    /// Records what is known of a refresh without a whole response.
+    ///
+    /// A response that is too large is one if it has a status. All other failures say nothing of what the service has done.
+    mutating func note(_ failure: CurlError) {
+        let status = failure.status.flatMap { $0 >= 200 ? $0 : nil }
+        let response = RefreshResponse(
+            isSent: failure.wasRequestSent, status: status, isWhole: failure.kind == .tooLarge && status != nil)
+        refreshResponse = response
+        // Whatever the rotation, it may have been exchanged.
+        if response.outcome(.none) == .unknown { verdict = .unknownOutcome }
     }
 }

@@ -69,6 +69,11 @@ struct OAuthErrorRow: Sendable {
         .init(nil, "/error", "server_error", .retry),
         .init(nil, "/error", "temporarily_unavailable", .retry),
         .init(nil, "/error", "slow_down", .retry),
+        // No RFC has a name for a limit on requests.
+        .init(nil, "/error", "ratelimited", .retry),
+        .init(nil, "/error", "rate_limited", .retry),
+        .init(nil, "/error", "rate_limit_exceeded", .retry),
+        .init(nil, "/error", "too_many_requests", .retry),
         // Supabase keeps its own name of the cause beside `error`.
         .init(nil, "/error_code", "refresh_token_not_found", .grant),
         .init(nil, "/error_code", "refresh_token_already_used", .grant),

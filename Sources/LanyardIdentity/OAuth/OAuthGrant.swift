@@ -20,7 +20,7 @@ enum OAuthGrant {
     ) -> Result<Grant, IdentityError> {
         let decoded = response.body.withBytes { OAuthResponse($0, profile: profile) }
         let fail = { (reason: String) -> Result<Grant, IdentityError> in
-            .failure(OAuthVerdict.malformed(call, response.status, reason, decoded))
+            .failure(OAuthVerdict.malformed(call, response.status, reason, decoded, isSent: !response.isEarly))
         }
         if let defect = decoded.defect { return fail(defect) }
         guard let accessToken = decoded.accessToken else { return fail("there is no access_token") }

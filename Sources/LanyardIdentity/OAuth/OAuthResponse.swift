@@ -18,8 +18,10 @@ struct OAuthResponse: Sendable {
     /// What states an error, by JSON pointer: `/error`, `/error_code`, `/code` and others. Only texts of
     /// `[A-Za-z0-9_.-]{1,64}`, and numbers as text. An array has several.
     var errors: [String: [String]] = [:]
-    /// There is an `error`, whatever it holds, or `ok` is false.
+    /// There is an `error`, or `ok` is false. An `error` that is null, false, 0 or an empty text is none.
     var hasError = false
+    /// `error` is a text, or another member that servers name errors by.
+    var namesError = false
     /// The body is not empty and not an object: a gateway's page, for example.
     var hasOtherContent = false
     /// The body is empty.
@@ -27,7 +29,8 @@ struct OAuthResponse: Sendable {
 
     /// The body is an object that has come as a whole.
     var isObject: Bool { !isEmpty && !hasOtherContent && !isBroken }
-    private var isBroken = false
+    /// The body ends inside the object, or something else follows behind it.
+    var isBroken = false
 
     /// Why the response is not a usable one; nil: it is. The rest of it is what could be read.
     var defect: String?
@@ -116,11 +119,24 @@ struct OAuthResponse: Sendable {
         case .refreshExpiresIn, .refreshTokenExpiresIn:
             refreshExpiresIn = Self.integer(token, bytes) ?? refreshExpiresIn
         case .error:
-            hasError = hasError || token != .null
+            hasError = hasError || Self.statesError(token, bytes)
+            namesError = namesError || text.map { !$0.range.isEmpty } ?? false
             noteError(member, text, bytes)
-        case .errorDescription, .errorCode, .code, .suberror, .errorSubtype, .errorCodes, .oktaErrorCode, .awsType:
+        case .errorCode, .oktaErrorCode, .awsType:
+            namesError = namesError || text.map { !$0.range.isEmpty } ?? false
             noteError(member, text, bytes)
+        case .errorDescription, .code, .suberror, .errorSubtype, .errorCodes: noteError(member, text, bytes)
         case .ok: if token == .bool(false) { hasError = true }
+        }
+    }
+
+    /// Some servers write the member beside tokens, too, with nothing in it.
+    private static func statesError(_ token: JSONReader.Token, _ bytes: UnsafeRawBufferPointer) -> Bool {
+        switch token {
+        case .null, .bool(false): false
+        case .string(let text): !text.range.isEmpty
+        case .number(let range): JSONNumber.integer(bytes[range]) != 0
+        default: true
         }
     }
 

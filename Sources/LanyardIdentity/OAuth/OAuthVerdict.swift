@@ -31,8 +31,10 @@ enum OAuthVerdict {
     static func error(_ subject: Subject, _ response: CurlResponse, now: WallTime) -> IdentityError? {
         let decoded = response.body.withBytes { OAuthResponse($0) }
         let isSuccess = 200..<300 ~= response.status
-        guard !isSuccess || decoded.hasError else { return nil }
         let row = row(subject, response.status, decoded)
+        // Some servers name an error of a 200 by another member than `error`.
+        let hasError = decoded.hasError || decoded.namesError && row != nil && decoded.accessToken == nil
+        guard !isSuccess || hasError else { return nil }
         let code = code(decoded, subject.secrets)
         let verdict = verdict(subject, response, decoded, row, now: now)
         let cause = cause(subject, response.status, decoded, row)
@@ -42,8 +44,16 @@ enum OAuthVerdict {
                 + subject.call.rawValue + (subject.url.map { " at \($0)" } ?? "")
                 + meaning(cause, subject, response.status))
         error.cause = cause
-        error.isServiceError = decoded.hasError
+        error.isServiceError = hasError
         error = error.with(wordsOf: response, without: subject.secrets)
+        error.isOfClient = row == .client
+        if subject.call == .refresh {
+            error.refreshResponse = RefreshResponse(
+                isSent: !response.isEarly, status: response.status, error: statedError(response.status, decoded, row))
+            error.refusesRefresh = refusesRefresh(subject, response.status, decoded, row)
+        }
+        // What it brings besides is the service's, whatever it says.
+        if isSuccess { note(decoded, of: subject.call, in: &error) }
         // RFC 7009 §2.2.1.
         error.isUnsupported = subject.call == .revocation && code == "unsupported_token_type"
         // RFC 6749 §5.2 has 400 for it. Keycloak says unauthorized_client with 401, too, when the client's secret is wrong.
@@ -52,6 +62,25 @@ enum OAuthVerdict {
             && ["unauthorized_client", "unsupported_grant_type"].contains(decoded.error(at: "/error"))
         error.responsible = row == .user ? .user : isMisdirected(subject.call, response.status) ? .operator : nil
         return error
+    }
+
+    /// What the response to a refresh says of an error. A failing server's page is told by a name that no row has: "Internal Server
+    /// Error", for example.
+    private static func statedError(
+        _ status: Int, _ decoded: OAuthResponse, _ row: OAuthErrorClass?
+    ) -> RefreshResponse.StatedError {
+        guard !decoded.isBroken else { return .none }
+        if decoded.error(at: "/error") == "server_error" { return .ofServer }
+        return (status < 500 ? decoded.namesError : row != nil) ? .named : .none
+    }
+
+    /// See `IdentityError.refusesRefresh`. A variant's fetch is judged on its own.
+    private static func refusesRefresh(
+        _ subject: Subject, _ status: Int, _ decoded: OAuthResponse, _ row: OAuthErrorClass?
+    ) -> Bool {
+        guard !subject.isFetch, 400..<500 ~= status, ![408, 425, 429].contains(status), decoded.namesError
+        else { return false }
+        return row != .retry && row != .client
     }
 
     private static func row(_ subject: Subject, _ status: Int, _ decoded: OAuthResponse) -> OAuthErrorClass? {
@@ -70,24 +99,30 @@ enum OAuthVerdict {
     /// The error that a missing or incomplete response stands for.
     static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
         var error = failure.identityError(of: "the \(call.rawValue)")
-        // A response that is too large is one if it has a status. All other failures say nothing of what the service has done.
-        let hasResponse = failure.kind == .tooLarge && (failure.status ?? 0) >= 200
-        if call == .refresh, failure.wasRequestSent, !hasResponse { error.verdict = .unknownOutcome }
+        if call == .refresh { error.note(failure) }
         if let body = failure.partialBody { note(body.withBytes { OAuthResponse($0) }, of: call, in: &error) }
         return error
     }
 
     /// The error of a successful response that cannot be used.
     ///
-    /// - Parameter responsible: who must act; nil: the response may be another one next time.
+    /// - Parameters:
+    ///   - responsible: who must act; nil: the response may be another one next time.
+    ///   - isSent: false if it came before the refresh token was sent.
     static func malformed(
-        _ call: Call, _ status: Int, _ reason: String, _ decoded: OAuthResponse?, responsible: ResponsibleParty? = nil
+        _ call: Call, _ status: Int, _ reason: String, _ decoded: OAuthResponse?, responsible: ResponsibleParty? = nil,
+        isSent: Bool = true
     ) -> IdentityError {
         var error = IdentityError(
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
         error.responsible = responsible
         error.cause = call == .metadata ? .metadata : decoded?.isObject == true ? .unusableToken : .unusableResponse
+        if call == .refresh {
+            // Beside no token, a member that names errors names one.
+            let isNamed = decoded.map { $0.namesError && !$0.isBroken && $0.accessToken == nil } ?? false
+            error.refreshResponse = RefreshResponse(isSent: isSent, status: status, error: isNamed ? .named : .none)
+        }
         if let decoded { note(decoded, of: call, in: &error) }
         return error
     }

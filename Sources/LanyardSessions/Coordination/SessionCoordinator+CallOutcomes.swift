@@ -44,16 +44,20 @@ extension SessionCoordinator {
         refreshToken.exchange(sent, for: token, remainsValid: setup.refreshTokens.rotation == .none)
     }
 
-    /// A success that cannot be read is transient (refresh.md 10). Where refresh tokens may rotate, it may have had
-    /// the new token, so its outcome is unknown.
+    /// By itself a response that tells nothing of the session is transient (refresh.md 10). Where refresh tokens may rotate, the
+    /// service may have made the next one all the same (refresh.md 9).
     private func reclassified(_ error: IdentityError) -> IdentityError {
-        guard setup.refreshTokens.rotation != .none, !error.isOfPlace, case .transient = error.verdict,
-            let status = error.status,
-            200..<300 ~= status
+        guard !error.isOfPlace, case .transient = error.verdict,
+            let response = error.refreshResponse ?? error.status.map({ RefreshResponse(status: $0) })
         else { return error }
-        var error = error
-        error.verdict = .unknownOutcome
-        return error
+        let configured = setup.refreshTokens.rotation
+        switch response.outcome(configured == .auto && refreshToken.hasRotated ? .oneUse : configured) {
+        case .unsent, .known: return error
+        case .unknown:
+            var error = error
+            error.verdict = .unknownOutcome
+            return error
+        }
     }
 
     /// The service takes no refresh tokens of this client. The login that follows may be allowed, and begins another session

@@ -5,7 +5,7 @@ package enum FleetFault: Int, CaseIterable, Sendable {
     case carriedOutAfterTimeout
     // What the service says.
     case serverError, tooManyRequests, retryAfter, gone, unknownApp, htmlInstead, malformedSuccess,
-        malformedAfterRotation
+        malformedAfterRotation, errorInSuccess, errorInSuccessAfterRotation
     case shortLifetime, wrongLifetime, doubtfulRefusal, wrongDate
     // What becomes of sessions and accounts over there.
     case sessionRevoked, refreshTokenExpired, userDisabled, userEnabled, passwordChanged, familyKilled

@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSessionInterface
 
 /// How the way to the identity service is for a while, and what becomes of a call under it.
@@ -17,6 +18,8 @@ enum FleetWeather: Int, CaseIterable {
         var respondsIn: Duration
         /// nil: the service's own response comes through.
         var verdict: IdentityError.Verdict?
+        /// What a response says of the refresh token that it was for; nil: nothing is known of it but the verdict.
+        var response: RefreshResponse?
         var fault: FleetFault?
         /// How much longer than the service means it the response says that the token lives, 1 being honest.
         var stretch = 1.0
@@ -60,6 +63,12 @@ enum FleetWeather: Int, CaseIterable {
             return Fate(respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .htmlInstead)
         case .overloaded:
             let after: Duration? = dice.hits(0.7) ? dice.between(.seconds(1), .seconds(900)) : nil
+            // Some services say so in a 200 (refresh.md 9).
+            if Self.comesInSuccess(quick) {
+                return Fate(
+                    respondsIn: quick, verdict: .transient(retryAfter: after), response: Self.errorInSuccess,
+                    fault: .errorInSuccess)
+            }
             let fault = after == nil ? FleetFault.tooManyRequests : .retryAfter
             return Fate(respondsIn: quick, verdict: .transient(retryAfter: after), fault: fault)
         case .failing:
@@ -70,6 +79,11 @@ enum FleetWeather: Int, CaseIterable {
             guard dice.hits(0.7) else { return fair }
             // A gateway's doing, or the service's own.
             let isCarriedOut = dice.hits(0.3)
+            if isCarriedOut, Self.comesInSuccess(quick) {
+                return Fate(
+                    reachesIn: quick / 2, respondsIn: quick, verdict: .transient(retryAfter: nil),
+                    response: Self.errorInSuccess, fault: .errorInSuccessAfterRotation)
+            }
             return Fate(
                 reachesIn: isCarriedOut ? quick / 2 : nil, respondsIn: quick, verdict: .transient(retryAfter: nil),
                 fault: isCarriedOut ? .malformedAfterRotation : .malformedSuccess)
@@ -83,6 +97,12 @@ enum FleetWeather: Int, CaseIterable {
             return Fate(respondsIn: quick, verdict: .credentialDoubted, fault: .doubtfulRefusal)
         }
     }
+
+    /// A named error in a response of success. It says that no successor was made, which no client can check.
+    private static let errorInSuccess = RefreshResponse(status: 200, error: .named)
+
+    /// Half of such responses. It is no draw of its own: the seeds of `FleetRegression` count on those that there are.
+    private static func comesInSuccess(_ duration: Duration) -> Bool { duration.nanoseconds % 2 == 1 }
 
     /// No response: the request was lost, or carried out now, or long after the caller gave up.
     private static func lost(_ quick: Duration, isLogin: Bool, _ dice: inout Dice) -> Fate {

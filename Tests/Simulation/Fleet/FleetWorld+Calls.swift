@@ -190,7 +190,11 @@ extension FleetWorld {
         let fingerprint = call.token == nil ? Self.fingerprint(call.user, call.password) : nil
         let isSpent = members[call.user].isKnownOneUse && call.token == nil && !call.isGiven
         func fault(_ verdict: IdentityError.Verdict) -> Result<Grant, IdentityError> {
-            .failure(IdentityError(verdict, message: "simulated", credential: call.heldBack ?? fingerprint))
+            var error = IdentityError(verdict, message: "simulated", credential: call.heldBack ?? fingerprint)
+            if call.token != nil, let response = call.fate.response {
+                (error.status, error.refreshResponse) = (response.status, response)
+            }
+            return .failure(error)
         }
         if isSpent, call.fate.fault == .shortLifetime, case .granted? = call.response {
             // The service has taken the credential, although its response is unusable.

@@ -1,0 +1,157 @@
+import Foundation
+import LanyardFoundations
+import TestSupport
+import Testing
+
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+/// What is known of a refresh after each response: the table of refresh.md 9, and which row a response of a server is.
+@Suite("OAuth: outcomes of refreshes") struct RefreshOutcomeTests {
+    private static let outcomeColumns: [RefreshTokenRotation] = [.none, .auto, .grace, .oneUse]
+
+    /// The rows of the table, without backticks: five cells that say for what, and four outcomes.
+    private static func table() throws -> [[String]] {
+        let page = try String(contentsOfFile: Products.root + "/docs/reference/refresh.md", encoding: .utf8)
+        let lines = page.split(separator: "\n").map { $0.drop { $0 == " " } }
+        let rows = lines.drop { !$0.hasPrefix("| body sent |") }.prefix { $0.hasPrefix("|") }.dropFirst(2)
+        return rows.map { row in
+            row.split(separator: "|").map { $0.split(separator: " ").joined(separator: " ").replacing("`", with: "") }
+        }
+    }
+
+    private static func fits(_ row: [String], _ response: RefreshResponse) -> Bool {
+        func isSame(_ cell: String, _ value: Bool) -> Bool { cell == "any" || (cell == "yes") == value }
+        let error: [RefreshResponse.StatedError: String] = [.none: "no", .named: "named", .ofServer: "server_error"]
+        let statuses = row[4].split(separator: ",").map { $0.drop { $0 == " " } }
+        let status = response.status.map(String.init) ?? "-"
+        return isSame(row[0], response.isSent) && isSame(row[1], response.status != nil)
+            && isSame(row[2], response.isWhole) && (row[3] == "any" || row[3] == error[response.error])
+            && statuses.contains { $0 == "any" || $0 == status || $0.hasSuffix("xx") && $0.first == status.first }
+    }
+
+    @Test("Rule 9: the table of the page is the program's")
+    func page() throws {
+        let rows = try Self.table()
+        try #require(rows.count > 5 && rows.allSatisfy { $0.count == 9 })
+        let statuses: [Int?] = [
+            nil, 200, 204, 302, 400, 401, 403, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505, 511, 520, 599,
+        ]
+        var seen: Set<Int> = []
+        for (isSent, isWhole) in [(true, true), (true, false), (false, true), (false, false)] {
+            for status in statuses {
+                for error in RefreshResponse.StatedError.allCases {
+                    let response = RefreshResponse(isSent: isSent, status: status, isWhole: isWhole, error: error)
+                    let place = try #require(rows.firstIndex { Self.fits($0, response) }, "\(response)")
+                    seen.insert(place)
+                    for (column, rotation) in Self.outcomeColumns.enumerated() {
+                        let outcome = response.outcome(rotation)
+                        #expect(outcome.rawValue == rows[place][5 + column], "\(response) \(rotation)")
+                    }
+                }
+            }
+        }
+        #expect(seen.count == rows.count, "a row that no response is")
+    }
+
+    private static let fiveHundred = #"{"timestamp":"x","status":500,"error":"Internal Server Error"}"#
+
+    /// A status and a body, and what an error is stated by it.
+    private static let responses: [(Int, String, OAuthProfile, RefreshResponse.StatedError)] = [
+        (200, #"{"ok":false,"error":"ratelimited"}"#, .slack, .named),
+        (200, #"{"ok":false,"error":"ratelimited"}"#, .generic, .named),
+        (200, #"{"ok":false,"error":"fatal_error"}"#, .generic, .named),
+        (200, #"{"error":"bad_refresh_token"}"#, .github, .named),
+        (200, #"{"error":"bad_refresh_token"}"#, .generic, .named),
+        (200, #"{"error":"Too many requests, try later"}"#, .generic, .named),
+        (200, #"{"errorCode":"E0000047"}"#, .okta, .named), (200, #"{"error_code":"something"}"#, .generic, .named),
+        (200, #"{"access_token":"a.b.c","error":"x"}"#, .generic, .named),
+        (200, #"{"error":"server_error"}"#, .generic, .ofServer),
+        // No name, or no error.
+        (200, #"{"ok":false}"#, .generic, .none), (200, #"{"error":5}"#, .generic, .none),
+        (200, #"{"error":{"code":"x"}}"#, .generic, .none), (200, #"{"error":["x"]}"#, .generic, .none),
+        (200, #"{"error":true}"#, .generic, .none), (200, #"{"error":null}"#, .generic, .none),
+        (200, #"{"error":""}"#, .generic, .none), (200, "{}", .generic, .none), (200, "", .generic, .none),
+        (200, "<html>", .generic, .none), (200, #"["error"]"#, .generic, .none),
+        // Cut off, or followed by something else.
+        (200, #"{"ok":false,"error":"ratelimited""#, .slack, .none), (200, #"{"error":"rate"#, .generic, .none),
+        (200, #"{"error":"ratelimited"} {"access_token":"a"}"#, .generic, .none),
+        (400, #"{"error":"temporarily_unavailable"}"#, .generic, .named), (429, "", .generic, .none),
+        (429, #"{"error":"slow_down"}"#, .generic, .named), (503, #"{"error":"slow_down"}"#, .generic, .named),
+        (503, "", .generic, .none), (500, #"{"error":"server_error"}"#, .generic, .ofServer),
+        (500, fiveHundred, .generic, .none), (500, #"{"error":"internal_error"}"#, .generic, .none),
+        (500, #"{"error":"temporarily_unavailable"}"#, .generic, .named), (502, "<html>", .generic, .none),
+        (504, #"{"message":"The upstream server is timing out"}"#, .generic, .none),
+    ]
+
+    @Test("what a whole response says of an error", arguments: responses)
+    func stated(
+        _ status: Int, _ body: String, _ profile: OAuthProfile, _ error: RefreshResponse.StatedError
+    ) async throws {
+        let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(status, body) : nil }) {
+            client, _ in client.profile = profile
+        }
+        let failure = try #require(await bench.refresh().failure)
+        #expect(failure.refreshResponse == RefreshResponse(status: status, error: error), "\(failure)")
+        #expect(await bench.fetch(TokenVariant(audience: "a")).failure?.refreshResponse == failure.refreshResponse)
+    }
+
+    @Test(
+        "an error with nothing in it beside tokens is none",
+        arguments: ["null", "false", "0", #""""#])
+    func beside(_ error: String) async throws {
+        let body = #"{"ok":true,"error":\#(error),"access_token":"a.b.c","refresh_token":"r2"}"#
+        let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(200, body) : nil })
+        #expect(Tokens.text(try await bench.refresh().get().refreshToken) == "r2")
+    }
+
+    @Test(
+        "the refresh token beside an error in a 200 is kept, and beside one in another status it is not",
+        arguments: [
+            #"{"ok":false,"error":"ratelimited","refresh_token":"r2"}"#,
+            #"{"error":"invalid_grant","access_token":"a.b.c","refresh_token":"r2"}"#,
+            #"{"refresh_token":"r2","error":{"code":5}}"#, #"{"refresh_token":"r2","error":"x""#,
+        ])
+    func successor(_ body: String) async throws {
+        for (status, token) in [(200, "r2"), (400, nil)] as [(Int, String?)] {
+            let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(status, body) : nil })
+            let failure = try #require(await bench.refresh().failure)
+            #expect(Tokens.text(failure.unusedRefreshToken) == token, "\(status)")
+            guard let grant = Grant(successorIn: failure) else { continue }
+            #expect(grant.unusable?.verdict == .transient(retryAfter: nil))
+        }
+    }
+
+    @Test("Retry-After counts in a 200, as seconds and as a date")
+    func retryAfter() async throws {
+        let date = ("Date", "Sat, 28 Nov 2026 12:00:00 GMT")
+        for fields in [[("Retry-After", "70")], [date, ("Retry-After", "Sat, 28 Nov 2026 12:01:10 GMT")]] {
+            let bench = try OAuthBench(script: { request in
+                guard request.target == "/token" else { return nil }
+                return OAuthBench.json(200, #"{"ok":false,"error":"ratelimited"}"#, fields: fields)
+            })
+            #expect(await bench.refresh().failure?.verdict == .transient(retryAfter: .seconds(70)))
+        }
+    }
+
+    @Test("a response that is torn, too large, or does not come")
+    func torn() async throws {
+        let body = #"{"ok":false,"error":"ratelimited"}"#
+        let large = String(repeating: "x", count: (1 << 20) + 1)
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 400\r\n\r\n"
+        let rows: [(RawResponse, RefreshResponse, IdentityError.Verdict)] = [
+            (.text(head + body).closing, RefreshResponse(status: 200, isWhole: false), .unknownOutcome),
+            (.text("").closing, RefreshResponse(status: nil, isWhole: false), .unknownOutcome),
+            (OAuthBench.json(400, large), RefreshResponse(status: 400), .transient(retryAfter: nil)),
+        ]
+        for (response, wanted, verdict) in rows {
+            let bench = try OAuthBench(script: { $0.target == "/token" ? response : nil })
+            let failure = try #require(await bench.refresh().failure)
+            #expect(failure.refreshResponse == wanted && failure.verdict == verdict, "\(failure)")
+        }
+        let bench = try OAuthBench(settings: { client, _ in client.endpoints.token = "http://127.0.0.1:1/token" })
+        let failure = try #require(await bench.refresh().failure)
+        #expect(failure.refreshResponse?.isSent == false && failure.verdict == .transient(retryAfter: nil))
+    }
+}
