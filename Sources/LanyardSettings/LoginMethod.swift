@@ -59,6 +59,10 @@ package enum LoginKind: CaseIterable, Sendable {
     /// The access token is the session: a login renews it, as a refresh would.
     package var isRefresh: Bool { isOfMachine && self != .apiKey }
 
+    /// A login that was refused for its client alone is made a few times more: it sends neither a password nor an API key
+    /// (refresh.md 12).
+    package var isRepeatedForClient: Bool { isRefresh || self == .refreshToken }
+
     /// The kinds that a kind of identity service has.
     package enum Service: Sendable {
         case appServices, oauth, gitHubApp

@@ -158,7 +158,11 @@ private struct StatusFindingReader {
                 $0 > now ? " in \(RelativeTime.text(seconds: Int($0.seconds - now.seconds)))" : ""
             }
             return Self.remedy(user?.remedy, at: url ?? user?.identity ?? "", next: next ?? "")
-        case "credential_refused": return user?.remedy ?? ReadinessRemedy.credential(name)
+        case "credential_refused":
+            // Of a machine's login whose client was refused.
+            let next = user?.nextRefreshAt.flatMap { $0 > now ? Int($0.seconds - now.seconds) : nil }
+            return (user?.remedy ?? ReadinessRemedy.credential(name))
+                + (next.map { "; Lanyard tries again in \(RelativeTime.text(seconds: $0))" } ?? "")
         default: return ReadinessRemedy.text(reason, user: name) ?? ReadinessRemedy.unknown
         }
     }

@@ -92,9 +92,13 @@ package final class GitHubAppIdentity: TransportedIdentity {
     ) {
         let fingerprint = guarded.map { credentialFingerprint(key, hashKey: $0.key) }
         if let refused = guarded?.refused, fingerprint?.isSame(as: refused) == true {
+            let next =
+                refused.clientTries == nil
+                ? "it is not tried again until the file changes"
+                : "it is tried again 10 s, 1, 5 and 15 minutes after one another, and at once when the file changes"
             let message =
-                "the key in \(app.keyFile) was refused before; it is not tried again until the file changes; correct the "
-                + "app at GitHub or the configuration, and run lanyard login"
+                "the key in \(app.keyFile) was refused before; \(next); correct the app at GitHub or the configuration, and "
+                + "run lanyard login"
             return reply(
                 .failure(IdentityError(.credentialRefused, code: refused.code, message: message, credential: refused)))
         }

@@ -102,6 +102,7 @@ enum GitHubAppResponse {
             message: "the identity service responded with \(response.status) to the login\(remedy)")
         error.cause = cause
         error.isServiceError = isOwn
+        error.isOfClient = isOwn && response.status == 401
         return error
     }
 

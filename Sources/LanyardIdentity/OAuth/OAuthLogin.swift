@@ -220,6 +220,15 @@ struct OAuthLogin: Sendable {
                 credential: refused)
         }
         let code = refused.code.map { " (\($0))" } ?? ""
+        guard refused.clientTries == nil else {
+            return IdentityError(
+                .credentialRefused, code: refused.code,
+                message:
+                    "the server has refused the client\(code) at the login with \(what) before; the login is made again "
+                    + "10 s, 1, 5 and 15 minutes after one another, and at once when the identity's configuration or a file of the "
+                    + "client changes; check client_id and client_authentication, or run lanyard login",
+                credential: refused)
+        }
         return IdentityError(
             .credentialRefused, code: refused.code,
             message: what

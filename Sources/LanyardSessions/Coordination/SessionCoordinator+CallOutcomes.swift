@@ -20,11 +20,11 @@ extension SessionCoordinator {
                 refreshToken.orphan = nil
                 return save(grant)
             }
-            handleFailure(refusedGrant(reclassified(error), of: operation))
+            handleFailure(refusedRefresh(reclassified(error), of: operation))
         case (.failure(let error), .login):
             // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
-            handleFailure(refusedRenewal(error, of: operation))
+            handleFailure(countingClientTry(refusedRenewal(error, of: operation), of: operation))
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
@@ -58,36 +58,6 @@ extension SessionCoordinator {
             error.verdict = .unknownOutcome
             return error
         }
-    }
-
-    /// The service takes no refresh tokens of this client. The login that follows may be allowed, and begins another session
-    /// (docs/reference/oauth.md 3). The refresh token lives on at the service until then.
-    private mutating func refusedGrant(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
-        guard error.isGrantRefused, error.verdict == .clientRefused, operation.purpose == .own, !operation.isFetch,
-            case .configured(let login)? = setup.credential, login.kind != .refreshToken, !login.kind.isInteractive
-        else { return error }
-        if let token = operation.refresh { refreshToken.orphan = (token, sessionID) }
-        var error = error
-        error.verdict = .sessionDead
-        return error
-    }
-
-    /// A login that only renews the access token is refused, or one that takes the place of refreshes: the token serves to its end, as
-    /// after a refused refresh. Until then the login is tried again, and at once when a file of the client or of the login changes
-    /// (docs/reference/oauth.md 3).
-    private func refusedRenewal(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
-        guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = operation.credential,
-            login.kind.isRefresh || error.isGrantRefused, let tokens = session.tokens, tokens.refresh == nil,
-            tokens.isUsable(at: eventContext.instant)
-        else { return error }
-        var error = error
-        switch error.verdict {
-        case .credentialRefused, .credentialDoubted, .credentialUnavailable: error.verdict = .clientRefused
-        case .transient, .unknownOutcome, .sessionDead, .gone, .unknownApp, .credentialDelayed, .accountInUse,
-            .clientRefused, .callRefused:
-            break
-        }
-        return error
     }
 
     /// A logout came first. The session that the late response brought must be revoked.
@@ -193,7 +163,11 @@ extension SessionCoordinator {
     private func refusal(by error: IdentityError, of operation: TokenOperation) -> SessionWrites.PendingChange? {
         guard case .configured? = operation.credential, var fingerprint = error.credential else { return nil }
         // An operator had it sent again. It stays spent, whatever the service says of it now.
-        if let refused = view.refused, refused.isSpent, fingerprint.isSame(as: refused) { fingerprint = refused }
+        if let refused = view.refused, fingerprint.isSame(as: refused) {
+            if refused.isSpent { fingerprint = refused }
+            // An operator's try is none of Lanyard's own.
+            if operation.purpose != .own { fingerprint.clientTries = refused.clientTries }
+        }
         switch error.verdict {
         // A credential that comes with `accountInUse` is spent.
         case .credentialRefused, .accountInUse: break

@@ -308,7 +308,7 @@ extension SessionCoordinator {
     /// The fingerprint of a credential that is not sent. An operator's login may try one that was refused before, but no refresh token
     /// that has served: where it works once, its reuse ends the session that it has begun.
     private func unsendable(_ credential: Credential, by operation: TokenOperation) -> CredentialFingerprint? {
-        guard operation.purpose != .own else { return view.refused }
+        guard operation.purpose != .own else { return isClientRetry(operation) ? nil : view.refused }
         guard case .configured(let login) = credential, login.kind == .refreshToken, view.refused?.isSpent == true
         else { return nil }
         return view.refused

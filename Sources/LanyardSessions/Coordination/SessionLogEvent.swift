@@ -95,6 +95,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .loginFailed: "login failed, trying again"
         case .operatorLoginFailed: "the login that an operator asked for failed; the session is unchanged"
         case .loginRequired: "an operator must log in"
+        case .refused where nextAt != nil:
+            "the service refuses the client; the login is made a few times more, and at once when a file of it changes"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
         case .credentialDiffers:
             """

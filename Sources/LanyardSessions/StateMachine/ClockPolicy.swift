@@ -89,6 +89,20 @@ package struct ClockPolicy: Sendable {
     /// Requests do not shorten it. Failures of another kind made nothing there and do not lengthen it.
     var unusableLoginBackoff: Backoff { Backoff(first: .seconds(30), max: backoffMax.login, fixedShare: 0.5) }
 
+    /// How long after a login that was refused for its client the next one is made, by the number of those that were (refresh.md 12).
+    /// nil: none is made any more.
+    func clientRetryDelay(after count: Int) -> Duration? {
+        let delays: [Duration] = [.seconds(10), .seconds(60), .seconds(300), .seconds(900)]
+        return count > 0 && count <= delays.count ? delays[count - 1] : nil
+    }
+
+    /// How long to wait for the next one; nil: none is made any more. A wall clock that was set back has lost the time that has passed.
+    func clientRetryWait(after tries: ClientTries, at wall: WallTime) -> Duration? {
+        clientRetryDelay(after: tries.count).map { delay in
+            wall < tries.at ? delay : max(delay - (wall - tries.at), .zero)
+        }
+    }
+
     /// The wait after a 410.
     func gonePause(chance: Double) -> Duration {
         gonePause * (1 - gonePauseSpread / 2 + gonePauseSpread * chance)

@@ -30,7 +30,7 @@ extension Session {
         case .stale(_, let retryState): retryState.reason == .identityGone ? .identityGone : .refreshFailing
         case .unreachable(_, let retryState): retryState.reason
         case .loginRequired(let error): error?.verdict == .unknownOutcome ? .outcomeUnknown : .loginRequired
-        case .refused(let error): error.verdict == .accountInUse ? .accountInUse : .credentialRefused
+        case .refused(let error, _): error.verdict == .accountInUse ? .accountInUse : .credentialRefused
         }
     }
 
@@ -67,7 +67,8 @@ extension Session {
         case .loggingIn(let retryState): retryState
         case .stale(_, let retryState): retryState
         case .unreachable(_, let retryState): retryState
-        case .loggedOut, .valid, .refreshing, .loginRequired, .refused: nil
+        case .refused(_, let retryState): retryState
+        case .loggedOut, .valid, .refreshing, .loginRequired: nil
         }
     }
 
@@ -106,7 +107,7 @@ extension Session {
         switch self {
         case .loggedOut: .none(.loginRequired)
         case .loginRequired: .none(.loginRequired)
-        case .refused(let error):
+        case .refused(let error, _):
             .none(
                 .credentialRefused(
                     because: error.message, action: reason.action(latest: error, canLogIn: context.hasCredential)))

@@ -91,6 +91,9 @@ extension Session {
             transition.logEvent(.late, reason: call.kind.rawValue, error: error)
             return self
         }
+        if case .refused(let refusal, let retryState?) = self {
+            return Self.failRepeated(error, of: call, after: refusal, retryState, &transition)
+        }
         let isConfirmed = retryState?.confirmsDoubt(by: transition.context.policy, at: transition.now) ?? false
         switch (error.verdict, call.kind) {
         case (.credentialDoubted, _) where !isConfirmed, (.transient, _), (.unknownOutcome, _),
@@ -113,6 +116,35 @@ extension Session {
             }
             return Self.refuse(error, &transition)
         }
+    }
+
+    /// The login that was repeated because its client was refused has failed. A response that decides nothing changes neither the
+    /// state nor the number of tries that are left.
+    private static func failRepeated(
+        _ error: IdentityError, of call: SessionCall, after refusal: IdentityError, _ known: RetryState,
+        _ transition: inout TransitionContext
+    ) -> Session {
+        guard !transition.context.hasUntriedCredential else {
+            transition.context.lastError = error
+            return beginLogin(.credentialChanged, &transition)
+        }
+        switch error.verdict {
+        case .transient, .unknownOutcome, .gone, .credentialDelayed, .clientRefused: break
+        case .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable, .accountInUse,
+            .callRefused:
+            return refuse(error, &transition)
+        }
+        transition.context.lastError = error
+        let policy = transition.context.policy
+        let tries = refusal.credential?.clientTries?.count ?? 1
+        let retryState = known.failed(error, holding: nil, by: policy, at: transition.eventContext)
+            .resting(notBefore: transition.now + (policy.clientRetryDelay(after: tries) ?? .zero))
+        transition.context.recordRetryAfter(retryState, error)
+        let next = Session.refused(refusal, retryState)
+        transition.publish(next)
+        transition.logEvent(
+            .loginFailed, .warning, reason: next.reason.rawValue, nextAt: retryState.nextAttemptAt, error: error)
+        return next
     }
 
     /// Continues without a new token, and tries again.
@@ -221,12 +253,17 @@ extension Session {
         return next
     }
 
-    /// The credential is definitely refused: no further call until it changes or an operator logs in.
+    /// The credential is refused: no further call until it changes or an operator logs in, but for the tries that follow a refusal of
+    /// the client.
     private static func refuse(_ error: IdentityError, _ transition: inout TransitionContext) -> Session {
         transition.context.lastError = error
-        let next = Session.refused(error)
+        let wait = error.credential?.clientTries.flatMap {
+            transition.context.policy.clientRetryWait(after: $0, at: transition.eventContext.wall)
+        }
+        let next = Session.refused(error, wait.map { RetryState(restingUntil: transition.now + $0, because: error) })
         transition.publish(next)
-        transition.logEvent(.refused, .error, reason: next.reason.rawValue, error: error)
+        let nextAt = wait == nil ? nil : next.nextCallAt
+        transition.logEvent(.refused, .error, reason: next.reason.rawValue, nextAt: nextAt, error: error)
         return next
     }
 

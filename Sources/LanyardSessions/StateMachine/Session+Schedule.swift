@@ -20,7 +20,8 @@ extension Session {
                 ?? tokens.usableUntil + context.settings.waitMax
         case .loggingIn(let retryState): retryState.nextAttemptAt ?? .never
         case .unreachable(_, let retryState): retryState.nextAttemptAt ?? .never
-        case .loggedOut, .loginRequired, .refused: .never
+        case .refused(_, let retryState): retryState?.nextAttemptAt ?? .never
+        case .loggedOut, .loginRequired: .never
         }
     }
 
@@ -43,14 +44,42 @@ extension Session {
         case .stale(let tokens, let retryState):
             let end =
                 retryState.call == nil ? tokens.usableUntil : tokens.usableUntil + transition.context.settings.waitMax
+            guard now < end || !Self.mayEndInLogin(tokens, retryState, transition) else {
+                return Self.retryAtEnd(tokens, retryState, &transition)
+            }
             guard now < end else { return Self.expire(tokens, retryState, &transition).performDue(&transition) }
             return retryState.isDue(at: now) ? Self.retry(tokens, retryState, .retry, &transition) : self
         case .unreachable(let tokens, let retryState):
             return retryState.isDue(at: now) ? Self.retry(tokens, retryState, .retry, &transition) : self
         case .loggingIn(let retryState):
             return retryState.isDue(at: now) ? Self.loginAgain(retryState, .retry, &transition) : self
-        case .loggedOut, .loginRequired, .refused: return self
+        case .refused(let error, let retryState?):
+            // The state stays: it is that of a refusal until a login has succeeded.
+            guard retryState.isDue(at: now), transition.context.hasCredential else { return self }
+            return .refused(error, retryState.calling(transition.login(.retry)))
+        case .loggedOut, .loginRequired, .refused(_, nil): return self
         }
+    }
+
+    /// The service has refused the refresh, and the token has ended since. If it refuses the refresh once more, the configured login
+    /// follows (refresh.md 12).
+    private static func mayEndInLogin(
+        _ tokens: SessionTokens, _ retryState: RetryState, _ transition: borrowing TransitionContext
+    ) -> Bool {
+        retryState.error?.refusesRefresh == true && tokens.refresh != nil && transition.context.hasCredential
+            && retryState.mayRetryEarly(at: transition.now)
+    }
+
+    /// A renewal at the token's end, for which requests wait as for one that has begun before.
+    private static func retryAtEnd(
+        _ tokens: SessionTokens, _ retryState: RetryState, _ transition: inout TransitionContext
+    ) -> Session {
+        guard let call = transition.renewal(of: tokens, .retry) else {
+            return expire(tokens, retryState, &transition)
+        }
+        let next = Session.stale(tokens, retryState.calling(call))
+        transition.publish(next)
+        return next
     }
 
     /// Starts the first renewal of a token.

@@ -32,8 +32,9 @@ package enum Session {
     /// The session has ended and there is no credential. Goes to `valid` by an operator's login.
     case loginRequired(IdentityError?)
     /// The credential was refused or cannot be read. Goes to `valid` by an operator's login, and to `loggingIn` when
-    /// the credential changes.
-    case refused(IdentityError)
+    /// the credential changes. If the service has refused the client alone, the login is made a few times more, from which it
+    /// goes to `valid` as well (refresh.md 12).
+    case refused(IdentityError, RetryState?)
 
     /// What has happened to the session.
     package enum Event: Sendable {
@@ -152,7 +153,8 @@ package enum Session {
     /// Begins a login if there is no session and no login is in progress.
     private consuming func begin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         switch self {
-        case .loggedOut, .loginRequired, .refused: Self.beginLogin(cause, &transition)
+        case .loggedOut, .loginRequired: Self.beginLogin(cause, &transition)
+        case .refused(_, let retryState): retryState?.call == nil ? Self.beginLogin(cause, &transition) : self
         case .loggingIn(let retryState):
             retryState.call == nil ? Self.loginAgain(retryState, cause, &transition) : self
         case .valid, .refreshing, .stale, .unreachable: self
@@ -192,7 +194,11 @@ package enum Session {
         transition.context.noteChangedCredential()
         let next: Session
         switch self {
-        case .loginRequired, .refused: return Self.beginLogin(.credentialChanged, &transition)
+        case .loginRequired: return Self.beginLogin(.credentialChanged, &transition)
+        case .refused(_, let retryState):
+            // Its result says whether the changed one is to be tried.
+            guard retryState?.call == nil else { return self }
+            return Self.beginLogin(.credentialChanged, &transition)
         // A reload has brought a credential to a session that nothing could renew.
         case .valid(let tokens, .never) where tokens.expiry != nil && transition.context.canRenew(tokens):
             transition.context.lastError = nil

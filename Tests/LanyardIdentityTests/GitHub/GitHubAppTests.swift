@@ -149,6 +149,7 @@ import Testing
         #expect(error.verdict.label == label && error.message.contains(message), "\(error.message)")
         let own = body.contains("message") ? body.split(separator: "\"").dropFirst(2).first.map(String.init) : nil
         #expect((error.serviceText == nil) == (own == nil), "\(error.operatorMessage)")
+        #expect(error.isOfClient == (status == 401 && label == "credential_refused"))
     }
 
     @Test("a limit on requests is waited for: 403 with Retry-After")

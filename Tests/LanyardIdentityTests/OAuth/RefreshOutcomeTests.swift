@@ -154,4 +154,47 @@ import Testing
         let failure = try #require(await bench.refresh().failure)
         #expect(failure.refreshResponse?.isSent == false && failure.verdict == .transient(retryAfter: nil))
     }
+
+    @Test(
+        "Rule 12: a refresh is refused by name with a 4xx, unless it says later or blames the client, or is a variant's",
+        arguments: [
+            (400, #"{"error":"invalid_request"}"#, true), (400, #"{"error":"invalid_scope"}"#, true),
+            (403, #"{"error":"something_new"}"#, true), (400, #"{"error":"No such token"}"#, true),
+            (401, #"{"error_code":"something_new"}"#, true),
+            (400, #"{"error":"invalid_client"}"#, false), (401, #"{"error":"unauthorized_client"}"#, false),
+            (400, #"{"error":"temporarily_unavailable"}"#, false), (400, #"{"error":"ratelimited"}"#, false),
+            (429, #"{"error":"invalid_request"}"#, false), (408, #"{"error":"x"}"#, false), (400, "", false),
+            (400, #"{"message":"x"}"#, false), (403, "<html>", false), (200, #"{"error":"x"}"#, false),
+            (500, #"{"error":"invalid_request"}"#, false),
+        ])
+    func refusedByName(_ status: Int, _ body: String, _ isRefused: Bool) async throws {
+        let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(status, body) : nil })
+        #expect(await bench.refresh().failure?.refusesRefresh == isRefused)
+        #expect(await bench.fetch(TokenVariant(audience: "a")).failure?.refusesRefresh == false)
+        #expect(await bench.login(.clientCredentials).failure?.refusesRefresh == false)
+    }
+
+    @Test("Rule 12: which refusals of a login are of its client; the guard keeps what is stored of them, and says so")
+    func ofClient() async throws {
+        for (status, code, isOfClient) in [
+            (401, "invalid_client", true), (400, "invalid_client", true), (400, "unauthorized_client", true),
+            (400, "invalid_grant", false), (400, "invalid_scope", false), (400, "access_denied", false),
+            (400, "something_new", false),
+        ] {
+            let bench = try OAuthBench(script: { request in
+                request.target == "/token" ? OAuthBench.json(status, #"{"error":"\#(code)"}"#) : nil
+            })
+            let key = Tokens.secret("key")
+            let error = try #require(
+                await bench.login(.clientCredentials, guarded: LoginGuard(key: key, refused: nil)).failure)
+            #expect(error.isOfClient == isOfClient, "\(code)")
+            guard code == "invalid_client" else { continue }
+            var refused = try #require(error.credential)
+            refused.clientTries = ClientTries(count: 2, at: WallTime(seconds: 1_800_000_000))
+            let again = try #require(
+                await bench.login(.clientCredentials, guarded: LoginGuard(key: key, refused: refused)).failure)
+            #expect(again.credential == refused && !again.isOfClient && bench.forms.count == 1)
+            #expect(again.message.contains("10 s, 1, 5 and 15 minutes"), "\(again.message)")
+        }
+    }
 }
