@@ -148,6 +148,8 @@ package struct StoreError: Error, Equatable, Sendable {
         case wrongKey, damaged, newerVersion, unsafeMode, foreignOwner, notRegular
         /// The key, the passphrase or the file's own parameters cannot be used.
         case unfit
+        /// The change would give an identity more than its share of the store (`StoreShare`). Others can be stored.
+        case shareFull
     }
 
     /// What stands in the way.

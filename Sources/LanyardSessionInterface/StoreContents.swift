@@ -46,6 +46,7 @@ extension StoreContents {
     package mutating func apply(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
         let known = revocations.count
         let verdict = make(change, now: now)
+        defer { giveUpSurplus(after: known) }
         guard case .stored(let user) = verdict else { return verdict }
         // New ones are at the end of the list.
         let own = change.revocations.map(\.token)

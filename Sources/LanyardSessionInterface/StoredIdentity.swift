@@ -34,15 +34,16 @@ extension StoredUser {
         session?.refresh.map { revocation(of: $0, .refreshToken, at: now) }
     }
 
-    /// The revocations of this user's session if an operator ends it: of its refresh token, or of the access tokens that a
+    /// The revocations of this user's session as an operator ends it: of its refresh token, or of the access tokens that a
     /// session without one has.
     ///
     /// - Parameter includesAccessTokens: the service can revoke an access token.
     package func endRevocations(at now: WallTime, includesAccessTokens: Bool) -> [StoredRevocation] {
-        if let revocation = evictionRevocation(at: now) { return [revocation] }
+        if let revocation = evictionRevocation(at: now) { return [revocation.byOperator] }
         guard includesAccessTokens, let tokens = session?.tokens else { return [] }
         let all = [tokens.plain] + tokens.others.sorted { $0.key < $1.key }.map(\.value)
-        return all.filter { now < $0.issuedAt + $0.lifetime }.map { revocation(of: $0.token, .accessToken, at: now) }
+        return all.filter { now < $0.issuedAt + $0.lifetime }
+            .map { revocation(of: $0.token, .accessToken, at: now).byOperator }
     }
 
     private func revocation(of token: Secret, _ kind: StoredRevocation.Kind, at now: WallTime) -> StoredRevocation {

@@ -282,6 +282,8 @@ package struct StoredRevocation: Equatable, Sendable {
     package var since: WallTime
     /// The fingerprint of the identity; nil: any.
     package var fingerprint: IdentityFingerprint?
+    /// An operator has ended the session. Others are given up before it (`StoreShare`).
+    package var isByOperator = false
 
     package init(
         identity: String, token: Secret, kind: Kind = .refreshToken, since: WallTime,
@@ -292,5 +294,12 @@ package struct StoredRevocation: Equatable, Sendable {
         self.kind = kind
         self.since = since
         self.fingerprint = fingerprint
+    }
+
+    /// The same as an operator's.
+    package var byOperator: StoredRevocation {
+        var revocation = self
+        revocation.isByOperator = true
+        return revocation
     }
 }

@@ -89,7 +89,8 @@ package struct OpenedStore: Sendable {
             case .system(ENOTDIR): Obstacle(error, isForEveryUser: true)
             case .foreignOwner, .system: Obstacle(error, isForEveryUser: false)
             case .wrongKey: Obstacle(error, isForEveryUser: true, isAboutSecret: true)
-            case .busy, .damaged, .newerVersion, .unsafeMode, .notRegular, .unfit: Obstacle(error, isForEveryUser: true)
+            case .busy, .damaged, .newerVersion, .unsafeMode, .notRegular, .unfit, .shareFull:
+                Obstacle(error, isForEveryUser: true)
             }
         }
         FileProgress.note(text)

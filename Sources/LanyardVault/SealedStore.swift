@@ -24,6 +24,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
 
     /// Changes in one write at most. Many sessions may wait for one write at the same time.
     private static let batchMax = 64
+    /// The next changes that are written one by one: the text could not hold one of them, and the others must not fail with it.
+    private var singleChanges = 0
 
     private let loop: EventLoop
     private let file: StoreFile
@@ -177,16 +179,18 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     /// All changes up to the next request of another kind.
     private func commitBatch() {
         var batch: [(change: StoreChange, reply: @Sendable (Result<StoreChange.Verdict, StoreError>) -> Void)] = []
-        for request in requests.prefix(Self.batchMax) {
+        for request in requests.prefix(singleChanges > 0 ? 1 : Self.batchMax) {
             guard case .commit(let change, _, let reply) = request else { break }
             batch.append((change, reply))
         }
-        let verdicts: [StoreChange.Verdict]
+        let outcomes: [Result<StoreChange.Verdict, StoreError>]
         do throws(StoreError) {
             guard !isClosed else { throw .closed }
-            verdicts = try file.commit(batch.map(\.change), now: .now, tries: isFailing)
+            outcomes = try file.commitEach(batch.map(\.change), now: .now, tries: isFailing)
         } catch {
             if error.kind == .busy, waitForLock() { return }
+            if error.kind == .unfit, batch.count > 1 { return singleChanges = batch.count }
+            singleChanges = max(singleChanges - 1, 0)
             let failed = error.kind == .busy ? 1 : batch.count
             requests.removeFirst(failed)
             recordWriteResult(error)
@@ -194,15 +198,17 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             return
         }
         requests.removeFirst(batch.count)
+        singleChanges = max(singleChanges - 1, 0)
         // Changes that the file already held prove nothing.
         if file.hasWritten { recordWriteResult(nil) }
         announceLogEvents()
-        for (entry, verdict) in zip(batch, verdicts) {
-            switch verdict {
-            case .stored(let user), .storedEnding(let user, _): handleRemoval(entry.change, standing: user)
-            case .overtaken, .inUse: break
+        for (entry, outcome) in zip(batch, outcomes) {
+            switch outcome {
+            case .success(.stored(let user)), .success(.storedEnding(let user, _)):
+                handleRemoval(entry.change, standing: user)
+            case .success(.overtaken), .success(.inUse), .failure: break
             }
-            entry.reply(.success(verdict))
+            entry.reply(outcome)
         }
     }
 

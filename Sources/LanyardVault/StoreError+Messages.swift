@@ -58,6 +58,14 @@ extension StoreError {
         StoreError(.unfit, message: "\(path) cannot be written: \(message); remove users that are no longer needed")
     }
 
+    static func shareFull(_ path: String, _ identity: String) -> StoreError {
+        StoreError(
+            .shareFull,
+            message:
+                "\(path): the identity \(identity) has used up its share of the store; its sessions live in memory until "
+                + "their tokens are shorter or fewer; see what its service sends, or remove users")
+    }
+
     init(_ path: String, _ error: SealingError) {
         let alternative = "or move the file away and log the users in again"
         switch error {
@@ -127,6 +135,7 @@ extension StoreError {
         case .foreignOwner: "store_foreign_owner"
         case .notRegular: "store_not_regular"
         case .unfit: "store_unfit"
+        case .shareFull: "store_share_full"
         }
     }
 }

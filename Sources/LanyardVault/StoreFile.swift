@@ -114,12 +114,27 @@ package final class StoreFile: @unchecked Sendable {
     package func commit(
         _ changes: [StoreChange], now: WallTime, tries: Bool = false
     ) throws(StoreError) -> [StoreChange.Verdict] {
+        var verdicts: [StoreChange.Verdict] = []
+        for outcome in try commitEach(changes, now: now, tries: tries) { verdicts.append(try outcome.get()) }
+        return verdicts
+    }
+
+    /// The same, but a change that gives an identity more than its share fails alone, as `shareFull`: the others are stored.
+    package func commitEach(
+        _ changes: [StoreChange], now: WallTime, tries: Bool = false
+    ) throws(StoreError) -> [Result<StoreChange.Verdict, StoreError>] {
         hasWritten = false
         let lock = try acquireLock()
         defer { lock.release() }
         var contents = try current()
         let before = contents
-        let verdicts = changes.map { contents.apply($0, now: now) }
+        let outcomes = changes.map { change -> Result<StoreChange.Verdict, StoreError> in
+            let former = contents
+            let verdict = contents.apply(change, now: now)
+            guard let identity = StoreShare.overdrawn(contents, since: former) else { return .success(verdict) }
+            contents = former
+            return .failure(.shareFull(path.path, identity))
+        }
         if contents != before || failedSync?.writes == contents.writes {
             try replace(with: &contents)
             hasWritten = true
@@ -127,7 +142,7 @@ package final class StoreFile: @unchecked Sendable {
             try makeDurable(contents)
             if tries { hasWritten = (try? replace(with: &contents)) != nil }
         }
-        return verdicts
+        return outcomes
     }
 
     /// Writes the same contents under another seal, by the same safe sequence. Later writes use the new seal.

@@ -6,9 +6,11 @@ import Testing
 @Suite struct RevocationQueueTests {
     private static let start = WallTime(seconds: 1_800_000_000)
 
-    private static func revocation(_ token: String, since: WallTime = start) -> StoredRevocation {
+    private static func revocation(
+        _ token: String, of identity: String = "demo", since: WallTime = start
+    ) -> StoredRevocation {
         let refresh = Array(token.utf8).withUnsafeBytes { Secret(copying: $0) }
-        return StoredRevocation(identity: "demo", token: refresh, since: since)
+        return StoredRevocation(identity: identity, token: refresh, since: since)
     }
 
     private static func eventContext(_ seconds: Double, chance: Double = 0.999) -> EventContext {
@@ -118,5 +120,69 @@ import Testing
         }
         #expect(told == 10)
         #expect(queue.count == 0)
+    }
+
+    @Test("each identity has slots of its own: one that does not respond delays no revocation of another")
+    func slots() {
+        var queue = RevocationQueue()
+        let hanging = (0..<10).map { Self.revocation("token-\($0)", of: "hanging") }
+        for revocation in hanging { _ = queue.add(revocation, at: Self.eventContext(0)) }
+        let other = Self.revocation("other", of: "good")
+        #expect(queue.add(other, at: Self.eventContext(0)) == [.call(other)])
+        #expect(queue.dueAt == .never, "the other six wait for a slot")
+        #expect(
+            queue.handleCallCompleted(other.token, .success(()), at: Self.eventContext(1)) == [.done(other, .told)])
+        let next = queue.handleCallCompleted(hanging[0].token, .success(()), at: Self.eventContext(1))
+        #expect(next == [.done(hanging[0], .told), .call(hanging[4])])
+    }
+
+    @Test("operators' revocations are called first")
+    func operatorsFirst() {
+        var queue = RevocationQueue()
+        for number in 0..<6 { _ = queue.add(Self.revocation("token-\(number)"), at: Self.eventContext(0)) }
+        let asked = Self.revocation("asked").byOperator
+        #expect(queue.add(asked, at: Self.eventContext(0)) == [])
+        let actions = queue.handleCallCompleted(
+            Self.revocation("token-0").token, .success(()), at: Self.eventContext(1))
+        #expect(actions.last == .call(asked))
+    }
+
+    @Test(
+        "an identity has one revocation for each of its users and 64 more; the oldest automatic one is given up first")
+    func share() {
+        var queue = RevocationQueue()
+        let max = 3 + StoreShare.spareRevocationsMax
+        let asked = Self.revocation("asked").byOperator
+        _ = queue.add(asked, userCount: 3, at: Self.eventContext(0))
+        var givenUp: [StoredRevocation] = []
+        for number in 0..<200 {
+            let actions = queue.add(Self.revocation("token-\(number)"), userCount: 3, at: Self.eventContext(0))
+            for case .done(let revocation, .shareUsedUp) in actions { givenUp.append(revocation) }
+            #expect(queue.count <= max)
+        }
+        #expect(queue.count == max && queue.contains(asked.token))
+        #expect(givenUp == (0..<(201 - max)).map { Self.revocation("token-\($0)") })
+        // The calls of the first four are still in progress: their slots are taken until the results come.
+        #expect(queue.dueAt == .never)
+        let actions = queue.handleCallCompleted(givenUp[0].token, .failure(Self.down), at: Self.eventContext(1))
+        #expect(actions == [.call(Self.revocation("token-\(201 - max)"))])
+        // Of another identity none is given up.
+        #expect(queue.add(Self.revocation("x", of: "other"), at: Self.eventContext(1)).count == 1)
+        #expect(queue.count == max + 1)
+    }
+
+    @Test("operators' revocations alone: the oldest is given up; long tokens have the eighth part of a store")
+    func bytes() {
+        var queue = RevocationQueue()
+        for number in 0..<100 {
+            _ = queue.add(Self.revocation("token-\(number)").byOperator, at: Self.eventContext(0))
+        }
+        #expect(queue.count == StoreShare.spareRevocationsMax)
+        #expect(!queue.contains(Self.revocation("token-35").token) && queue.contains(Self.revocation("token-36").token))
+        let long = String(repeating: "a", count: 64_000)
+        for number in 0..<60 {
+            _ = queue.add(Self.revocation("\(number)\(long)", of: "long"), at: Self.eventContext(0))
+        }
+        #expect(queue.count == StoreShare.spareRevocationsMax + StoreShare.revocationBytesMax / 64_100)
     }
 }

@@ -35,6 +35,8 @@ import Testing
 
         func service(of revocation: StoredRevocation) -> (any IdentityService)? { self }
 
+        func userCount(at identity: String) -> Int { 1 }
+
         func login(
             _ credential: Credential, guarded: LoginGuard?,
             reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
@@ -144,6 +146,29 @@ import Testing
         environment.calls.withLock { $0.removeFirst() }(.success(()))
         try await eventually("it is told") { await state("bob", here: false) == .confirmed }
         await environment.perform { runner.stop() }
+        environment.loop.stop()
+    }
+
+    @Test(
+        "beyond the share of an identity a revocation is given up: its caller learns that nothing is revoked, and the log says why"
+    )
+    func share() async throws {
+        let environment = try Environment()
+        let runner = RevocationRunner(environment: environment)
+        let log = LogRecorder()
+        await environment.perform { [logger = log.logger] in
+            for number in 0...StoreShare.spareRevocationsMax + 1 {
+                let revocation = StoredRevocation(
+                    identity: "demo", token: Tokens.secret("token-\(number)"), since: .now)
+                runner.enqueue(revocation, of: nil, isStored: true, logger) { outcome in
+                    environment.outcomes.withLock { $0.append(outcome) }
+                }
+            }
+        }
+        try await eventually("the first is given up") { environment.outcomes.withLock { $0 } == [false] }
+        await environment.perform { runner.stop() }
+        let lines = log.lines.filter { $0.contains("session.revoke.given_up") }
+        #expect(lines.count == 1 && lines[0].contains("share_used_up"), "\(log.lines)")
         environment.loop.stop()
     }
 

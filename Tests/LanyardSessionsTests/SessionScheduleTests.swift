@@ -170,7 +170,9 @@ struct SessionScheduleTests {
         #expect(driver.call != nil)
     }
 
-    @Test("Rule 12: while requests come in the unreachable state the back-off is at most 10 s, and they cause no call")
+    @Test(
+        "Rule 4: while requests come in the unreachable state, the session asks when its turn comes, and they cause no call"
+    )
     func wanted() throws {
         let driver = try SessionTransitionTests.driver(in: .unreachable)
         driver.fixedChance = 0.999
@@ -178,38 +180,59 @@ struct SessionScheduleTests {
             driver.toDue()
             try driver.fail(.transient(retryAfter: nil))
         }
-        #expect(driver.dueIn > 20)
-        let calls = driver.calls.count
+        #expect(driver.dueIn > 20 && !driver.session.wantsProbe(at: driver.now))
+        #expect(
+            driver.refusal == .identityUnreachable(nextAttemptAt: driver.now + .seconds(1), because: "planned"),
+            "a request that comes again has the service asked")
+        let (calls, due, publications) = (driver.calls.count, driver.due, driver.publications)
         driver.handle(.tokenNeeded)
-        #expect(driver.calls.count == calls && driver.dueIn <= 10)
-        #expect(driver.refusal == .identityUnreachable(nextAttemptAt: driver.due, because: "planned"))
-        let publications = driver.publications
-        driver.handle(.tokenNeeded)
-        #expect(driver.publications == publications)
-        driver.toDue()
-        // A request came during the attempt: the next back-off is short from the start.
-        driver.handle(.tokenNeeded)
+        #expect(driver.calls.count == calls && driver.due == due && driver.publications == publications)
+        #expect(driver.session.wantsProbe(at: driver.now))
+        driver.handle(.probe)
+        #expect(driver.calls.count == calls + 1 && driver.state == .unreachable)
+        #expect(!driver.session.wantsProbe(at: driver.now))
         try driver.fail(.transient(retryAfter: nil))
-        #expect(driver.dueIn <= 10)
+        #expect(!driver.session.wantsProbe(at: driver.now), "no request has come since")
+        driver.handle(.serviceReturned(after: .seconds(3)))
+        #expect(driver.dueIn == 3)
+        driver.handle(.serviceReturned(after: .seconds(5)))
+        #expect(driver.dueIn == 3)
     }
 
-    @Test("Rule 12: for every random value, a quarter of a second passes between two attempts while requests come")
-    func leastWait() throws {
-        for chance in [0, 0.001] {
-            let driver = try SessionTransitionTests.driver(in: .unreachable)
-            driver.fixedChance = 0.999
-            for _ in 0..<8 {
-                driver.toDue()
-                try driver.fail(.transient(retryAfter: nil))
-            }
-            driver.fixedChance = chance
-            driver.handle(.tokenNeeded)
-            #expect(driver.dueIn == 0.25)
-            driver.toDue()
-            driver.handle(.tokenNeeded)
-            try driver.fail(.transient(retryAfter: nil))
-            #expect(driver.dueIn == 0.25)
+    @Test(
+        "Rule 4: Retry-After, 429, 410 and an unusable login keep their times: the session does not ask, and is not released",
+        arguments: ["retry_after", "429", "gone", "unusable"])
+    func keepsTime(_ kind: String) throws {
+        let driver = try SessionTransitionTests.driver(in: kind == "unusable" ? .loggingIn : .unreachable)
+        driver.fixedChance = 0.999
+        driver.toCall()
+        var error = IdentityError(.transient(retryAfter: nil), message: "planned")
+        switch kind {
+        case "retry_after": error.verdict = .transient(retryAfter: .seconds(25))
+        case "429": error.status = 429
+        case "gone": error.verdict = .gone
+        default: error.hasMadeSession = true
         }
+        driver.handle(.failed(error, try #require(driver.call)))
+        driver.handle(.tokenNeeded)
+        let due = driver.due
+        #expect(!driver.session.wantsProbe(at: driver.now))
+        let calls = driver.calls.count
+        driver.handle(.probe)
+        driver.handle(.serviceReturned(after: .zero))
+        #expect(driver.calls.count == calls && driver.due == due)
+    }
+
+    @Test(
+        "Rule 4: a doubtful refusal is repeated by its own times, at most 10 s away while requests come",
+        arguments: [0, 0.999])
+    func doubted(_ chance: Double) throws {
+        let driver = SessionDriver(chance: chance)
+        driver.handle(.logIn)
+        try driver.fail(.credentialDoubted)
+        for _ in 0..<6 { driver.pass(0.001) }
+        driver.handle(.tokenNeeded)
+        #expect(!driver.session.wantsProbe(at: driver.now) && driver.dueIn <= 10)
     }
 
     @Test("Rule 4: requests wait from the mandatory zone on while an attempt is in progress, and not between attempts")

@@ -237,6 +237,20 @@ extension StoreSamples {
         return contents
     }
 
+    /// Revocations of sessions that operators have ended.
+    static var operators: StoreContents {
+        var contents = StoreContents(fingerprintKey: fingerprintKey)
+        contents.writes = 5
+        contents.revocations = [
+            StoredRevocation(identity: "idp", token: secret("asked"), since: WallTime(nanoseconds: 7)).byOperator,
+            StoredRevocation(
+                identity: "idp", token: secret("an access token"), kind: .accessToken, since: WallTime(nanoseconds: 8),
+                fingerprint: IdentityFingerprint(bytes: [UInt8](repeating: 0xcc, count: 32))
+            ).byOperator,
+        ]
+        return contents
+    }
+
     /// A user whose account an ID token has named, and revocations of access tokens, beside metadata.
     static var version6: StoreContents {
         var contents = StoreContents(fingerprintKey: fingerprintKey)

@@ -104,6 +104,23 @@ import Testing
         }
     }
 
+    @Test("an operator's revocation makes version 7, as another program wrote it, with every change of a byte")
+    func operators() throws {
+        let bytes = StoreVectors.operatorsText
+        #expect(try StoreText.write(StoreSamples.operators) == StoreSamples.secret(bytes))
+        #expect(try Self.read(bytes) == StoreSamples.operators)
+        for place in bytes.indices {
+            var changed = bytes
+            changed[place] ^= 1
+            if let other = try? Self.read(changed) {
+                #expect(try StoreText.write(other) == StoreSamples.secret(changed), "byte \(place)")
+            }
+        }
+        var contents = StoreSamples.operators
+        for place in contents.revocations.indices { contents.revocations[place].isByOperator = false }
+        #expect(try StoreText.write(contents).withBytes { $0[1] } == 6)
+    }
+
     @Test(
         "account, granted scopes, last try and client tries make version 7, as another program wrote it, with every change of a byte"
     )

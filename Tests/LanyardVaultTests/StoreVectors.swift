@@ -68,6 +68,13 @@ enum StoreVectors {
         "0000",
     ])
 
+    /// `StoreSamples.operators` as text version 7, made in the same way.
+    static let operatorsText = StoreSamples.bytes([
+        "00070000000000000005000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f00000000020400036964700000",
+        "000561736b656400000000000000070700036964700000000f616e2061636365737320746f6b656e0000000000000008cccccccccccccc",
+        "cccccccccccccccccccccccccccccccccccccccccccccccccc0000",
+    ])
+
     /// `StoreSamples.version4` as text version 4, made in the same way.
     static let version4Text = StoreSamples.bytes([
         "00040000000000000009000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f000201040005616c696365000369",

@@ -218,6 +218,7 @@ import Testing
         case .foreignOwner: "foreignOwner"
         case .notRegular: "notRegular"
         case .unfit: "unfit"
+        case .shareFull: "shareFull"
         }
     }
 
@@ -225,6 +226,7 @@ import Testing
     func store() throws {
         let kinds: [StoreError.Kind] = [
             .busy, .system(5), .wrongKey, .damaged, .newerVersion, .unsafeMode, .foreignOwner, .notRegular, .unfit,
+            .shareFull,
         ]
         let expected = kinds.map { kind in
             let error = StoreError(kind, message: "x")

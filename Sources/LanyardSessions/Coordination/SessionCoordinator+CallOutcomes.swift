@@ -153,7 +153,8 @@ extension SessionCoordinator {
         return switch session.state {
         case .loginRequired: .end
         case .loggedOut, .loggingIn, .valid, .refreshing, .stale, .unreachable, .refused:
-            waiting.call?.call.kind == .login ? .dropRefreshToken : .clearIntent
+            // A login waits that takes the place of the dead refresh token.
+            session.tokens.map { $0.refresh == nil } == true ? .dropRefreshToken : .clearIntent
         }
     }
 

@@ -353,7 +353,8 @@ extension SessionCoordinator {
         let tokens = SessionTokens(
             stored, generation: known ?? context.resume(generation: user.generation), accountID: user.accountID,
             account: account, boot: setup.boot, at: eventContext,
-            skew: context.skew ?? .zero, settings: context.settings, refreshTokens: context.refreshTokens)
+            skew: context.skew ?? .zero, settings: context.settings, refreshTokens: context.refreshTokens,
+            callDuration: context.callDuration)
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshToken.triesWithoutResponse > 0,
             spread: isAdopted ? 0 : context.policy.restartSpread,

@@ -74,7 +74,7 @@ extension SessionCoordinator.Event {
         case .beginDeletion: .deletion
         case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsaved, .retryUnsavedEnd,
             .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared, .claimed,
-            .secondCallPostponed:
+            .secondCallPostponed, .probe, .serviceReturned:
             nil
         }
     }

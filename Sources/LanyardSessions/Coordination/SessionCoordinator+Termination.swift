@@ -44,13 +44,14 @@ extension SessionCoordinator {
         let ended = newest.map { [revocation(of: $0)] } ?? accessTokens
         // This termination takes the place of one that the store has not taken, and of what that is to revoke.
         let others = [writes.unsavedRevocations, evicted.map { [$0] } ?? []].first { !$0.isEmpty } ?? []
-        var end = StoreChange.SessionEnd(version, revocations: ended.isEmpty ? others : ended, at: eventContext.wall)
+        let revocations = (ended.isEmpty ? others : ended).map(\.byOperator)
+        var end = StoreChange.SessionEnd(version, revocations: revocations, at: eventContext.wall)
         end.includesAccessTokens = setup.service.revokesAccessTokens
         end.hasGivenUpToken = hasGivenUpToken
         // Another process may have put another identity's user in the place of this one.
         if view.wasStored { end.owner = identity }
         // The sessions of a deleted account have ended.
-        if deletion?.isDone == true { (end.isDeleted, end.revocations) = (true, evicted.map { [$0] } ?? []) }
+        if deletion?.isDone == true { (end.isDeleted, end.revocations) = (true, evicted.map { [$0.byOperator] } ?? []) }
         deletion = nil
         write(.terminate(termination, end), for: .termination(id))
         if case .logOut = termination { recordSpent(spent) }

@@ -34,6 +34,10 @@ package struct SessionCoordinator: Sendable {
         case reconfigured(Setup, isCredentialNew: Bool, isRequestNew: Bool = false)
         /// An event from shards, clocks, token feeds or file watches.
         case session(Session.Event)
+        /// The session, or one of its variants, asks whether the service is back, as a request of its own wants to know.
+        case probe
+        /// The service is back. Attempts that wait are made after this time.
+        case serviceReturned(after: Duration)
         /// An event of one variant.
         case variant(UserIndex, VariantEvent)
         /// An operator logs in; `loginEnded` follows.
@@ -302,6 +306,26 @@ package struct SessionCoordinator: Sendable {
     /// The highest generation of any token of the user that was published.
     package var latestGeneration: Generation { variants.map(\.context.generation).reduce(context.generation, max) }
 
+    /// A request waits for an attempt that may be made now: of the session, or of one of its variants.
+    package func wantsProbe(at now: Instant) -> Bool {
+        !isOperating && !isDraining
+            && (session.wantsProbe(at: now) || variants.contains { $0.session.wantsProbe(at: now) })
+    }
+
+    /// An attempt waits that may be made at once if the service is back.
+    package func awaitsService(at now: Instant) -> Bool {
+        session.awaitsService(at: now) || variants.contains { $0.session.awaitsService(at: now) }
+    }
+
+    private mutating func probe() {
+        let now = eventContext.instant
+        guard wantsProbe(at: now) else { return }
+        if session.wantsProbe(at: now) { return applyToSession(.probe) }
+        if let place = variants.firstIndex(where: { $0.session.wantsProbe(at: now) }) {
+            applyToVariant(at: place, .probe)
+        }
+    }
+
     /// The kind of the latest login; nil: unknown.
     package var provider: String? { view.provider }
 
@@ -354,6 +378,10 @@ package struct SessionCoordinator: Sendable {
             applyToSession(event)
             if case .tokenNeeded = event { waiting.isTokenWanted = true }
             if event.concernsAllTokens { applyToVariants(event) }
+        case .probe: probe()
+        case .serviceReturned(let delay):
+            applyToSession(.serviceReturned(after: delay))
+            applyToVariants(.serviceReturned(after: delay))
         case .variant(let index, let event): handle(event, of: index)
         case .login(let credential): beginOperatorLogin(OperatorLogin(credentials: .login(credential)))
         case .obtained(let obtained): beginOperatorLogin(OperatorLogin(credentials: .obtained(obtained)))

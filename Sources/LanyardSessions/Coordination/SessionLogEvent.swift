@@ -14,6 +14,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case loginFailed = "login.failed"
         case operatorLoginFailed = "login.given_up"
         case loginRequired = "login.required"
+        case loginPutOff = "login.put_off"
         case refused = "credential.refused"
         case credentialDiffers = "credential.differs"
         case refreshSucceeded = "refresh.succeeded"
@@ -97,6 +98,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .loginRequired: "an operator must log in"
         case .refused where nextAt != nil:
             "the service refuses the client; the login is made a few times more, and at once when a file of it changes"
+        case .loginPutOff:
+            "the session of the login before has ended without a refresh, as the one before it; the next login waits"
         case .refused: "the credential is refused or unreadable; no further attempt until it changes"
         case .credentialDiffers:
             """

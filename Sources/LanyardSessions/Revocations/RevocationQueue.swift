@@ -5,6 +5,9 @@ import LanyardSessionInterface
 /// time and chance are arguments (architecture.md 5.8: "retried in the background").
 ///
 /// The first call is made at once. `ClockPolicy.Revocations` says when it is repeated.
+///
+/// Each identity has a share of its own: of calls at one time, and of revocations (`StoreShare`). So a service that does not respond, or
+/// that begins and ends sessions without an end, delays no revocation of another identity, and uses up no memory of theirs.
 package struct RevocationQueue: Sendable {
     /// What to do.
     package enum Action: Equatable, Sendable {
@@ -24,6 +27,8 @@ package struct RevocationQueue: Sendable {
         case notSupported = "not_supported"
         /// The service could not be told for a day, or is not configured any more.
         case givenUp = "given_up"
+        /// The identity has more revocations than its share, and this one was given up for a newer one.
+        case shareUsedUp = "share_used_up"
     }
 
     private struct Entry {
@@ -35,11 +40,13 @@ package struct RevocationQueue: Sendable {
         var nextAt: Instant
     }
 
-    /// The most calls at one time: after an outage a thousand revocations may be pending.
+    /// The most calls at one time to one identity. The service may have sessions to refresh beside them.
     private static let callsMax = 4
 
+    /// In the order in which they came.
     private var entries: [Entry] = []
-    private var calls: Int { entries.count { $0.nextAt == .never } }
+    /// The calls in progress, also of revocations that were given up since. A few.
+    private var calls: [StoredRevocation] = []
 
     package init() {}
 
@@ -60,26 +67,49 @@ package struct RevocationQueue: Sendable {
         entries.contains { $0.user == nil && $0.revocation.identity == identity }
     }
 
-    /// When to call `due`; `.never` if nothing waits, or the maximum of calls is in progress.
-    package var dueAt: Instant { calls < Self.callsMax ? entries.map(\.nextAt).min() ?? .never : .never }
+    /// When to call `due`; `.never` if nothing waits, or all identities that wait have their maximum of calls in progress.
+    package var dueAt: Instant {
+        entries.filter { hasSlot($0.revocation.identity) }.map(\.nextAt).min() ?? .never
+    }
 
-    /// Adds a revocation, unless one with the same token is pending.
+    private func hasSlot(_ identity: String) -> Bool { calls.count { $0.identity == identity } < Self.callsMax }
+
+    /// Adds a revocation, unless one with the same token is pending. If the identity then has more than its share, others are given up.
     ///
-    /// - Parameter user: the owner of the session, if it is known.
+    /// - Parameters:
+    ///   - user: the owner of the session, if it is known.
+    ///   - userCount: the identity's users.
     package mutating func add(
-        _ revocation: StoredRevocation, of user: String? = nil, at eventContext: EventContext
+        _ revocation: StoredRevocation, of user: String? = nil, userCount: Int = 0, at eventContext: EventContext
     ) -> [Action] {
         guard !contains(revocation.token) else { return [] }
         entries.append(Entry(revocation: revocation, user: user, nextAt: eventContext.instant))
-        return due(at: eventContext)
+        return giveUpSurplus(of: revocation.identity, userCount) + due(at: eventContext)
     }
 
-    /// Makes the calls that are due.
+    private mutating func giveUpSurplus(of identity: String, _ userCount: Int) -> [Action] {
+        var actions: [Action] = []
+        while let surplus = StoreShare.surplus(
+            of: entries.map(\.revocation).filter { $0.identity == identity }, userCount: userCount)
+        {
+            entries.removeAll { $0.revocation.token == surplus.token }
+            actions.append(.done(surplus, .shareUsedUp))
+        }
+        return actions
+    }
+
+    /// Makes the calls that are due: those of operators first.
     package mutating func due(at eventContext: EventContext) -> [Action] {
         var actions: [Action] = []
-        for place in entries.indices where entries[place].nextAt <= eventContext.instant && calls < Self.callsMax {
-            entries[place].nextAt = .never
-            actions.append(.call(entries[place].revocation))
+        for isByOperator in [true, false] {
+            for place in entries.indices
+            where entries[place].revocation.isByOperator == isByOperator
+                && entries[place].nextAt <= eventContext.instant && hasSlot(entries[place].revocation.identity)
+            {
+                entries[place].nextAt = .never
+                calls.append(entries[place].revocation)
+                actions.append(.call(entries[place].revocation))
+            }
         }
         return actions
     }
@@ -88,7 +118,10 @@ package struct RevocationQueue: Sendable {
     package mutating func handleCallCompleted(
         _ token: Secret, _ result: Result<Void, IdentityError>, at eventContext: EventContext
     ) -> [Action] {
-        guard let place = entries.firstIndex(where: { $0.revocation.token == token }) else { return [] }
+        calls.removeAll { $0.token == token }
+        guard let place = entries.firstIndex(where: { $0.revocation.token == token }) else {
+            return due(at: eventContext)
+        }
         let revocation = entries[place].revocation
         switch result {
         case .success: return finish(place, .told, at: eventContext)

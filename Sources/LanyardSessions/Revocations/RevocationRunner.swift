@@ -66,7 +66,8 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             owners[ObjectIdentifier(revocation.token)] = owner
         }
         waiters.append(Waiter(token: revocation.token, until: .now + Self.waitMax, reply: reply))
-        perform(queue.add(revocation, of: user, at: .now))
+        let userCount = environment.userCount(at: revocation.identity)
+        perform(queue.add(revocation, of: user, userCount: userCount, at: .now))
     }
 
     func hasPendingRevocation(of user: String, identity: String, wasLoggedOutHere: Bool) -> Bool {
@@ -127,6 +128,12 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             environment.commit(.removeRevocation(revocation.token)) { _ in }
         } else if !givenUp.contains(where: { $0.revocation.token == revocation.token }) {
             givenUp.append((revocation, user, logger))
+            while let surplus = StoreShare.surplus(
+                of: givenUp.map(\.revocation).filter { $0.identity == revocation.identity },
+                userCount: environment.userCount(at: revocation.identity))
+            {
+                givenUp.removeAll { $0.revocation.token == surplus.token }
+            }
         }
         logger.warning(
             "a session cannot be revoked, because its identity is not configured here",
@@ -222,6 +229,16 @@ final class RevocationRunner: RevocationSending, @unchecked Sendable {
             logger.warning(
                 "the session could not be revoked at the identity service for a day: no further attempt",
                 metadata: ["event": "session.revoke.given_up", "identity": .string(revocation.identity)])
+        case .shareUsedUp:
+            logger.warning(
+                """
+                a session is not revoked, because the identity has more revocations than its share; its service does not \
+                confirm them, or ends sessions faster than it confirms
+                """,
+                metadata: [
+                    "event": "session.revoke.given_up", "identity": .string(revocation.identity),
+                    "reason": .string(outcome.rawValue), "by": revocation.isByOperator ? "operator" : "lanyard",
+                ])
         }
     }
 

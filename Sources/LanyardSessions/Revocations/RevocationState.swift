@@ -23,7 +23,7 @@ extension RevocationQueue.Outcome {
         switch self {
         case .told: .confirmed
         case .notSupported: .notSupported
-        case .givenUp: .givenUp
+        case .givenUp, .shareUsedUp: .givenUp
         }
     }
 }

@@ -18,6 +18,9 @@ struct RunningConfiguration {
         users = Dictionary(configuration.users.map { ($0.settings.name, $0) }) { first, _ in first }
     }
 
+    /// When identity services are called.
+    var policy: ClockPolicy { ClockPolicy(settings.refresh) }
+
     /// A registered user with its token source; nil: its identity is not configured any more.
     func managedUser(for user: RegisteredUser) -> ManagedUser? {
         user.isConfigured ? users[user.name] : addedUser(user)

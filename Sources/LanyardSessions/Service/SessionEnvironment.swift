@@ -33,6 +33,8 @@ protocol RunnerEnvironment: SessionEnvironment {
     func retryUnsavedEnds(for runner: SessionRunner)
     /// Publishes a runner's status in the report.
     func update(_ runner: SessionRunner)
+    /// A session's own call has its result, which the session has handled.
+    func handleCallEnd(of runner: SessionRunner, _ result: Result<Grant, IdentityError>)
     /// The runner of a user that has left, or that has another runner by now, has ended.
     func handleRetired(_ runner: SessionRunner)
     /// A login or refresh call begins; `endCall` follows when its result has come.
@@ -86,7 +88,10 @@ protocol RevocationServices: AnyObject {
 }
 
 /// What the revocation runner needs.
-protocol RevocationEnvironment: SessionEnvironment, RevocationServices {}
+protocol RevocationEnvironment: SessionEnvironment, RevocationServices {
+    /// The present users of an identity.
+    func userCount(at identity: String) -> Int
+}
 
 /// What the user service needs.
 protocol UserEnvironment: SessionEnvironment, RevocationServices {

@@ -532,7 +532,11 @@ package final class SessionRunner: @unchecked Sendable {
         defer { environment.signalIfDrained() }
         guard !environment.isStopped else { return }
         count(result, call)
-        guard isStopped else { return handle(.callCompleted(result, call)) }
+        guard isStopped else {
+            handle(.callCompleted(result, call))
+            if isServing { environment.handleCallEnd(of: self, result) }
+            return
+        }
         if case .success(let grant) = result, call.kind == .login {
             revoke(unwanted: grant)
         } else if let token = result.refreshToken {

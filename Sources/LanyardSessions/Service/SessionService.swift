@@ -25,6 +25,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private lazy var records = ServiceRecords(
         revocations: RevocationRunner(environment: self), metadata: MetadataKeeper(contents.metadata, environment: self)
     )
+    /// Of identities whose latest call has failed.
+    var probes: [String: IdentityProbe] = [:]
+    private(set) lazy var probeTimer = SessionTimer(on: loop) { [unowned self] in makeProbes() }
     private lazy var clocks = ClockTimer(on: loop) { [unowned self] in handleClocks($0, seconds: $1) }
     private var startupCheck: StartupCheck
     private let board = SessionReportBoard()
@@ -227,6 +230,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         life = .stopped
         userService.stop()
         slots.stop()
+        probeTimer.drop()
         clocks.drop()
         loop.stop()
         waits.signalEnded()
@@ -402,6 +406,11 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         return nil
     }
 
+    func userCount(at identity: String) -> Int {
+        loop.assertIsCurrent()
+        return slots.current.count { $0.managedUser.settings.identity == identity }
+    }
+
     func accounts(at identity: String) -> (any AccountService)? {
         loop.assertIsCurrent()
         if case .service(let service, _)? = configuration.identities[identity]?.kind { return service.accounts }
@@ -418,6 +427,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         guard !runner.isStopped else { return }
         countRefreshes()
         board.update(runner.status, skew: runner.coordinator.context.skew)
+        armProbe(for: runner)
         userService.handleRunnerChange(runner)
         checkStartup()
         signalIfDrained()

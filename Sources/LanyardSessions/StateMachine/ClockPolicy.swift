@@ -21,8 +21,19 @@ package struct ClockPolicy: Sendable {
     package var unknownOutcomePause: Duration { .seconds(2) }
     /// After this time, a second doubtful refusal of a credential counts as a refusal.
     package var doubtConfirmationDelay: Duration { .seconds(30) }
-    /// The longest back-off while requests want a token and there is none.
+    /// The longest back-off of a session that asks for no other one, while requests want a token and there is none.
     package var requestedBackoffMax: Duration { .seconds(10) }
+    /// While requests want tokens and there is none: from one attempt at an identity to the next, before its jitter.
+    var probeInterval: Duration { .seconds(1) }
+    /// Of `probeInterval`, so that processes do not ask together.
+    private var probeJitter: Double { 0.5 }
+    /// The most attempts at an identity that are in progress when another session is to ask, too.
+    var probesInFlightMax: Int { 4 }
+    /// Between the attempts of two sessions whose service is back.
+    var releaseInterval: Duration { .milliseconds(20) }
+
+    /// From one attempt at an identity to the next.
+    func probeDelay(chance: Double) -> Duration { probeInterval * (1 - probeJitter / 2 + probeJitter * chance) }
     /// How long another process may have the user's lock before that counts as a transient failure. It is longer than a
     /// call.
     package var lockTimeout: Duration { max(.seconds(35), attemptTimeout + .seconds(5)) }
@@ -102,6 +113,10 @@ package struct ClockPolicy: Sendable {
             wall < tries.at ? delay : max(delay - (wall - tries.at), .zero)
         }
     }
+
+    /// From one login to the next, if the session of the first has ended without a refresh: 1 to 2 s, doubling up to 5 minutes. A service
+    /// that grants each login and refuses each refresh would otherwise have sessions begun and ended without an end.
+    var reloginBackoff: Backoff { Backoff(first: .seconds(2), max: backoffMax.login, fixedShare: 0.5) }
 
     /// The wait after a 410.
     func gonePause(chance: Double) -> Duration {

@@ -137,17 +137,18 @@ package struct RetryState: Sendable {
             delay = policy.unusableLoginBackoff.delay(after: next.unusableLogins, chance: eventContext.chance)
             next.notBefore = max(next.notBefore, now + delay)
         }
-        if hasTokenRequest, tokens?.isUsable(at: now) != true, !next.waitsForOperator {
+        if hasTokenRequest, tokens?.isUsable(at: now) != true, !next.waitsForOperator, !next.mayProbe {
             delay = min(delay, policy.requestedBackoff.delay(after: 1, chance: eventContext.chance))
         }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
     }
 
-    /// A request wants a token and there is none. Returns whether the next attempt has moved.
+    /// A request wants a token and there is none. Returns whether the next attempt has moved: that of a session that may ask for all
+    /// sessions of its identity moves when its turn comes (`IdentityProbe`).
     mutating func requestToken(by policy: ClockPolicy, at eventContext: EventContext) -> Bool {
         hasTokenRequest = true
-        guard !waitsForOperator else { return false }
+        guard !waitsForOperator, !mayProbe else { return false }
         guard case .resting(let until) = phase, until > eventContext.instant + policy.requestedBackoffMax else {
             return false
         }
@@ -166,6 +167,26 @@ package struct RetryState: Sendable {
 
     /// Only an operator can make the next attempt succeed: requests do not bring it forward.
     private var waitsForOperator: Bool { error?.verdict == .gone || error?.verdict == .clientRefused }
+
+    /// Another attempt may find the service back, and does no harm if it is not. A doubtful refusal is repeated by its own times, a
+    /// file is waited for, and a service that limits calls is not asked each second.
+    private var mayProbe: Bool {
+        switch error?.verdict {
+        case .transient, .unknownOutcome: error?.status != 429
+        case nil, .sessionDead, .credentialRefused, .credentialDoubted, .gone, .unknownApp, .credentialUnavailable,
+            .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
+            false
+        }
+    }
+
+    /// The attempt may be made before its time: none is in progress, and the service's limit has passed.
+    func mayProbe(at now: Instant) -> Bool { mayRetryEarly(at: now) && mayProbe }
+
+    /// The service is back: the attempt is made at `instant`, if it would be later and may be sooner.
+    mutating func retryAfterOutage(at instant: Instant, now: Instant) {
+        guard mayProbe(at: now), case .resting(let until) = phase else { return }
+        phase = .resting(until: min(until, instant))
+    }
 
     /// It rests because the service has said 410.
     var isGone: Bool { call == nil && error?.verdict == .gone }

@@ -159,7 +159,9 @@ extension Session {
     private static func unreachable(
         _ retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
-        let next = retryState.nextAttemptAt ?? now + context.settings.waitMax
+        var next = retryState.nextAttemptAt ?? now + context.settings.waitMax
+        // A request that comes again has the service asked.
+        if retryState.mayProbe(at: now) { next = min(next, now + context.policy.probeInterval) }
         let action = retryState.reason.action(latest: retryState.error, canLogIn: context.hasCredential)
         if let error = retryState.error {
             if error.verdict == .clientRefused { return .none(.clientRefused(because: error.message, action: action)) }

@@ -13,6 +13,7 @@ extension Session {
             return self
         }
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
+        transition.context.recordSuccess(of: call, at: transition.now)
         let former = transition.context.account
         let tokens = transition.context.accept(
             grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall,
@@ -22,6 +23,7 @@ extension Session {
 
     /// An operator's login replaces the session and any operation in progress for it.
     consuming func replace(by grant: Grant, of call: SessionCall, _ transition: inout TransitionContext) -> Session {
+        transition.context.forgetLogins()
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         let former = transition.context.account
         let tokens = transition.context.accept(
@@ -226,6 +228,7 @@ extension Session {
         guard var tokens else { return self }
         tokens.refresh = nil
         if let next = waitForLogin(with: tokens, &transition) { return next }
+        if let next = waitAfterLogin(with: tokens, error, &transition) { return next }
         guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
         switch self {
         case .valid, .refreshing: return .refreshing(tokens, call)
@@ -250,6 +253,27 @@ extension Session {
         case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: return nil
         }
         transition.publish(next)
+        return next
+    }
+
+    /// The sessions of the logins before have ended without a refresh, one after the other: the next login is put off, and requests do not
+    /// bring it forward (refresh.md 12). Nil: it is made now.
+    private borrowing func waitAfterLogin(
+        with tokens: SessionTokens, _ error: IdentityError, _ transition: inout TransitionContext
+    ) -> Session? {
+        guard transition.context.canRenew(tokens), tokens.expiry != nil,
+            let loginAt = transition.context.reloginAt(transition.eventContext)
+        else { return nil }
+        let wait = RetryState(restingUntil: loginAt, because: error)
+        let next: Session
+        switch self {
+        case .valid, .refreshing, .stale, .unreachable:
+            next = tokens.isUsable(at: transition.now) ? .stale(tokens, wait) : .unreachable(tokens, wait)
+        case .loggedOut, .loggingIn, .loginRequired, .refused: return nil
+        }
+        transition.publish(next)
+        transition.logEvent(
+            .loginPutOff, .warning, reason: SessionCall.Cause.sessionDead.rawValue, nextAt: loginAt, error: error)
         return next
     }
 

@@ -196,6 +196,35 @@ extension Session {
         }
     }
 
+    /// A request wants a token, only another attempt can bring one, and nothing forbids that attempt now.
+    package func wantsProbe(at now: Instant) -> Bool {
+        switch self {
+        case .loggingIn(let retryState), .unreachable(_, let retryState):
+            retryState.hasTokenRequest && retryState.mayProbe(at: now)
+        case .loggedOut, .valid, .refreshing, .stale, .loginRequired, .refused: false
+        }
+    }
+
+    /// An attempt waits that may be made at once if the service is back.
+    package func awaitsService(at now: Instant) -> Bool { retryState?.mayProbe(at: now) ?? false }
+
+    /// Makes the attempt now that waits for its time.
+    consuming func probe(_ transition: inout TransitionContext) -> Session {
+        guard wantsProbe(at: transition.now) else { return self }
+        switch self {
+        case .loggingIn(let retryState): return Self.loginAgain(retryState, .retry, &transition)
+        case .unreachable(let tokens, let retryState): return Self.retry(tokens, retryState, .retry, &transition)
+        case .loggedOut, .valid, .refreshing, .stale, .loginRequired, .refused: return self
+        }
+    }
+
+    /// The service is back.
+    consuming func retry(afterOutage delay: Duration, _ transition: inout TransitionContext) -> Session {
+        let now = transition.now
+        let next = changingRetries { $0.retryAfterOutage(at: now + delay, now: now) }
+        return next.performDue(&transition)
+    }
+
     private static func mayForce(_ nextAt: Instant?, _ transition: inout TransitionContext) -> Bool {
         if let denial = transition.context.forcedRefreshDenial(at: transition.now) {
             // A used-up budget acts as the circuit breaker: an upstream refuses fresh tokens repeatedly (refresh.md 5).

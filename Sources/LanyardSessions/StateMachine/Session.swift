@@ -72,6 +72,10 @@ package enum Session {
         /// A new token is wanted now: neither cooldown nor budget applies.
         case refreshNow(SessionCall.Cause)
         case credentialChanged
+        /// The session asks for all sessions of its identity whether the service is back.
+        case probe
+        /// The service is back: another session's call was successful. An attempt that waits is made so much later.
+        case serviceReturned(after: Duration)
         /// The wall clock jumped against the boot clock, or the machine was suspended.
         case clockJumped
 
@@ -81,7 +85,8 @@ package enum Session {
             case .credentialChanged, .clockJumped: true
             case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
                 .refreshTokenEnded,
-                .limited, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow:
+                .limited, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow, .probe,
+                .serviceReturned:
                 false
             }
         }
@@ -146,6 +151,8 @@ package enum Session {
         case .tokenRefused(let generation): performDue(&transition).renew(after: generation, &transition)
         case .logOut: logOut(&transition)
         case .credentialChanged: retryWithChangedCredential(&transition)
+        case .probe: probe(&transition)
+        case .serviceReturned(let delay): retry(afterOutage: delay, &transition)
         case .clockJumped: reevaluateAfterClockJump(&transition)
         }
     }

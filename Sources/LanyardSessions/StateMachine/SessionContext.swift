@@ -33,6 +33,35 @@ package struct SessionContext: Sendable {
     /// content.
     private(set) var hasUntriedCredential = false
     private var calls = CallHistory()
+    private var logins = LoginHistory()
+
+    /// Logins whose sessions have ended, one after the other, without a refresh.
+    private struct LoginHistory {
+        /// Of the latest login; `.past`: none in this process.
+        var latestAt = Instant.past
+        var withoutRefresh = 0
+    }
+
+    /// The instant of the login that follows the end of a session; nil: now. The second in a row is put off.
+    mutating func reloginAt(_ eventContext: EventContext) -> Instant? {
+        defer { logins.withoutRefresh += 1 }
+        guard logins.withoutRefresh > 0, logins.latestAt != .past else { return nil }
+        let delay = policy.reloginBackoff.delay(after: logins.withoutRefresh, chance: eventContext.chance)
+        let instant = logins.latestAt + delay
+        return instant > eventContext.instant ? instant : nil
+    }
+
+    /// A call of the session's own was successful.
+    mutating func recordSuccess(of call: SessionCall, at now: Instant) {
+        calls.recordSuccess(of: call, at: now)
+        switch call.kind {
+        case .login: logins.latestAt = now
+        case .refresh: logins.withoutRefresh = 0
+        }
+    }
+
+    /// An operator has logged in, or the credential has changed: the logins before it say nothing of the next one.
+    mutating func forgetLogins() { logins = LoginHistory() }
 
     /// Calls that have begun.
     private struct CallHistory {
@@ -40,7 +69,22 @@ package struct SessionContext: Sendable {
         /// Those after a refused token.
         var forced = ForcedRefreshes()
         var areOnlyForUsed = false
+        /// The latest one, and when it was due.
+        var latest: (number: UInt64, at: Instant)?
+        /// See `callDuration`.
+        var duration = Duration.zero
+
+        /// A call that nothing has failed before was successful.
+        mutating func recordSuccess(of call: SessionCall, at now: Instant) {
+            guard let latest, latest.number == call.number, call.cause != .asked else { return }
+            let measured = now - latest.at
+            duration = max(measured, duration - (duration - measured) / 4)
+        }
     }
+
+    /// How long the calls for the token have taken, from the instant at which one was due until its token served: the longest recent
+    /// one. A shorter call lowers it by a quarter of the difference.
+    package var callDuration: Duration { calls.duration }
 
     /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant. Its account is that of the user's
     /// session.
@@ -66,12 +110,16 @@ package struct SessionContext: Sendable {
         calls.count += 1
         hasUntriedCredential = false
         if cause == .forced { calls.forced.begin(at: eventContext.instant) }
+        calls.latest = (calls.count, eventContext.instant)
         return SessionCall(
             number: calls.count, kind: kind, cause: cause, startedAt: eventContext.instant,
             startedAtWall: eventContext.wall)
     }
 
-    mutating func noteChangedCredential() { hasUntriedCredential = true }
+    mutating func noteChangedCredential() {
+        hasUntriedCredential = true
+        forgetLogins()
+    }
 
     /// The service must not be called before this instant; `.past`: it may.
     package var notBefore: Instant { limit.notBefore }
@@ -202,7 +250,7 @@ package struct SessionContext: Sendable {
         return SessionTokens(
             grant, generation: generation, accountID: grant.userID ?? old?.accountID, account: account,
             startedAt: startedAt, startedAtWall: startedAtWall, keeping: (old?.refresh, old?.refreshExpiry),
-            skew: skew ?? .zero, settings: settings, refreshTokens: refreshTokens)
+            skew: skew ?? .zero, settings: settings, refreshTokens: refreshTokens, callDuration: calls.duration)
     }
 }
 

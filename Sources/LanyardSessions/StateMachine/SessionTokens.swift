@@ -21,6 +21,8 @@ package struct SessionTokens: Sendable {
     package private(set) var refreshIdleEnd: WallTime?
     /// A refresh brings another refresh token, which may end later.
     private let mayMoveRefreshExpiry: Bool
+    /// How long the refresh of this token may take, as far as the calls before tell.
+    private let callDuration: Duration
     /// Counts from the moment before the request was sent; endless for a token that is not renewed here.
     package let lifetime: Duration
     /// The start of the mandatory zone, the last min(`refresh.mandatory`, lifetime / 4). From here on, failures delay
@@ -39,11 +41,15 @@ package struct SessionTokens: Sendable {
     ///   - refresh: the refresh token that stays if the grant brings none, with its expiry.
     ///   - skew: the difference between the service's clock and ours, in either direction.
     ///   - refreshTokens: what is configured of them.
+    ///   - callDuration: how long recent calls for the token have taken.
     package init(
         _ grant: Grant, generation: Generation, accountID: String?, account: SessionAccount, startedAt: Instant,
         startedAtWall: WallTime, keeping refresh: (token: Secret?, expiry: WallTime?), skew: Duration,
-        settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
+        settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings(),
+        callDuration: Duration = .zero
     ) {
+        // Calls take a little more now and then.
+        self.callDuration = callDuration + callDuration / 8
         access = grant.accessToken
         self.generation = generation
         self.accountID = accountID
@@ -64,7 +70,9 @@ package struct SessionTokens: Sendable {
         usableUntil = expiresAt - allowance
         // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
         // instant.
-        mandatoryFrom = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
+        let zone = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
+        // The successor of a token that is renewed as soon as it comes is there after two calls. Requests need not wait before that.
+        mandatoryFrom = max(zone, min(usableUntil, startedAt + self.callDuration * 2))
         expiry = startedAtWall + lifetime
     }
 
@@ -75,12 +83,12 @@ package struct SessionTokens: Sendable {
     package init(
         _ stored: StoredSession, generation: Generation, accountID: String?, account: SessionAccount, boot: String,
         at eventContext: EventContext, skew: Duration, settings: RefreshSettings,
-        refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
+        refreshTokens: RefreshTokenSettings = RefreshTokenSettings(), callDuration: Duration = .zero
     ) {
         self.init(
             stored.tokens.plain, (stored.refresh, stored.refreshExpiry), generation: generation, accountID: accountID,
             account: account, boot: boot, at: eventContext, skew: skew, settings: settings,
-            refreshTokens: refreshTokens)
+            refreshTokens: refreshTokens, callDuration: callDuration)
     }
 
     /// The same for one stored access token.
@@ -89,7 +97,8 @@ package struct SessionTokens: Sendable {
     init(
         _ stored: StoredAccessToken, _ refresh: (token: Secret?, expiry: WallTime?), generation: Generation,
         accountID: String?, account: SessionAccount, boot: String, at eventContext: EventContext, skew: Duration,
-        settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings()
+        settings: RefreshSettings, refreshTokens: RefreshTokenSettings = RefreshTokenSettings(),
+        callDuration: Duration = .zero
     ) {
         let isSameBoot = !boot.isEmpty && stored.issuedAtBoot.boot == boot
         let allowance = ClockPolicy(settings).allowance(lifetime: stored.lifetime, skew: skew)
@@ -101,7 +110,8 @@ package struct SessionTokens: Sendable {
                 refreshTokenExpiry: refresh.expiry, serverDate: nil),
             generation: generation, accountID: accountID, account: account,
             startedAt: eventContext.instant - max(age, .zero), startedAtWall: stored.issuedAt,
-            keeping: (nil, refresh.expiry), skew: skew, settings: settings, refreshTokens: refreshTokens)
+            keeping: (nil, refresh.expiry), skew: skew, settings: settings, refreshTokens: refreshTokens,
+            callDuration: callDuration)
         if isSameBoot { bound(by: eventContext) }
         if !makesSense { self = withheld(at: eventContext.instant) }
     }
@@ -133,8 +143,8 @@ package struct SessionTokens: Sendable {
 
     /// When to renew: `chance` places it uniformly in the configured part of the lifetime. If the refresh token ends
     /// earlier: in that part of its own time, if a refresh may move the end, else at
-    /// the end. A part that would reach into the mandatory zone is moved before it as a whole,
-    /// since requests wait there.
+    /// the end. A part in which a call would reach into the mandatory zone is moved before it as a whole,
+    /// since requests wait there, but no further than to a quarter of the lifetime.
     ///
     /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
     ///   overdue renewal is spread from now on.
@@ -143,9 +153,10 @@ package struct SessionTokens: Sendable {
     ) -> Instant {
         guard expiresAt != .never else { return .never }
         let issuedAt = expiresAt - lifetime
-        let excess = max(0, settings.at.upperBound - (mandatoryFrom - issuedAt) / lifetime)
-        let low = max(0, settings.at.lowerBound - excess)
-        let high = settings.at.upperBound - excess
+        let excess = max(0, settings.at.upperBound - (mandatoryFrom - callDuration - issuedAt) / lifetime)
+        let earliest = min(Self.earliestPart, settings.at.lowerBound)
+        let low = max(earliest, settings.at.lowerBound - excess)
+        let high = max(low, settings.at.upperBound - excess)
         var scheduled = issuedAt + lifetime * (low + (high - low) * eventContext.chance)
         if spread > 0 {
             let late = max(scheduled, eventContext.instant) + lifetime * (spread * eventContext.chance)
@@ -156,6 +167,9 @@ package struct SessionTokens: Sendable {
             scheduled, refreshAt(before: refreshIdleEnd, isMoved: true, settings, eventContext),
             refreshAt(before: refreshExpiry, isMoved: mayMoveRefreshExpiry, settings, eventContext))
     }
+
+    /// A token that came quickly is not renewed before this part of its lifetime, however long the calls before have taken.
+    private static let earliestPart = 0.25
 
     /// When to renew before an end of the refresh token.
     ///

@@ -300,7 +300,8 @@ final class UserService: AccountRegistry, @unchecked Sendable {
         if let (obtained, identity) = pendingCall.obtained, let token = obtained.grant.refreshToken {
             environment.revocations.enqueue(
                 StoredRevocation(
-                    identity: identity.name, token: token, since: .now, fingerprint: identity.fingerprint),
+                    identity: identity.name, token: token, since: .now, fingerprint: identity.fingerprint
+                ).byOperator,
                 environment.logger)
         }
         pendingCall.reply(result)

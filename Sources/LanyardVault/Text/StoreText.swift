@@ -8,7 +8,7 @@ import LanyardSettings
 /// copied only from wiped block to wiped block.
 package enum StoreText {
     /// Bytes of the text: about ten thousand users.
-    package static let bytesMax = 16 << 20
+    package static let bytesMax = StoreShare.roomBytes
     /// The newest version that is read. Version 1 is written, or a later one if a value needs a field that those before lack.
     static let version = 7
     static let secretBytesMax = 64 << 10
@@ -111,7 +111,10 @@ package enum StoreText {
         static let second = RevocationFlags(rawValue: 1)
         /// From version 6 on.
         static let accessToken = RevocationFlags(rawValue: 2)
-        static let all = RevocationFlags(rawValue: 3)
+        static let sixth = RevocationFlags(rawValue: 3)
+        /// From version 7 on.
+        static let byOperator = RevocationFlags(rawValue: 4)
+        static let all = RevocationFlags(rawValue: 7)
     }
 
     /// The parts of a record of metadata, as bits.
@@ -139,7 +142,9 @@ package enum StoreText {
 
     /// The first version that can hold the contents.
     static func version(for contents: StoreContents) -> Int {
-        if contents.users.contains(where: needsSeventh) { return 7 }
+        if contents.users.contains(where: needsSeventh) || contents.revocations.contains(where: \.isByOperator) {
+            return 7
+        }
         let needsSixth =
             contents.users.contains { $0.subject != nil } || contents.revocations.contains { $0.kind == .accessToken }
         if needsSixth { return 6 }

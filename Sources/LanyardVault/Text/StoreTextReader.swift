@@ -41,12 +41,13 @@ struct StoreTextReader: ~Copyable {
 
     private mutating func revocation() throws(StoreText.FormatError) -> StoredRevocation {
         let flags = StoreText.RevocationFlags(rawValue: version == 1 ? 0 : try integer(UInt8.self))
-        guard flags.isSubset(of: version < 6 ? .second : .all) else { throw malformed }
+        guard flags.isSubset(of: version < 6 ? .second : version == 6 ? .sixth : .all) else { throw malformed }
         var revocation = StoredRevocation(
             identity: try name(), token: try secret(),
             kind: flags.contains(.accessToken) ? .accessToken : .refreshToken,
             since: try time())
         if flags.contains(.identityFingerprint) { revocation.fingerprint = try identityFingerprint() }
+        revocation.isByOperator = flags.contains(.byOperator)
         return revocation
     }
 

@@ -32,6 +32,7 @@ struct StoreTextWriter: ~Copyable {
         var flags: StoreText.RevocationFlags = []
         if revocation.fingerprint != nil { flags.insert(.identityFingerprint) }
         if revocation.kind == .accessToken { flags.insert(.accessToken) }
+        if revocation.isByOperator { flags.insert(.byOperator) }
         if version >= 2 { bytes.append(flags.rawValue) }
         try text(revocation.identity)
         try secret(revocation.token)
