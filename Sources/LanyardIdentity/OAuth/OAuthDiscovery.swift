@@ -21,6 +21,11 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     static let waitMax = Duration.seconds(5)
     /// After a failure former metadata serves for so long before it is asked for again.
     static let retryInterval = Duration.seconds(300)
+    /// A failure counts for all calls of the identity's users for so long, and no request is made: one each would ask again and again. An
+    /// outage may end at any moment.
+    static let failureInterval = Duration.seconds(1)
+    /// The same for a failure that only another configuration, or a change at the server, ends.
+    static let misplacedInterval = Duration.seconds(10)
 
     private struct PendingCall {
         let need: Need
@@ -113,6 +118,9 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         guard let issuer = settings.issuer else {
             var error = IdentityError(.transient(retryAfter: nil), message: "no token endpoint is configured")
             error.responsible = .operator
+            return reply(.failure(error))
+        }
+        if state.askedAt == nil, state.read == nil, let error = state.failure(at: loop.now) {
             return reply(.failure(error))
         }
         waiting.append(PendingCall(need: need, progress: progress, reply: reply))
@@ -260,7 +268,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
             let found = FoundEndpoints(endpoints: merged(read), metadata: read, areRemembered: false)
             for call in calls { call.reply(.success(found)) }
         case .failure(let error):
-            state.recordFailure(at: loop.now)
+            state.recordFailure(error, at: loop.now)
             for call in calls {
                 if call.need == .known, let read = state.read {
                     call.reply(.success(known(read)))
@@ -308,6 +316,8 @@ struct KnownMetadata {
     private(set) var askedAt: Instant?
     /// Before, known metadata serves without a request, because the last one has failed.
     private var retryAt = Instant.past
+    /// The latest request's, and until when it counts for all calls.
+    private var latestFailure: (error: IdentityError, until: Instant)?
     /// Credentials that a remembered endpoint has refused, with what it said.
     private(set) var unconfirmed: [[UInt8]: String] = [:]
 
@@ -324,8 +334,16 @@ struct KnownMetadata {
         (read, readAt) = (metadata, now)
     }
 
-    mutating func recordFailure(at now: Instant) {
+    mutating func recordFailure(_ error: IdentityError, at now: Instant) {
         (askedAt, retryAt) = (nil, now + OAuthDiscovery.retryInterval)
+        let interval =
+            error.responsible == .operator ? OAuthDiscovery.misplacedInterval : OAuthDiscovery.failureInterval
+        latestFailure = (error, now + interval)
+    }
+
+    /// The latest failure while it counts for every call; nil: the next call asks.
+    func failure(at now: Instant) -> IdentityError? {
+        latestFailure.flatMap { now < $0.until ? $0.error : nil }
     }
 
     /// - Parameter asksAtOnce: what is known does not work, so the next call asks although the last request has failed.

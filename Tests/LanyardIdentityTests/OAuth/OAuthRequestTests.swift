@@ -97,6 +97,35 @@ import Testing
     }
 
     @Test(
+        "metadata that fails is asked for once for all users: an outage once in a second, a wrong place once in ten",
+        arguments: [(503, "", Duration.seconds(1)), (200, "{}", Duration.seconds(10))])
+    func failingMetadata(status: Int, body: String, interval: Duration) async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target.hasPrefix("/.well-known") ? OAuthBench.json(status, body) : nil
+        })
+        bench.loop.freezeTime()
+        let ended = Guarded<[String?]>([])
+        let begin = {
+            for _ in 0..<20 {
+                bench.identity.login(.configured(.clientCredentials), guarded: nil) { result in
+                    ended.withLock { $0.append(result.failure?.message) }
+                }
+            }
+        }
+        begin()
+        try await eventually("all have failed") { ended.withLock(\.count) == 20 }
+        begin()
+        bench.loop.pass(interval - .nanoseconds(1))
+        begin()
+        try await eventually("all have failed") { ended.withLock(\.count) == 60 }
+        #expect(bench.server.requests.count == 1 && ended.withLock { Set($0).count } == 1)
+        bench.loop.pass(.nanoseconds(1))
+        begin()
+        try await eventually("all have failed") { ended.withLock(\.count) == 80 }
+        #expect(bench.server.requests.count == 2)
+    }
+
+    @Test(
         "the endpoints are asked for once; RFC 8414's place is the second one; an alias serves a client with a certificate"
     )
     func metadata() async throws {
