@@ -13,9 +13,10 @@ import Logging
 /// The code is that of the request path and of the identity calls, with their TLS, their time limits and the addresses that they refuse.
 /// Each connection is closed after its handshake. An identity service that is reached is asked for the location of the app, or for an
 /// OAuth server's metadata, as before a login. Only if logins are asked for, each configured user logs in once, unless the login works
-/// once, makes an account or needs a browser. The token is dropped, and the session is ended at the service.
+/// once, makes an account or needs a browser, and gets the tokens that routes ask for (`LoginTrial`). They are dropped, and the session is
+/// ended at the service.
 package struct OnlineCheck: Sendable {
-    /// The result of one connection.
+    /// The result of one connection, or of one token that a login has asked for.
     package struct Finding: Equatable, Sendable {
         package enum Outcome: String, Sendable {
             /// The connection came about, and the handshake with it; an identity service knows the app; a login has succeeded.
@@ -31,7 +32,7 @@ package struct OnlineCheck: Sendable {
     }
 
     /// Connects, and calls back once, on any thread.
-    private typealias Attempt = (_ reply: @escaping @Sendable (Finding) -> Void) -> Void
+    private typealias Attempt = (_ reply: @escaping @Sendable ([Finding]) -> Void) -> Void
 
     private let configuration: Configuration
     private let tls: UpstreamTLS
@@ -65,7 +66,7 @@ package struct OnlineCheck: Sendable {
         defer { for service in services { service.client.stop() } }
         let attempts =
             services.flatMap { [attempt($0)] + loginAttempts($0) } + upstreamAttempts(on: loop)
-        let findings = Guarded([Finding?](repeating: nil, count: attempts.count))
+        let findings = Guarded([[Finding]](repeating: [], count: attempts.count))
         let done = DispatchSemaphore(value: 0)
         for (index, attempt) in attempts.enumerated() {
             attempt { finding in
@@ -74,7 +75,7 @@ package struct OnlineCheck: Sendable {
             }
         }
         for _ in attempts { done.wait() }
-        return findings.withLock { $0.compactMap(\.self) }
+        return findings.withLock { $0.flatMap(\.self) }
     }
 
     // MARK: Identities
@@ -113,8 +114,8 @@ package struct OnlineCheck: Sendable {
         let (place, client) = ("identity \(service.name) \(service.url)", service.client)
         return { reply in
             client.connect { connection in
-                guard case .success = connection else { return reply(Self.finding(place, connection)) }
-                client.locate { located in reply(Self.finding(place, located.flatMap { connection })) }
+                guard case .success = connection else { return reply([Self.finding(place, connection)]) }
+                client.locate { located in reply([Self.finding(place, located.flatMap { connection })]) }
             }
         }
     }
@@ -126,41 +127,16 @@ package struct OnlineCheck: Sendable {
             guard user.identity == service.name else { return nil }
             let (place, client) = ("login of \(user.name) at \(service.name)", service.client)
             guard let kind = user.login?.kind ?? user.interactiveLogin else {
-                return { reply in reply(Finding(outcome: .skipped, text: "\(place): no login is configured")) }
+                return { reply in reply([Finding(outcome: .skipped, text: "\(place): no login is configured")]) }
             }
             guard let login = user.login, kind.trialObstacle == nil else {
                 let text = "\(place): \(kind.trialObstacle ?? "a user must confirm it")"
-                return { reply in reply(Finding(outcome: .skipped, text: text)) }
+                return { reply in reply([Finding(outcome: .skipped, text: text)]) }
             }
-            return { reply in
-                client.login(.configured(login), guarded: nil) { outcome in
-                    guard let token = outcome.refreshToken else {
-                        return reply(Self.loginFinding(place, outcome, "which is dropped"))
-                    }
-                    client.revoke(token) { revoked in
-                        reply(Self.loginFinding(place, outcome, Self.ending(revoked)))
-                    }
-                }
-            }
-        }
-    }
-
-    /// The result for the session of a login.
-    private static func ending(_ revoked: Result<Void, IdentityError>) -> String {
-        switch revoked {
-        case .success: "and its session is ended again"
-        case .failure(let error): "but its session could not be ended, and ends by itself: \(error.operatorMessage)"
-        }
-    }
-
-    private static func loginFinding(
-        _ place: String, _ outcome: Result<Grant, IdentityError>, _ ending: String
-    ) -> Finding {
-        switch outcome {
-        case .success(let grant):
-            let seconds = grant.lifetime.components.seconds
-            return Finding(outcome: .reached, text: "\(place): a token for \(seconds) s, \(ending)")
-        case .failure(let error): return Finding(outcome: .failed, text: "\(place): \(error.operatorMessage)")
+            let trial = LoginTrial(
+                client: client, user: user.name, identity: service.name, login: login,
+                variants: configuration.variants[user.name] ?? [])
+            return { reply in trial.run(reply) }
         }
     }
 
@@ -182,7 +158,7 @@ package struct OnlineCheck: Sendable {
             let place = "upstream \(route.route.name) \(route.upstream.url)"
             let isVerified = !route.skipsVerification
             return { reply in
-                UpstreamProbe(target, on: loop) { reply(Self.finding(place, $0, isVerified: isVerified)) }.start()
+                UpstreamProbe(target, on: loop) { reply([Self.finding(place, $0, isVerified: isVerified)]) }.start()
             }
         }
     }

@@ -306,4 +306,8 @@ final class SessionTokenSource: TokenSource {
     }
 
     func refreshDenied(by user: UserIndex) { target.withLock { $0 }?.refreshDenied(by: user) }
+
+    func freshTokenRefused(by user: UserIndex, generation: UInt64) {
+        target.withLock { $0 }?.freshTokenRefused(by: user, generation: generation)
+    }
 }

@@ -138,7 +138,8 @@ final class SessionSources: Sendable {
         made.tls = tls
         made.settings = SessionSettings(
             refresh: configuration.refresh, login: configuration.login, activeUser: configuration.configuredActiveUser,
-            activatesNextOnLogout: configuration.activatesNextOnLogout, variants: configuration.variants)
+            activatesNextOnLogout: configuration.activatesNextOnLogout, variants: configuration.variants,
+            withoutPlainToken: configuration.usersWithoutPlainToken)
         for settings in configuration.identities {
             if let kept = running.identities.first(where: { $0.settings == settings }) {
                 made.identities.append(kept)

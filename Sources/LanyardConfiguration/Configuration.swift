@@ -58,6 +58,14 @@ package struct Configuration: Equatable, Sendable {
 
     package init() {}
 
+    /// Users whose plain access token no request can carry: each route that may have them names a `token`, and no route follows the active
+    /// user, who may be any of them. `GET …/token` shows the plain one.
+    package var usersWithoutPlainToken: Set<String> {
+        guard admin?.exposesTokens != true, routes.allSatisfy({ $0.route.user != nil }) else { return [] }
+        let others = Set(routes.filter { $0.route.token == .plain }.compactMap(\.route.user))
+        return Set(variants.keys).subtracting(others)
+    }
+
     /// The variants of access tokens that routes name, by user, in the order of the routes.
     package var variants: [String: [NamedVariant]] {
         var variants: [String: [NamedVariant]] = [:]

@@ -30,6 +30,12 @@ package protocol IdentityService: AnyObject, Sendable {
     func refresh(
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
+    /// The same, with the scopes that the session's login has granted (oauth.md 2).
+    ///
+    /// - Parameter scopes: the refresh asks for them again; empty: it asks for none.
+    func refresh(
+        _ refreshToken: Secret, scopes: [String], progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
     /// Asks for the access token of a variant, in the session of a refresh token or of a credential that logs in by itself.
     func fetch(
         _ variant: TokenVariant, by proof: VariantProof, progress: CallProgress,
@@ -73,6 +79,12 @@ extension IdentityService {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) { refresh(refreshToken, reply: reply) }
 
+    /// For a service without scopes.
+    package func refresh(
+        _ refreshToken: Secret, scopes: [String], progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { refresh(refreshToken, progress: progress, reply: reply) }
+
     /// For a service whose sessions have one access token.
     package func fetch(
         _ variant: TokenVariant, by proof: VariantProof, progress: CallProgress,
@@ -86,7 +98,9 @@ extension IdentityService {
 /// What entitles the client to an access token of a variant.
 package enum VariantProof: Sendable {
     /// The session's.
-    case refreshToken(Secret)
+    ///
+    /// - scopes: those that its login has granted. A variant that names none asks for them again; empty: it asks for none.
+    case refreshToken(Secret, scopes: [String] = [])
     /// A credential that logs in without a refresh token.
     case login(Credential, LoginGuard?)
 }
@@ -108,6 +122,8 @@ package struct Grant: Sendable {
     /// Of the credential alone that a login has sent, so that an unknown account is known to be that of the same credential. nil: the
     /// login had no guard, or the service names its accounts.
     package var credential: CredentialFingerprint?
+    /// The scopes that the response states (RFC 6749 §5.1); after a login that states none those that it has asked for. nil: unknown.
+    package var scopes: Set<String>?
     /// How long the access token lives from the moment before the request was sent (refresh.md 1): at least 2 s.
     package var lifetime: Duration
     /// The refresh token's own expiry, if it states one.

@@ -37,6 +37,11 @@ package struct SessionCall: Equatable, Sendable {
     package var kind: Kind
     /// Which access token it asks for.
     package var variant = TokenVariant.plain
+    /// Of the session's own login: the variant whose token it asks for in place of the plain one, which no request carries. nil: the plain
+    /// one.
+    package var standIn: TokenVariant?
+    /// Of a refresh token's call: the scopes that the login has granted, which it asks for again. Empty: it asks for none.
+    package var scopes: [String] = []
     /// Why it is made.
     package let cause: Cause
     /// When the call began. A token's lifetime counts from here (refresh.md 1). When a grant comes, its operation's copy gets the start of

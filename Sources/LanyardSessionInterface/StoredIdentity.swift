@@ -77,7 +77,7 @@ package struct IdentityFingerprint: Equatable, Sendable {
 }
 
 /// The hash of an ordered list of texts.
-private enum MarkHash {
+enum MarkHash {
     static func bytes(of parts: [String], key name: String) -> [UInt8] {
         var key = SecretBuffer()
         var text = SecretBuffer()

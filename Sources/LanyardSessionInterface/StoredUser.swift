@@ -101,6 +101,8 @@ package struct StoredSession: Equatable, Sendable {
     package var account: AccountFingerprint?
     /// The scopes that the login has granted; nil: unknown, or scopes are not used.
     package var grantedScopes: Set<String>?
+    /// Variants that are not fetched in any session of the user, and why.
+    package var blockedVariants: [VariantMark: VariantBlock] = [:]
     /// The refresh token was sent once more after an unknown outcome, or is about to be (refresh.md 9). It never is again.
     package var hasMadeLastTry = false
 

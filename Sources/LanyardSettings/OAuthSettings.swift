@@ -23,6 +23,7 @@ extension IdentitySettings {
         /// How long an access token lives whose response and own claims do not say so; nil: 300 s.
         package var tokenLifetime: Duration?
         package var profile = OAuthProfile.generic
+        package var accessTokens = OAuthAccessTokens.several
 
         package init(clientID: String) { self.clientID = clientID }
     }
@@ -166,6 +167,14 @@ package struct OAuthTokenField: Equatable, Sendable {
         self.name = name
         self.value = value
     }
+}
+
+/// How many access tokens of one session are valid at a time.
+package enum OAuthAccessTokens: String, Sendable, CaseIterable {
+    /// Each until its own end.
+    case several
+    /// A refresh ends the former one: no route may ask for a further one.
+    case single
 }
 
 /// Whose responses a server's rows of quirks describe (docs/reference/oauth.md).

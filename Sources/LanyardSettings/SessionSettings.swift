@@ -49,11 +49,15 @@ package struct SessionSettings: Equatable, Sendable {
     package var activatesNextOnLogout: Bool
     /// The variants of access tokens that routes name, by user, in the order of the routes.
     package var variants: [String: [NamedVariant]]
+    /// Users whose plain token no request can carry.
+    package var withoutPlainToken: Set<String>
 
     package init(
         refresh: RefreshSettings = RefreshSettings(), login: LoginSettings = LoginSettings(),
-        activeUser: String? = nil, activatesNextOnLogout: Bool = false, variants: [String: [NamedVariant]] = [:]
+        activeUser: String? = nil, activatesNextOnLogout: Bool = false, variants: [String: [NamedVariant]] = [:],
+        withoutPlainToken: Set<String> = []
     ) {
+        self.withoutPlainToken = withoutPlainToken
         self.variants = variants
         self.refresh = refresh
         self.login = login

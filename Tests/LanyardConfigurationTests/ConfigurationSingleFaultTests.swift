@@ -49,6 +49,7 @@ import Testing
                   pushed_authorization: "https://127.0.0.1:7491/p"
                 }
               client_id: signer
+              access_tokens: single
               client_key: {file: key, id: k1, algorithm: PS256, audience: token_endpoint}
           pod: {oauth2: {issuer: "https://127.0.0.1:7491", client_id: pod, client_assertion_file: token, client_assertion_type: "urn:x"}}
           ci:

@@ -80,6 +80,40 @@ import Testing
         #expect(fault.contains(message) && fault.contains(remedy), "\(fault)")
     }
 
+    @Test("an identity with one access token at a time has none for a route: the error names the key")
+    func singleToken() throws {
+        let yaml = { (value: String, token: String) in
+            """
+            identities:
+              corp: {oauth2: {issuer: "http://127.0.0.1:1/i", client_id: c, access_tokens: \(value)}}
+            users: {robot: {identity: corp, login: {client_credentials: {}}}}
+            routes: [{name: r, upstream: "http://127.0.0.1:9", user: robot, token: {\(token)}}]
+
+            """
+        }
+        let single = try Loading.load(yaml("single", "audience: a"), files: []).loaded
+        let faults = single.diagnostics.map { "\($0)" }
+        #expect(faults.count == 1 && faults[0].contains("lanyard.yaml:4:"), "\(faults)")
+        #expect(faults[0].contains("access_tokens: single") && faults[0].contains("remove token"), "\(faults)")
+        for (value, token) in [("single", ""), ("several", "audience: a")] {
+            let loaded = try Loading.load(yaml(value, token), files: []).loaded
+            #expect(loaded.diagnostics == [] && loaded.printed.contains("access_tokens: \(value)"))
+        }
+        #expect(try Loading.load(yaml("one", ""), files: []).loaded.diagnostics.count == 1)
+    }
+
+    @Test("a plain token is needed unless each route that may carry the user names a token, and nothing shows it")
+    func plainToken() throws {
+        let named = ["user: robot, token: {audience: a}", "user: robot, token: {audience: b}", "user: kiosk"]
+        #expect(try Self.load(named).configuration?.usersWithoutPlainToken == ["robot"])
+        #expect(try Self.load(named + ["user: robot"]).configuration?.usersWithoutPlainToken == [])
+        // Any user may become the active one.
+        #expect(try Self.load(named + ["token: {}"]).configuration?.usersWithoutPlainToken == [])
+        var shown = try #require(try Self.load(named).configuration)
+        shown.admin?.exposesTokens = true
+        #expect(shown.admin == nil || shown.usersWithoutPlainToken == [])
+    }
+
     @Test("a user has at most 16 variants")
     func count() throws {
         let routes = { (count: Int) in (0..<count).map { "user: robot, token: {audience: a\($0)}" } }

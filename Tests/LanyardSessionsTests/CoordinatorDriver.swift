@@ -69,7 +69,7 @@ final class CoordinatorDriver {
         login: UserSettings.Login = .emailPassword(email: "a@example.com", password: "/x"),
         rotation: RefreshTokenRotation = .none,
         graceWindow: Duration? = nil, refreshLifetime: Duration? = nil, refreshIdle: Duration? = nil,
-        isAdded: Bool = false, variants: [TokenVariant] = [],
+        isAdded: Bool = false, variants: [TokenVariant] = [], standIn: TokenVariant? = nil,
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         revokesAccessTokens: Bool = false, asksBeforeSending: Bool = false, allowsSecondCall: Bool = false,
         identity: StoredIdentity = "demo",
@@ -85,6 +85,7 @@ final class CoordinatorDriver {
             fingerprint: identity.fingerprint,
             others: others, configured: configured)
         setup.variants = Self.named(variants)
+        setup.standIn = standIn.map { Self.standIn($0) }
         setup.service.revokesAccessTokens = revokesAccessTokens
         setup.service.asksBeforeSending = asksBeforeSending
         setup.service.allowsSecondCall = allowsSecondCall
@@ -95,6 +96,11 @@ final class CoordinatorDriver {
     /// The variants of routes r1, r2 …, with indexes from 1 on.
     static func named(_ variants: [TokenVariant]) -> [(named: NamedVariant, index: UserIndex)] {
         variants.enumerated().map { (NamedVariant("r\($0 + 1)", $1), UserIndex($0 + 1)) }
+    }
+
+    /// A stand-in has an index behind those of other variants.
+    static func standIn(_ variant: TokenVariant) -> (named: NamedVariant, index: UserIndex) {
+        (NamedVariant("r9", variant), UserIndex(9))
     }
 
     // MARK: Observed state
@@ -316,8 +322,7 @@ final class CoordinatorDriver {
     func grant(
         _ lifetime: Duration = .seconds(1800), refresh: String? = nil, refreshExpiry: WallTime? = nil,
         account: String? = nil, proof: AccountFingerprint? = nil, credential: String? = "same",
-        token: String = "access",
-        mismatch: String? = nil
+        token: String = "access", mismatch: String? = nil, scopes: Set<String>? = nil
     ) throws {
         let call = try #require(call)
         var grant = SessionDriver.grant(lifetime, refresh: refresh, refreshExpiry: refreshExpiry, account: account)
@@ -325,14 +330,21 @@ final class CoordinatorDriver {
         grant.audienceMismatch = mismatch
         grant.account = proof
         grant.credential = credential.map { CredentialFingerprint(bytes: Array($0.utf8)) }
+        grant.scopes = scopes
         handle(.callCompleted(.success(grant), call))
     }
 
     /// The service is connected for the call that is prepared.
     func connect() throws { handle(.refreshPrepared(operation: try #require(call).number)) }
 
-    func fail(_ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil) throws {
-        let error = IdentityError(verdict, message: "planned", credential: credential)
+    /// - Parameter status: of the response; nil: none is known.
+    func fail(
+        _ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil, status: Int? = nil,
+        isNamed: Bool = false
+    ) throws {
+        var error = IdentityError(verdict, status: status, message: "planned", credential: credential)
+        error.isServiceError = isNamed
+        if isNamed, let status { error.refreshResponse = RefreshResponse(status: status, error: .named) }
         handle(.callCompleted(.failure(error), try #require(call)))
     }
 

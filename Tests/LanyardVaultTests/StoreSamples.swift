@@ -228,6 +228,10 @@ extension StoreSamples {
         bob.generation = 2
         var second = sessionWithVariants
         second.grantedScopes = []
+        second.blockedVariants = [
+            VariantMark(bytes: [UInt8](repeating: 0xb2, count: 32)): .narrowsSession,
+            VariantMark(bytes: [UInt8](repeating: 0xb1, count: 32)): .endsSession,
+        ]
         bob.status = .active(second)
         var carol = StoredUser(name: "carol", identity: "idp")
         carol.refused = CredentialFingerprint(

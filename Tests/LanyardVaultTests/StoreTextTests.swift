@@ -142,6 +142,7 @@ import Testing
         // Each of them makes version 7 alone. Without any of them it is no version 7.
         let edits: [(inout StoredSession) -> Void] = [
             { $0.account = AccountFingerprint(of: ["a"]) }, { $0.grantedScopes = [] }, { $0.hasMadeLastTry = true },
+            { $0.blockedVariants = [VariantMark(of: .plain, request: nil): .endsSession] },
         ]
         var contents = StoreSamples.contents
         let former = try StoreText.write(contents).withBytes { Array($0) }

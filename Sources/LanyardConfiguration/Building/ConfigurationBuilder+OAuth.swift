@@ -37,6 +37,7 @@ extension ConfigurationBuilder {
         settings.refreshTokens = refreshTokens(section)
         section.fill(&settings.tokenLifetime, "token_lifetime")
         section.fill(&settings.profile, "profile")
+        section.fill(&settings.accessTokens, "access_tokens")
         return settings
     }
 

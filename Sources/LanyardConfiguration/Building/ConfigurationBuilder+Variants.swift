@@ -83,6 +83,14 @@ extension ConfigurationBuilder {
                 remedy: "remove token, or name a user of an oauth2 identity")
             return false
         }
+        let identity = configuration.identities.first { $0.name == settings.identity }
+        if case .oauth(let client)? = identity?.kind, client.accessTokens == .single {
+            reportError(
+                route.place("token"),
+                "\(shown): the identity \(settings.identity) has one access token at a time (access_tokens: single)",
+                remedy: "remove token, give the route a user of another identity, or write access_tokens: several")
+            return false
+        }
         return true
     }
 

@@ -155,5 +155,9 @@ extension ConfigurationKeys {
         .init(
             "identities.*.oauth2.profile", .value(.choice(OAuthProfile.allCases.map(\.rawValue))), "generic",
             "Whose errors the responses have."),
+        .init(
+            "identities.*.oauth2.access_tokens", .value(.choice(OAuthAccessTokens.allCases.map(\.rawValue))), "several",
+            "`single`: the server ends an access token when it issues the next one of the session. Routes then have no `token`."
+        ),
     ]
 }

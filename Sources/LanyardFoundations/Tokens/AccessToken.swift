@@ -111,10 +111,16 @@ package protocol TokenSource: AnyObject, Sendable {
     ///
     /// Called on a shard, for each such response. Returns at once.
     func refreshDenied(by user: UserIndex)
+
+    /// An upstream has refused the newer token, too, with which a request was sent once more. Nothing is asked for.
+    ///
+    /// Called on a shard, at most once in 30 s for each route. Returns at once.
+    func freshTokenRefused(by user: UserIndex, generation: UInt64)
 }
 
 extension TokenSource {
     package func refreshDenied(by user: UserIndex) {}
+    package func freshTokenRefused(by user: UserIndex, generation: UInt64) {}
 }
 
 /// Publishes tokens to all shards. Each call reaches every shard through its queue, in order.

@@ -37,6 +37,7 @@ enum OAuthGrant {
             accessToken: accessToken, refreshToken: keepsRefreshToken ? decoded.refreshToken : nil, userID: nil,
             lifetime: .seconds(min(seconds, lifetimeMax)), refreshTokenExpiry: nil, serverDate: response.serverDate,
             requestStartedAt: response.requestStartedAt)
+        grant.scopes = decoded.scopes
         // 0 is not always "never" (Keycloak). Without a number the server's own response decides.
         if grant.refreshToken != nil, let refreshSeconds = decoded.refreshExpiresIn, refreshSeconds > 0 {
             let start = response.requestStartedAt?.wall ?? .now

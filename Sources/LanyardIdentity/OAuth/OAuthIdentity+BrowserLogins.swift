@@ -52,6 +52,9 @@ extension OAuthIdentity: BrowserLoginService {
                 .login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile)
         }.map { grant in
             binding.check(grant.accessToken, with: http.certificate, identity: name, logger)
+            var grant = grant
+            grant.scopes =
+                OAuthScopes.stated(in: grant, without: proof.sent) ?? OAuthScopes.requested(settings.scopes)
             return grant
         }.mapError { error in
             guard Self.hasUsedUpCode(error, outcome) else { return error }

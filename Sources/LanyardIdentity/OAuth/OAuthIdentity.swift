@@ -119,7 +119,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         switch proof {
-        case .refreshToken(let token): refresh(token, for: variant, progress, reply)
+        case .refreshToken(let token, let scopes): refresh(token, for: variant, scopes, progress, reply)
         case .login(let credential, let guarded): login(credential, guarded, for: variant, progress, reply)
         }
     }
@@ -153,7 +153,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
                         isGrantSigned: login.isSigned, isMachineGrant: login.isMachineGrant,
-                        scopes: login.hasScopeField ? scopes : [],
+                        scopes: login.hasScopeField ? scopes : [], requestedScopes: scopes,
                         account: { [self] response in account(of: login, response) }, progress: progress,
                         deadline: deadline,
                         write: { [self] form, found throws(IdentityError) in
@@ -172,11 +172,17 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     package func refresh(
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
-    ) { refresh(refreshToken, for: .plain, progress, reply) }
+    ) { refresh(refreshToken, for: .plain, [], progress, reply) }
 
-    /// RFC 6749 §6. Without `scope`, which then stays what it is, unless the variant names other ones.
+    package func refresh(
+        _ refreshToken: Secret, scopes: [String], progress: CallProgress,
+        reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
+    ) { refresh(refreshToken, for: .plain, scopes, progress, reply) }
+
+    /// RFC 6749 §6. Without `scope`, which then stays what it is, unless the variant names other ones or the session asks for those that
+    /// its login has granted.
     private func refresh(
-        _ refreshToken: Secret, for variant: TokenVariant, _ progress: CallProgress,
+        _ refreshToken: Secret, for variant: TokenVariant, _ granted: [String], _ progress: CallProgress,
         _ reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void
     ) {
         let reply: @Sendable (Result<Grant, IdentityError>) -> Void = { outcome in
@@ -190,7 +196,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     TokenCall(
                         kind: .refresh, variant: variant, credential: credential,
                         contents: contents,
-                        keepsRefreshToken: true, scopes: variant.scopes, progress: progress, deadline: deadline,
+                        keepsRefreshToken: true, scopes: variant.scopes.isEmpty ? granted : variant.scopes,
+                        hasGrantedScopes: variant.scopes.isEmpty && !granted.isEmpty, progress: progress,
+                        deadline: deadline,
                         write: { form, _ in
                             form.append("grant_type", "refresh_token")
                             form.append("refresh_token", refreshToken)
@@ -287,6 +295,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var isMachineGrant = false
         /// That the form asks for.
         var scopes: [String] = []
+        /// They are those that the session's login has granted. A server that does not take them is asked once more without.
+        var hasGrantedScopes = false
+        /// That a login asks for, in the form or in its assertion.
+        var requestedScopes: [String] = []
         /// Of a login, by its successful response; nil: unknown.
         var account: (CurlResponse) -> AccountFingerprint? = { _ in nil }
         let progress: CallProgress
@@ -294,6 +306,16 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         /// Writes the fields of the grant for the token endpoint.
         let write: (inout FormBody, FoundEndpoints) throws(IdentityError) -> Void
         let reply: (Result<Grant, IdentityError>) -> Void
+
+        /// What a response without `scope` has granted (RFC 6749 §5.1); nil: unknown.
+        var impliedScopes: Set<String>? { OAuthScopes.requested(requestedScopes) }
+
+        /// The same call, which asks for no scopes.
+        var withoutScopes: TokenCall {
+            var call = self
+            (call.scopes, call.hasGrantedScopes) = ([], false)
+            return call
+        }
     }
 
     private func send(_ call: TokenCall) {
@@ -341,6 +363,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 {
                     return send(call, to: found, after: first)
                 }
+                if call.hasGrantedScopes, case .failure(let error) = result, error.code == "invalid_scope" {
+                    return send(call.withoutScopes, to: found)
+                }
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
                 }
@@ -358,6 +383,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         }
                     }.map { grant in
                         binding.check(grant.accessToken, with: certificate, identity: name, logger)
+                        var grant = grant
+                        grant.scopes = OAuthScopes.stated(in: grant, without: proof.sent) ?? call.impliedScopes
                         return VariantAudience.checked(grant, for: call.variant)
                     })
             }

@@ -15,6 +15,8 @@ struct OAuthResponse: Sendable {
     var expiresIn: Int64?
     /// Of the refresh token, in seconds, as Keycloak and others send it. 0 and less say nothing.
     var refreshExpiresIn: Int64?
+    /// `scope` (RFC 6749 §3.3): a text, or an array of texts as some servers send it. nil: there is none, or it cannot be read.
+    var scopes: Set<String>?
     /// What states an error, by JSON pointer: `/error`, `/error_code`, `/code` and others. Only texts of
     /// `[A-Za-z0-9_.-]{1,64}`, and numbers as text. An array has several.
     var errors: [String: [String]] = [:]
@@ -68,7 +70,7 @@ struct OAuthResponse: Sendable {
 
     private enum Member: CaseIterable {
         case accessToken, refreshToken, idToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error,
-            errorDescription, errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok
+            errorDescription, errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok, scope
 
         var name: StaticString {
             switch self {
@@ -89,6 +91,7 @@ struct OAuthResponse: Sendable {
             case .oktaErrorCode: "errorCode"
             case .awsType: "__type"
             case .ok: "ok"
+            case .scope: "scope"
             }
         }
     }
@@ -101,6 +104,7 @@ struct OAuthResponse: Sendable {
         }
         let token = try reader.next()
         if token == .arrayStart, member == .errorCodes { return try readErrorCodes(&reader, bytes) }
+        if token == .arrayStart, member == .scope { return scopes = try OAuthScopes.list(&reader, bytes) }
         if token == .objectStart || token == .arrayStart { try Self.skipRest(of: &reader) }
         let text: JSONReader.Text? = if case .string(let text) = token { text } else { nil }
         switch member {
@@ -127,6 +131,7 @@ struct OAuthResponse: Sendable {
             noteError(member, text, bytes)
         case .errorDescription, .code, .suberror, .errorSubtype, .errorCodes: noteError(member, text, bytes)
         case .ok: if token == .bool(false) { hasError = true }
+        case .scope: scopes = text.flatMap { OAuthScopes.read($0, bytes) }
         }
     }
 

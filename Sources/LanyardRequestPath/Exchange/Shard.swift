@@ -28,6 +28,8 @@ package final class Shard: @unchecked Sendable {
     let log: Logger
     /// Which problem responses are logged at debug level.
     let debugRefusals = RefusalLog.debugThrottle()
+    /// Lines about requests that meet the renewal of their token.
+    let unrepeatableRequests = RefusalLog.renewalThrottle()
     /// Counts of log lines that were left out.
     let suppressed: SuppressedLines
     /// The capability of each listener; nil: it asks for none, or its file cannot be used, and every request is refused.

@@ -131,6 +131,12 @@ package final class TokenCache {
         source.refreshDenied(by: user)
     }
 
+    /// An upstream has refused the newer token of a replay, too.
+    package func noteRefusedReplay(_ generation: UInt64, of user: UserIndex) {
+        loop?.assertIsCurrent()
+        if isCurrent(user) { source.freshTokenRefused(by: user, generation: generation) }
+    }
+
     /// Whether the session of `user` has ended: logged out, dead, refused or replaced by a reload. False while a login is
     /// in progress or the identity service gives no token for now.
     package func isSessionOver(_ user: UserIndex) -> Bool {

@@ -24,17 +24,21 @@ extension SessionCoordinator {
         case (.failure(let error), .login):
             // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
+            if failStandIn(error, of: operation) { return }
             handleFailure(countingClientTry(refusedRenewal(error, of: operation), of: operation))
         case (.success(let grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
             exchange(operation.refresh, for: grant.refreshToken)
+            variantCosts.noteAccepted()
+            if let error = narrowing(by: grant, of: operation) { return handleFailure(error) }
             save(grant)
         case (.success(var grant), .login) where operation.isFetch:
             if let token = grant.refreshToken { revoke(token) }
             grant.refreshToken = nil
             continuesAccount(grant) ? save(grant) : refuseAnotherAccount(of: operation)
         case (.success(let grant), .login):
+            guard acceptsStandIn(grant, of: operation) else { return }
             self.operation?.stage = .claiming(grant)
             emit(.claim(account: grant.userID, operation: operation.number))
         }
@@ -136,6 +140,7 @@ extension SessionCoordinator {
             refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
         }
         applyToSession(.failed(error, operation.call))
+        if operation.call.kind == .refresh, isSent, session.tokens?.refresh == nil { blockRefusedFetches() }
         limitVariants(by: error)
         // Nothing can begin another session, so nothing else would end the orphaned one.
         if session.state == .loginRequired { revokeOrphaned() }
@@ -256,6 +261,12 @@ extension SessionCoordinator {
             others: continuesVariants(with: grant, operation) ? otherTokens(of: isRefresh ? known : nil) : [:],
             hasRotated: isRefresh ? refreshToken.hasRotated : grant.hasRotated)
         stored.account = isRefresh ? old?.account.fingerprint : grant.account
+        if let variant = operation.call.standIn {
+            stored.tokens = .withoutPlain(variant, stored.tokens.plain, others: stored.tokens.others)
+        }
+        stored.grantedScopes =
+            stored.refresh == nil ? nil : isRefresh ? refreshToken.grantedScopes : grant.scopes
+        stored.blockedVariants = endsBlocks(operation) ? [:] : knownBlocks
         var login = StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,
@@ -307,6 +318,7 @@ extension SessionCoordinator {
         if let error = grant.unusable { return handleSuccessor(grant, error, by: operation) }
         if operation.isFetch { return handleFetched(grant, by: operation) }
         let continuesVariants = continuesVariants(with: grant, operation)
+        superseded.recordIssue(of: .plain)
         if let generation { context.expect(generation: generation) }
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
@@ -324,7 +336,8 @@ extension SessionCoordinator {
         if operation.call.kind == .login {
             view.servedSession = operation.savedSession
             revokeOrphaned()
-            refreshToken.begin(hasRotated: grant.hasRotated)
+            refreshToken.begin(hasRotated: grant.hasRotated, grantedScopes: grant.scopes)
+            endBlocks(by: operation)
             view.refused = spentCredential(after: grant)
             view.provider = operation.provider ?? view.provider
             view.isProvisional = false

@@ -12,7 +12,8 @@ extension SessionCoordinator {
         if let login = waiting.login {
             waiting.login = nil
             let isLink = login.obtained?.continuedSession != nil
-            let call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
+            var call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
+            call.standIn = standIn(of: call, by: login.credentials)
             operation = TokenOperation(call, for: login, lockDeadline: lockDeadline)
             if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
         } else if !isDraining, let next = waiting.call, next.call.number == session.call?.number {
@@ -22,7 +23,9 @@ extension SessionCoordinator {
             let credentials =
                 next.refresh.map { .refreshToken(session.tokens?.refresh ?? $0) }
                 ?? (next.call.kind == .login ? login : .none)
-            operation = TokenOperation(next.call, credentials, lockDeadline: lockDeadline)
+            var call = next.call
+            call.standIn = standIn(of: call, by: credentials)
+            operation = TokenOperation(call, credentials, lockDeadline: lockDeadline)
         } else if !isDraining, let fetch = nextFetch(lockDeadline) {
             operation = fetch
         } else if waiting.closesIntent, !isDraining {
@@ -258,8 +261,10 @@ extension SessionCoordinator {
 
     private mutating func setStart() {
         let (instant, wall) = (eventContext.instant, eventContext.wall)
+        let scopes = operation?.refresh == nil ? [] : scopesToKeep
         operation?.call.startedAt = instant
         operation?.call.startedAtWall = wall
+        operation?.call.scopes = scopes
     }
 
     private mutating func storeIntent() {
@@ -339,9 +344,16 @@ extension SessionCoordinator {
         refreshToken.begin(with: user.intent, of: stored)
         view.current = user.generation
         if isAdopted { refreshToken.warnings.restart() }
+        // Its refresh token renews the plain one.
+        if stored.refresh != nil, standIn != nil {
+            standIn = nil
+            rebuildVariants()
+        }
+        let own = storedToken(stored)
         // Another process may have fetched only the token of a variant.
         let known =
-            isAdopted ? session.tokens.flatMap { $0.isSame(as: stored.tokens.plain) ? $0.generation : nil } : nil
+            isAdopted
+            ? session.tokens.flatMap { tokens in own.flatMap { tokens.isSame(as: $0) ? tokens.generation : nil } } : nil
         let former = context.account
         let account = context.restoreAccount(
             SessionAccount.Proof(of: stored, userID: user.accountID), continuesSession: stored.id == view.servedSession)
@@ -350,16 +362,21 @@ extension SessionCoordinator {
         if user.accountID == nil, account.isOther(than: former) {
             emit(.logEvent(.accountChanged(to: account, reason: "elsewhere")))
         }
-        let tokens = SessionTokens(
-            stored, generation: known ?? context.resume(generation: user.generation), accountID: user.accountID,
+        var tokens = SessionTokens(
+            own ?? stored.tokens.plain, (stored.refresh, stored.refreshExpiry),
+            generation: known ?? context.resume(generation: user.generation), accountID: user.accountID,
             account: account, boot: setup.boot, at: eventContext,
             skew: context.skew ?? .zero, settings: context.settings, refreshTokens: context.refreshTokens,
             callDuration: context.callDuration)
+        if own == nil { tokens = tokens.withheld(at: eventContext.instant) }
         let how = Session.Restoration(
             isTrusted: isAdopted || setup.offline == .cached, isUrgent: refreshToken.triesWithoutResponse > 0,
             spread: isAdopted ? 0 : context.policy.restartSpread,
             isAdopted: isAdopted)
         applyToSession(.restored(tokens, how))
+        superseded.forgetIssue()
+        variantCosts.blocks = stored.blockedVariants
+        applyBlocks()
         restoreVariants(stored, how)
     }
 }

@@ -10,7 +10,10 @@ extension SessionCoordinator {
         context.settings = setup.refresh
         context.refreshTokens = setup.refreshTokens
         context.hasCredential = setup.credential != nil
+        if isCredentialNew { variantCosts = VariantCosts() }
+        superseded = SupersededTokens()
         reconfigureVariants()
+        changeStandIn()
         guard isCredentialNew else { return }
         // A login in progress has the former credential: its refusal says nothing of the new one.
         if session.call?.kind == .login { context.noteChangedCredential() }
@@ -72,9 +75,9 @@ extension SessionCoordinator.Event {
         case .refresh: .refresh
         case .terminate(_, let id): .termination(id)
         case .beginDeletion: .deletion
-        case .begin, .due, .reconfigured, .session, .variant, .endDeletion, .drain, .retryUnsaved, .retryUnsavedEnd,
-            .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared, .claimed,
-            .secondCallPostponed, .probe, .serviceReturned:
+        case .begin, .due, .reconfigured, .session, .variant, .freshTokenRefused, .endDeletion, .drain, .retryUnsaved,
+            .retryUnsavedEnd, .locked, .begun, .read, .storeSnapshot, .committed, .callCompleted, .refreshPrepared,
+            .claimed, .secondCallPostponed, .probe, .serviceReturned:
             nil
         }
     }

@@ -11,12 +11,16 @@ extension SessionCoordinator {
         case tokenNeeded
         /// An upstream refused its token of this generation.
         case tokenRefused(Generation)
+        /// An upstream has refused its token of this generation, with which a request was sent once more.
+        case freshTokenRefused(Generation)
         /// The reply to `countUses`; nil: unknown.
         case usesCounted(UInt64?)
     }
 
     mutating func handle(_ event: VariantEvent, of index: UserIndex) {
-        guard let place = variants.firstIndex(where: { $0.index == index }) else { return }
+        guard !handleOfStandIn(event, of: index), let place = variants.firstIndex(where: { $0.index == index }) else {
+            return
+        }
         switch event {
         case .tokenNeeded:
             guard session.tokens != nil else {
@@ -31,7 +35,10 @@ extension SessionCoordinator {
             applyToVariant(at: place, isOver ? .logIn : .tokenNeeded)
         case .tokenRefused(let generation):
             variants[place].use.isDemanded = true
+            recordRefusal(of: variants[place].session.tokens, variants[place].named.variant, generation)
             applyToVariant(at: place, .tokenRefused(generation))
+        case .freshTokenRefused(let generation):
+            recordRefusal(of: variants[place].session.tokens, variants[place].named.variant, generation)
         case .usesCounted(let count): handleUses(count, at: place)
         }
     }
@@ -81,7 +88,7 @@ extension SessionCoordinator {
 
     /// Publishes what the session has. Without a session the variants have the same.
     mutating func publish(_ availability: AccessToken.Availability) {
-        emit(.publish(availability))
+        publishOwn(availability)
         waiting.isTokenWanted = false
         guard session.tokens == nil else { return }
         for place in variants.indices {
@@ -155,20 +162,26 @@ extension SessionCoordinator {
     /// A reload may name other variants.
     mutating func reconfigureVariants() {
         let former = variants
-        variants = Self.variants(of: setup).map { new in
+        variants = Self.variants(of: setup, besides: standIn).map { new in
             former.first { $0.index == new.index }?.renamed(to: new.named) ?? new
         }
-        for variant in former where !variants.contains(where: { $0.index == variant.index }) {
+        for variant in former
+        where !variants.contains(where: { $0.index == variant.index }) && setup.standIn?.index != variant.index {
             let reason = "no route asks for this access token any more: \(variant.named.variant.text)"
             emit(.publishVariant(.none(.credentialRefused(because: reason)), variant.index))
         }
+        applyBlocks()
         guard session.tokens == nil else { return }
         let availability = session.availability(at: eventContext.instant, context)
         for variant in variants { emit(.publishVariant(availability, variant.index)) }
     }
 
-    static func variants(of setup: Setup) -> [VariantSession] {
-        setup.variants.map { VariantSession($0.named, $0.index, setup.refresh, generation: setup.generation) }
+    /// - Parameter standIn: the variant whose token the session has itself.
+    static func variants(of setup: Setup, besides standIn: StandIn?) -> [VariantSession] {
+        let all = (setup.standIn.map { [$0] } ?? []) + setup.variants
+        return all.filter { $0.index != standIn?.index }.map {
+            VariantSession($0.named, $0.index, setup.refresh, generation: setup.generation)
+        }
     }
 
     /// The tokens of variants that a request would carry now.
@@ -226,7 +239,7 @@ extension SessionCoordinator {
             variants[place].waiting = nil
         }
         guard tokens.refresh != nil || session.state == .valid && mayLogInForFetch else { return nil }
-        let places = variants.indices.filter { variants[$0].waiting != nil }
+        let places = variants.indices.filter { variants[$0].waiting != nil && variants[$0].block == nil }
         guard let place = places.min(by: { waitingNumber($0) < waitingNumber($1) }), var call = variants[place].waiting
         else { return nil }
         variants[place].waiting = nil
@@ -259,6 +272,7 @@ extension SessionCoordinator {
         guard var stored = writes.unsaved?.session ?? view.user?.session else { return nil }
         if let token = grant.refreshToken { (stored.refresh, stored.refreshExpiry) = (token, grant.refreshTokenExpiry) }
         stored.hasRotated = refreshToken.hasRotated
+        stored.blockedVariants = knownBlocks
         for (variant, token) in stored.tokens.others where token.issuedAt + token.lifetime <= eventContext.wall {
             stored.tokens[variant] = nil
         }
@@ -286,11 +300,13 @@ extension SessionCoordinator {
                 applyToVariant(at: place, .failed(error, call))
             } else {
                 let isDemanded = variants[place].use.isDemanded
+                variantCosts.noteAccepted(variants[place].named.variant)
                 var own = grant
                 own.refreshToken = nil
                 variants[place].context.expect(generation: view.current)
                 applyToVariant(at: place, .granted(own, call))
                 noteIssue(at: place, isDemanded: isDemanded)
+                superseded.recordIssue(of: operation.call.variant)
             }
         }
         refreshToken.warnings.restart()
@@ -313,6 +329,7 @@ extension SessionCoordinator {
             if error.verdict != .unknownOutcome {
                 refreshToken.triesWithoutResponse = max(refreshToken.triesWithoutResponse - 1, 0)
             }
+            variantCosts.noteRefused(operation.call.variant, error)
         }
         if !operation.isAwaitingLock, refusesProof(error, operation) {
             var refusal = error
@@ -367,7 +384,7 @@ extension SessionCoordinator {
     /// Continues with the stored tokens of the variants, and with those that another process has fetched.
     mutating func restoreVariants(_ stored: StoredSession, _ how: Session.Restoration) {
         guard let account = session.tokens?.account else { return }
-        for place in variants.indices {
+        for place in variants.indices where variants[place].block == nil {
             guard let token = stored.tokens.others[variants[place].named.variant] else {
                 // The session of the store has none, so what is served here was that of another session.
                 if how.isAdopted { variants[place].end(at: eventContext) }

@@ -338,7 +338,10 @@ extension SessionCoordinator {
             if let token = login.session.refresh {
                 revoke(token)
             } else if user?.session == nil, setup.service.revokesAccessTokens {
-                emit(.revoke(revocation(of: login.session.tokens.plain.token, .accessToken)))
+                let tokens = login.session.tokens
+                for token in [tokens.plain.token] + tokens.others.values.map(\.token) where token.count > 0 {
+                    emit(.revoke(revocation(of: token, .accessToken)))
+                }
             }
         }
         // An operation in progress detects the change by itself.

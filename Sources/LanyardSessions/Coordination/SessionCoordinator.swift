@@ -40,6 +40,8 @@ package struct SessionCoordinator: Sendable {
         case serviceReturned(after: Duration)
         /// An event of one variant.
         case variant(UserIndex, VariantEvent)
+        /// An upstream has refused the plain token of this generation, with which a request was sent once more.
+        case freshTokenRefused(Generation)
         /// An operator logs in; `loginEnded` follows.
         case login(Credential)
         /// A session that was obtained for another user, or elsewhere; `loginEnded` follows.
@@ -161,11 +163,20 @@ package struct SessionCoordinator: Sendable {
         package var generation = Generation.zero
         /// The variants of the user's access token that routes name, each with its index.
         package var variants: [(named: NamedVariant, index: UserIndex)] = []
+        /// The variant that takes the place of the plain token, which no request carries; nil: none. It is none of `variants`.
+        package var standIn: (named: NamedVariant, index: UserIndex)? {
+            get { service.standIn }
+            set { service.standIn = newValue }
+        }
 
         /// What is known of the identity service.
         package struct Service: Sendable {
             /// The fingerprint of the identity; nil: it has none.
             package var fingerprint: IdentityFingerprint?
+            /// What its logins ask for in place of the plain token.
+            var standIn: (named: NamedVariant, index: UserIndex)?
+            /// See `IdentityService.tokenRequest`.
+            package var tokenRequest: IdentityFingerprint?
             /// See `IdentityService.revokesAccessTokens`.
             package var revokesAccessTokens = false
             /// See `IdentityService.asksBeforeSending`.
@@ -229,8 +240,8 @@ package struct SessionCoordinator: Sendable {
     var shutdown = Shutdown.none
     /// The changes that the store has not taken yet.
     var writes = SessionWrites()
-    /// In the order of the setup.
-    var variants: [VariantSession]
+    /// The access tokens of variants.
+    var variantTokens: VariantTokens
     /// The context of the current event.
     var eventContext = EventContext(instant: .past, wall: WallTime(seconds: 0), chance: 0)
     private var actions: [Action] = []
@@ -239,7 +250,8 @@ package struct SessionCoordinator: Sendable {
     package init(_ setup: Setup, hasFormerRequest: Bool = false) {
         self.setup = setup
         waiting.renewsFormerRequest = hasFormerRequest
-        variants = Self.variants(of: setup)
+        let standIn = StandIn(setup)
+        variantTokens = VariantTokens(sessions: Self.variants(of: setup, besides: standIn), standIn: standIn)
         view.isProvisional = setup.isAdded
         context = SessionContext(
             user: setup.index, settings: setup.refresh, refreshTokens: setup.refreshTokens,
@@ -374,7 +386,9 @@ package struct SessionCoordinator: Sendable {
             // The present tokens, and the call in progress, are of the former request. A login that begins now is not.
             if isRequestNew, session.tokens != nil || isOperating { waiting.renewsFormerRequest = true }
             reconfigure(setup, isCredentialNew: isCredentialNew)
+        case .freshTokenRefused(let generation): recordRefusal(of: session.tokens, .plain, generation)
         case .session(let event):
+            if case .tokenRefused(let generation) = event { recordRefusal(of: session.tokens, .plain, generation) }
             applyToSession(event)
             if case .tokenNeeded = event { waiting.isTokenWanted = true }
             if event.concernsAllTokens { applyToVariants(event) }

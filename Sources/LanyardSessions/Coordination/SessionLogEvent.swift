@@ -49,6 +49,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case variantFetched = "variant.fetched"
         case variantFailed = "variant.failed"
         case variantRefused = "variant.refused"
+        case scopesNarrowed = "scopes.narrowed"
+        case tokensSuperseded = "tokens.superseded"
     }
 
     /// Why a forced refresh is denied.
@@ -152,6 +154,9 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .variantFailed: "the access token for a route could not be fetched, trying again"
         case .variantRefused:
             "the service does not give the access token that a route asks for; the session and its other tokens continue"
+        case .tokensSuperseded: "the access tokens of the user's routes end each other at the service"
+        case .scopesNarrowed:
+            "the service has renewed the session with fewer scopes than its login had granted"
         case .foreignUser where reason == "displaced":
             "another process stores a user of this name for another identity; this user is not stored any more"
         case .foreignUser: "the stored user of this name belongs to another identity, and is not restored"
@@ -160,7 +165,8 @@ package struct SessionLogEvent: Equatable, Sendable {
 
     /// Who must act, of an event with an error or without a session; nil: the event says nothing of that.
     func action(canLogIn: Bool) -> ResponsibleParty? {
-        event == .loginRequired ? .user : error?.action(canLogIn: canLogIn)
+        if event == .loginRequired { return .user }
+        return event == .scopesNarrowed ? .operator : error?.action(canLogIn: canLogIn)
     }
 
     /// The event's full name.

@@ -168,6 +168,10 @@ struct RefreshTokenState: Sendable {
     var orphan: (token: Secret, session: UInt64)?
     /// A response of this session has brought another refresh token than the one that was sent.
     private(set) var hasRotated = false
+    /// The scopes that the session's login has granted; nil: unknown.
+    private(set) var grantedScopes: Set<String>?
+    /// Those of them that the latest plain token lacks, as its response has stated.
+    var missingScopes: Set<String> = []
     /// The refresh tokens that were exchanged for a later one which the store does not hold yet, from the one
     /// that it holds to the latest.
     private(set) var exchanged: [Secret] = []
@@ -197,9 +201,10 @@ struct RefreshTokenState: Sendable {
     mutating func recordSaved() { exchanged = [] }
 
     /// A login has begun another session.
-    mutating func begin(hasRotated: Bool) {
+    mutating func begin(hasRotated: Bool, grantedScopes: Set<String>?) {
         triesWithoutResponse = 0
         self.hasRotated = hasRotated
+        (self.grantedScopes, missingScopes) = (grantedScopes, [])
     }
 
     /// What the store says of calls without a response. What another process had open when this one started may have
@@ -215,6 +220,7 @@ struct RefreshTokenState: Sendable {
         isIntentUnsaved = false
         exchanged = []
         hasRotated = session.hasRotated
+        if grantedScopes != session.grantedScopes { (grantedScopes, missingScopes) = (session.grantedScopes, []) }
         triesWithoutResponse = intent?.tries ?? 0
     }
 }

@@ -47,6 +47,8 @@ struct VariantSession: Sendable {
     var use = Use()
     /// Why the service does not give the token; nil: it has not refused it.
     var refusal: SessionReason?
+    /// Why it is not fetched until the configuration or an operator's login changes; nil: it may be fetched.
+    var block: VariantBlock?
     /// They outlive the sessions that they have cost.
     var lostFetches = LostFetches()
 
@@ -68,7 +70,7 @@ struct VariantSession: Sendable {
 
     /// When to look at it next, or `.never`.
     var due: Instant {
-        if isHeld { return lostFetches.heldUntil }
+        if isHeld { return block == nil ? lostFetches.heldUntil : .never }
         guard case .valid(let tokens, _) = session else { return session.due(context) }
         switch renewal {
         case .scheduled: return session.due(context)
@@ -77,8 +79,8 @@ struct VariantSession: Sendable {
         }
     }
 
-    /// It has no token, and its fetch waits after lost ones.
-    var isHeld: Bool { session.state == .loggedOut && lostFetches.heldUntil != .past }
+    /// It has no token, and its fetch waits after lost ones, or is not made.
+    var isHeld: Bool { session.state == .loggedOut && (block != nil || lostFetches.heldUntil != .past) }
 
     /// A fetch without a response has cost the session. The first one is repeated at once, the others after 15 s to 5 minutes: each
     /// costs a login.
@@ -93,7 +95,8 @@ struct VariantSession: Sendable {
 
     /// What the shards are told while it is held.
     var heldAvailability: AccessToken.Availability {
-        .none(
+        if let block { return .none(.credentialRefused(because: block.message)) }
+        return .none(
             .identityUnreachable(
                 nextAttemptAt: lostFetches.heldUntil, because: context.lastError?.message,
                 action: context.lastError?.action(canLogIn: true) ?? .nobody))
@@ -135,6 +138,7 @@ struct VariantSession: Sendable {
 
     /// The reason of the variant's readiness. A token that is still served goes before its refused renewal.
     func reason(at now: Instant) -> SessionReason {
+        if block != nil { return .variantRefused }
         if isHeld { return .identityUnreachable }
         return session.tokens?.isUsable(at: now) == true ? session.reason : refusal ?? session.reason
     }

@@ -45,7 +45,14 @@ struct RunningConfiguration {
             offline: settings.login.offline, boot: boot, fingerprint: managedUser.storedIdentity.fingerprint,
             others: identities.values.compactMap(\.storedIdentity), configured: Set(users.keys))
         setup.variants = variants(of: managedUser, names)
+        // The grant of a machine is the renewal as well, so it can ask for what the first route wants.
+        if settings.withoutPlainToken.contains(managedUser.settings.name),
+            managedUser.settings.login?.kind.isRefresh == true, !setup.variants.isEmpty
+        {
+            setup.standIn = setup.variants.removeFirst()
+        }
         if case .service(let service) = managedUser.source {
+            setup.service.tokenRequest = service.tokenRequest
             setup.service.revokesAccessTokens = service.revokesAccessTokens
             setup.service.asksBeforeSending = service.asksBeforeSending
             setup.service.allowsSecondCall = service.allowsSecondCall

@@ -283,6 +283,33 @@ package enum VariantState: String, Sendable, CaseIterable {
     case refused
 }
 
+extension SessionCoordinator {
+    /// The tokens that routes ask for, in their order.
+    func variantStatus(at eventContext: EventContext) -> [SessionStatus.Variant] {
+        let others = variants.map { $0.status(at: eventContext) }
+        guard let standIn else { return others }
+        let tokens = session.tokens
+        let own = SessionStatus.Variant(
+            named: standIn.named, state: stateOfStandIn, reason: session.reason, generation: context.generation,
+            expiry: tokens?.expiry, usableUntil: tokens?.usableUntil ?? .past,
+            nextFetchAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
+            hasEverBeenReady: context.hasEverBeenReady)
+        return [own] + others
+    }
+
+    private var stateOfStandIn: VariantState {
+        switch session {
+        case .loggedOut, .loginRequired: .loggedOut
+        case .loggingIn(let retryState): retryState.failures == 0 ? .fetching : .unreachable
+        case .valid: .valid
+        case .refreshing: .refreshing
+        case .stale: .stale
+        case .unreachable: .unreachable
+        case .refused: .refused
+        }
+    }
+}
+
 extension VariantSession {
     func status(at eventContext: EventContext) -> SessionStatus.Variant {
         let tokens = session.tokens
@@ -290,11 +317,12 @@ extension VariantSession {
             named: named, state: state(at: eventContext.instant), reason: reason(at: eventContext.instant),
             generation: context.generation, expiry: tokens?.expiry, usableUntil: tokens?.usableUntil ?? .past,
             nextFetchAt: renewal == .onDemand ? nil : SessionLog.wall(of: session.nextCallAt, eventContext),
-            lastError: context.lastError?.operatorMessage, hasEverBeenReady: context.hasEverBeenReady)
+            lastError: block?.message ?? context.lastError?.operatorMessage, hasEverBeenReady: context.hasEverBeenReady)
     }
 
     private func state(at now: Instant) -> VariantState {
-        switch session {
+        if isHeld, block != nil { return .refused }
+        return switch session {
         case .loggedOut, .loginRequired: .loggedOut
         case .loggingIn(let retryState): refusal != nil ? .refused : retryState.failures == 0 ? .fetching : .unreachable
         case .valid: renewal == .onDemand ? .onDemand : .valid

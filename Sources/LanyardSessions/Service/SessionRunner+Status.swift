@@ -33,9 +33,16 @@ extension SessionRunner {
         let (session, context) = (coordinator.session, coordinator.context)
         let tokens = session.tokens
         var action = session.reason.action(latest: context.lastError, canLogIn: context.hasCredential)
-        if action == .nobody, let refused = coordinator.variants.first(where: { $0.refusal != nil }) {
-            action = refused.refusal?.action(latest: refused.context.lastError, canLogIn: true) ?? .operator
+        if action == .nobody, let refused = coordinator.variants.first(where: { $0.refusal != nil || $0.block != nil })
+        {
+            action =
+                refused.block != nil
+                ? .operator : refused.refusal?.action(latest: refused.context.lastError, canLogIn: true) ?? .operator
         }
+        let superseded = coordinator.superseded.since.map {
+            SessionStatus.Failure(message: SupersededTokens.message, since: $0)
+        }
+        if action == .nobody, superseded != nil { action = .operator }
         return SessionStatus(
             user: name, index: index, identity: managedUser.settings.identity,
             accountID: context.accountID ?? coordinator.subject,
@@ -45,9 +52,9 @@ extension SessionRunner {
                 generation: context.generation, accessExpiry: tokens?.expiry,
                 refreshExpiry: tokens?.refresh == nil ? nil : tokens?.refreshExpiry,
                 usableUntil: tokens?.usableUntil ?? .past,
-                variants: coordinator.variants.map { $0.status(at: eventContext) }),
+                variants: coordinator.variantStatus(at: eventContext)),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
-            failure: openCall.failure(context.lastError, of: name, at: eventContext.wall), action: action,
+            failure: openCall.failure(context.lastError, of: name, at: eventContext.wall) ?? superseded, action: action,
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }

@@ -426,7 +426,8 @@ package final class SessionRunner: @unchecked Sendable {
 
     private func publish(_ account: AccountNumber) {
         guard case .serving(let publisher) = life else { return }
-        for index in [index] + machine.setup.variants.map(\.index) { publisher.publish(account, for: index) }
+        let variants = (machine.setup.standIn.map { [$0] } ?? []) + machine.setup.variants
+        for index in [index] + variants.map(\.index) { publisher.publish(account, for: index) }
     }
 
     private func countUses(of index: UserIndex) {
@@ -437,10 +438,10 @@ package final class SessionRunner: @unchecked Sendable {
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {
         guard case .service(let service) = user.source else { return }
         let guarded = LoginGuard(key: environment.fingerprintKey, refused: refused)
+        let asked = call.standIn ?? call.variant
         begin(call, .login, gate: nil) { progress, reply in
-            guard call.variant == .plain else {
-                return service.fetch(
-                    call.variant, by: .login(credential, guarded), progress: progress, reply: reply)
+            guard asked == .plain else {
+                return service.fetch(asked, by: .login(credential, guarded), progress: progress, reply: reply)
             }
             service.login(credential, guarded: guarded, progress: progress, reply: reply)
         }
@@ -450,9 +451,10 @@ package final class SessionRunner: @unchecked Sendable {
         guard case .service(let service) = user.source else { return }
         begin(call, .refresh, gate: gate) { progress, reply in
             guard call.variant == .plain else {
-                return service.fetch(call.variant, by: .refreshToken(token), progress: progress, reply: reply)
+                let proof = VariantProof.refreshToken(token, scopes: call.scopes)
+                return service.fetch(call.variant, by: proof, progress: progress, reply: reply)
             }
-            service.refresh(token, progress: progress, reply: reply)
+            service.refresh(token, scopes: call.scopes, progress: progress, reply: reply)
         }
     }
 
@@ -593,7 +595,9 @@ package final class SessionRunner: @unchecked Sendable {
         let eventContext = EventContext.now
         var context = coordinator.context
         var details: [String: String] = [:]
-        if let index {
+        if let standIn = coordinator.standIn, standIn.index == index {
+            details["token"] = standIn.named.name
+        } else if let index {
             guard let variant = coordinator.variants.first(where: { $0.index == index }) else { return }
             context = variant.context
             details["token"] = variant.named.name

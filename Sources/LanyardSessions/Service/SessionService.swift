@@ -274,6 +274,13 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         }
     }
 
+    /// From anywhere.
+    package func freshTokenRefused(by user: UserIndex, generation: UInt64) {
+        let generation = Generation(generation)
+        if names.isVariant(user) { return send(.freshTokenRefused(generation), ofVariant: user) }
+        send(.freshTokenRefused(generation), to: user)
+    }
+
     private func send(_ event: SessionCoordinator.VariantEvent, ofVariant index: UserIndex) {
         loop.post { [self] in
             whenStarted { [self] in
@@ -357,7 +364,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         loop.assertIsCurrent()
         for name in configuration.namesWithVariants {
             let coordinator = runner(named: name)?.coordinator
-            guard coordinator?.variants.isEmpty != false else { continue }
+            guard coordinator?.hasVariants != true else { continue }
             publishVariants(of: name, .none(.userUnknown(wasRemoved: coordinator == nil)))
         }
     }

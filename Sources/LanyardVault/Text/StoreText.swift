@@ -17,6 +17,7 @@ package enum StoreText {
     static let credentialFingerprintByteCount = 32
     static let identityFingerprintByteCount = 32
     static let accountFingerprintByteCount = 32
+    static let variantMarkByteCount = 32
 
     /// Why bytes cannot be read as contents, or contents cannot be written as bytes. A type of its own, because the text
     /// has no path: `StoreError` adds it with the remedy.
@@ -96,7 +97,8 @@ package enum StoreText {
         static let account = SessionFlags(rawValue: 16)
         static let grantedScopes = SessionFlags(rawValue: 32)
         static let hasMadeLastTry = SessionFlags(rawValue: 64)
-        static let all = SessionFlags(rawValue: 127)
+        static let blockedVariants = SessionFlags(rawValue: 128)
+        static let all = SessionFlags(rawValue: 255)
 
         /// Those that a text of this version can have.
         static func all(of version: Int) -> SessionFlags {
@@ -161,6 +163,7 @@ package enum StoreText {
         guard user.refused?.clientTries == nil else { return true }
         guard let session = user.session else { return false }
         return session.account != nil || session.grantedScopes != nil || session.hasMadeLastTry
+            || !session.blockedVariants.isEmpty
     }
 
     /// The parts of the record of the active user.

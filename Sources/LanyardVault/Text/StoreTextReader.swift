@@ -130,7 +130,24 @@ struct StoreTextReader: ~Copyable {
         }
         if flags.contains(.grantedScopes) { session.grantedScopes = try texts() }
         session.hasMadeLastTry = flags.contains(.hasMadeLastTry)
+        if flags.contains(.blockedVariants) { session.blockedVariants = try blockedVariants() }
         return session
+    }
+
+    /// At least one, in order, each once.
+    private mutating func blockedVariants() throws(StoreText.FormatError) -> [VariantMark: VariantBlock] {
+        let count = try integer(UInt16.self)
+        guard count > 0 else { throw malformed }
+        var blocks: [VariantMark: VariantBlock] = [:]
+        var former: VariantMark?
+        for _ in 0..<count {
+            let mark = VariantMark(bytes: Array(try nextBytes(StoreText.variantMarkByteCount)))
+            guard former.map({ $0 < mark }) ?? true, let block = VariantBlock(rawValue: try integer(UInt8.self)) else {
+                throw malformed
+            }
+            (former, blocks[mark]) = (mark, block)
+        }
+        return blocks
     }
 
     private mutating func age(of token: Secret) throws(StoreText.FormatError) -> StoredAccessToken {

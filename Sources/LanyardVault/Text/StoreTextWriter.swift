@@ -117,6 +117,7 @@ struct StoreTextWriter: ~Copyable {
         if session.account != nil { flags.insert(.account) }
         if session.grantedScopes != nil { flags.insert(.grantedScopes) }
         if session.hasMadeLastTry { flags.insert(.hasMadeLastTry) }
+        if !session.blockedVariants.isEmpty { flags.insert(.blockedVariants) }
         bytes.append(flags.rawValue)
         integer(session.id)
         try secret(session.access)
@@ -131,6 +132,16 @@ struct StoreTextWriter: ~Copyable {
             for byte in account.bytes { bytes.append(byte) }
         }
         if let scopes = session.grantedScopes { try texts(scopes, "granted scopes") }
+        if flags.contains(.blockedVariants) { try write(session.blockedVariants) }
+    }
+
+    private mutating func write(_ blocks: [VariantMark: VariantBlock]) throws(StoreText.FormatError) {
+        try count(blocks.count, "variants that are not fetched")
+        for (mark, block) in blocks.sorted(by: { $0.key < $1.key }) {
+            guard mark.bytes.count == StoreText.variantMarkByteCount else { throw .tooLarge("a variant's mark") }
+            for byte in mark.bytes { bytes.append(byte) }
+            bytes.append(block.rawValue)
+        }
     }
 
     private mutating func write(_ tokens: [TokenVariant: StoredAccessToken]) throws(StoreText.FormatError) {

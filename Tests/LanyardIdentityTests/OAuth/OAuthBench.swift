@@ -99,7 +99,7 @@ final class OAuthBench: Sendable {
     }
 
     /// Time passes for each file that the call may read: a content counts when a second read has found the same.
-    private func settling<Value: Sendable>(
+    func settling<Value: Sendable>(
         _ call: (@escaping @Sendable (Result<Value, IdentityError>) -> Void) -> Void
     ) async -> Result<Value, IdentityError> {
         await withCheckedContinuation { done in

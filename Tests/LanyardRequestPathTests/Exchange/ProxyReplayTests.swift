@@ -94,6 +94,41 @@ import Testing
         }
     }
 
+    @Test(
+        "a request that meets the renewal of its token and cannot be sent again is told by the log, a few in a second")
+    func unrepeatable() async throws {
+        let log = LogRecorder()
+        let asked = Milestone()
+        let renewed = Milestone()
+        let bench = try ProxyBench(
+            script: { request in
+                guard request.message["Authorization"] != "Bearer token-2" else { return .response() }
+                asked.set()
+                renewed.wait(for: "the token is renewed")
+                return Self.refused
+            },
+            plan: {
+                $0.route.replayBodyMax = 0
+                $0.log = log.logger
+            })
+        async let response = bench.ask(Self.post("body"), method: "POST")
+        try await eventually("it is asked") { asked.isSet }
+        bench.publish(generation: 2, token: "token-2", renewal: .possible(from: .now + .seconds(100)))
+        renewed.set()
+        #expect(try await response.status == 401)
+        let told = log.lines.filter { $0.contains("request.not_replayed") }
+        #expect(told.count == 1 && told[0].contains("body_too_large") && told[0].contains("\"route\""), "\(told)")
+        #expect(bench.tokens.refused == [])
+        // Without a newer token nothing is told: the refusal may have any cause.
+        let picky = try Self.picky {
+            $0.route.replayBodyMax = 0
+            $0.log = log.logger
+        }
+        picky.renews()
+        #expect(try await picky.ask(Self.post("body"), method: "POST").status == 401)
+        #expect(log.lines.count { $0.contains("request.not_replayed") } == 1)
+    }
+
     @Test("a token that was renewed since is used at once, and no refresh is asked for")
     func newer() async throws {
         let asked = Milestone()

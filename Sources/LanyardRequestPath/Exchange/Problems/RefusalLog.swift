@@ -14,6 +14,11 @@ enum RefusalLog {
         LogThrottles(of: names, linesMax: linesPerSecondMax, per: .seconds(1))
     }
 
+    /// Of requests that meet the renewal of their token and cannot be sent again, in one shard.
+    static func renewalThrottle() -> SharedLogThrottle {
+        SharedLogThrottle(linesMax: linesPerSecondMax, per: .seconds(1))
+    }
+
     /// The throttle of one shard at debug level.
     static func debugThrottle() -> SharedLogThrottle {
         SharedLogThrottle(linesMax: debugLinesPerSecondMax, per: .seconds(1))

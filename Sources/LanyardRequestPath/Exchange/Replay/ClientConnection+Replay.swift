@@ -20,7 +20,9 @@ extension ClientConnection {
         active.shardRoute.counters.countUnauthorized()
         let refusal = TokenRefusal(table, in: view)
         guard exchange.replays == 0 else {
-            if refusal == .token { trip(breaker, route) }
+            if refusal == .token, trip(breaker, route) {
+                shard.tokens.noteRefusedReplay(token.generation, of: active.user)
+            }
             return false
         }
         switch refusal {
@@ -40,7 +42,10 @@ extension ClientConnection {
         if route.settings.clientAuthorization == .pass { return recordObstacle(.clientAuthorization) }
         let decision = RefusedResponse(
             body: bodyPart, token: .init(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
-        if case .relay(let replayObstacle) = decision.action { return recordObstacle(replayObstacle) }
+        if case .relay(let replayObstacle) = decision.action {
+            if case .renewed = outlook { logUnrepeatable(replayObstacle, response.status, route) }
+            return recordObstacle(replayObstacle)
+        }
         let sent = decision.body == .awaited ? replay.bodyBytes : nil
         let held = HeldResponse(
             response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers)
@@ -61,6 +66,23 @@ extension ClientConnection {
         shard.counters.recordObstacle(replayObstacle)
         replay.record(replayObstacle)
         return false
+    }
+
+    /// The token was renewed while the request was on its way, the upstream does not take the former one any more, and the request cannot
+    /// be sent again: its client gets the refusal. A server that ends the former token with each renewal causes that.
+    private func logUnrepeatable(
+        _ replayObstacle: RefusedResponse.ReplayObstacle, _ status: Int, _ route: Route
+    ) {
+        guard let leftOut = shard.unrepeatableRequests.admitLine(at: shard.loop.now) else { return }
+        var metadata: Logger.Metadata = [
+            "event": "request.not_replayed", "reason": .string(replayObstacle.rawValue),
+            "status": .stringConvertible(status), "request_id": "\(input.requestID(from: shard))",
+            "route": "\(route.settings.name)",
+        ]
+        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
+        shard.log.warning(
+            "the upstream refuses a token that was renewed while the request was on its way; the request cannot be sent again",
+            metadata: metadata)
     }
 
     /// Whether the request's body can be sent again.
@@ -178,6 +200,7 @@ extension ClientConnection {
         stopWaitingForToken()
         endInboundWait()
         endOutboundWait()
+        if held.token != nil { logUnrepeatable(replayObstacle, held.head.status, active.route) }
         _ = recordObstacle(replayObstacle)
         if let sent = held.bodyBytesSent {
             // Body bytes that arrived since were kept and not sent. The upload continues behind the bytes that were
@@ -242,10 +265,13 @@ extension ClientConnection {
     // MARK: Breaker
 
     /// The upstream refused a fresh token as well: another refresh would not help.
-    private func trip(_ breaker: RouteBreaker, _ route: Route) {
-        guard breaker.trip(at: shard.loop.now) else { return }
+    ///
+    /// - Returns: whether it was closed before.
+    private func trip(_ breaker: RouteBreaker, _ route: Route) -> Bool {
+        guard breaker.trip(at: shard.loop.now) else { return false }
         shard.log.warning(
             "the upstream refuses fresh tokens: no refresh is forced for 30 s",
             metadata: ["event": "route.breaker.opened", "route": "\(route.settings.name)"])
+        return true
     }
 }

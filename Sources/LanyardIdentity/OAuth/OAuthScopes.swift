@@ -1,0 +1,64 @@
+import LanyardFoundations
+import LanyardSessionInterface
+
+/// The scopes of a response (RFC 6749 §3.3). They are stored, and sent in later calls of the session, so their number and length have
+/// limits. Scopes beyond them count as not stated.
+enum OAuthScopes {
+    /// Bytes of all scopes of a response.
+    static let bytesMax = 4096
+    /// Bytes of one: what the store's text can hold.
+    private static let scopeBytesMax = 1024
+
+    /// A text of scopes with blanks between them.
+    static func read(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Set<String>? {
+        guard let text = JSONText.secret(text, of: bytes, countMax: bytesMax) else { return nil }
+        return text.withBytes { text in
+            var scopes: Set<String> = []
+            for scope in text.split(separator: UInt8(ascii: " ")) {
+                guard scope.count <= scopeBytesMax, scope.allSatisfy(isOfScope) else { return nil }
+                scopes.insert(String(decoding: scope, as: UTF8.self))
+            }
+            return scopes
+        }
+    }
+
+    /// An array with a scope, or several, in each element. The array is open already.
+    static func list(_ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer) throws(JSONError) -> Set<String>? {
+        var scopes: Set<String>? = []
+        while true {
+            switch try reader.next() {
+            case .string(let text):
+                let read = read(text, bytes)
+                scopes = read.flatMap { scopes?.union($0) }
+            case .objectStart, .arrayStart:
+                try OAuthResponse.skipRest(of: &reader)
+                scopes = nil
+            case .arrayEnd, .end: return scopes.flatMap { isWithinLimit($0) ? $0 : nil }
+            default: scopes = nil
+            }
+        }
+    }
+
+    /// What the response states, without a text that repeats a secret of the call: that would reach the log and the store.
+    static func stated(in grant: Grant, without secrets: [Secret]) -> Set<String>? {
+        grant.scopes.flatMap { scopes in
+            scopes.contains { ServiceErrorText.repeats($0, anyOf: secrets) } ? nil : scopes
+        }
+    }
+
+    /// Scopes that a login has asked for, as far as they can be kept; nil: none.
+    static func requested(_ scopes: [String]) -> Set<String>? {
+        let requested = Set(scopes)
+        let isKept = isWithinLimit(requested) && requested.allSatisfy { $0.utf8.count <= scopeBytesMax }
+        return requested.isEmpty || !isKept ? nil : requested
+    }
+
+    private static func isWithinLimit(_ scopes: Set<String>) -> Bool {
+        scopes.reduce(0) { $0 + $1.utf8.count + 1 } <= bytesMax
+    }
+
+    /// RFC 6749 appendix A.4.
+    private static func isOfScope(_ byte: UInt8) -> Bool {
+        0x21...0x7e ~= byte && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+    }
+}

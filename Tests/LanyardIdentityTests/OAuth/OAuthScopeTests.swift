@@ -1,0 +1,107 @@
+import TestSupport
+import Testing
+
+@testable import LanyardFoundations
+@testable import LanyardIdentity
+@testable import LanyardSessionInterface
+@testable import LanyardSettings
+
+/// The scopes that a login grants, and that refreshes ask for again.
+@Suite("OAuth: scopes") struct OAuthScopeTests {
+    private static func bench(
+        _ response: @escaping @Sendable (RawMessage) -> (Int, String),
+        scopes: [String] = ["read", "write"]
+    ) throws -> OAuthBench {
+        try OAuthBench(
+            script: { request in
+                guard request.target == "/token" else { return nil }
+                let (status, body) = response(request)
+                return OAuthBench.json(status, body)
+            }, settings: { client, _ in client.scopes = scopes })
+    }
+
+    private static func token(_ more: String = "") -> (Int, String) {
+        (200, #"{"access_token":"a.b.c","token_type":"bearer","expires_in":20,"refresh_token":"r2"\#(more)}"#)
+    }
+
+    private static func refresh(_ bench: OAuthBench, _ scopes: [String]) async -> Result<Grant, IdentityError> {
+        await bench.settling {
+            bench.identity.refresh(
+                Tokens.secret(Tokens.refresh), scopes: scopes, progress: CallProgress(.refresh), reply: $0)
+        }
+    }
+
+    @Test(
+        "a login's scopes are those of its response, else those that it has asked for",
+        arguments: [
+            (#","scope":"read""#, ["read"]), (#","scope":"read  write read""#, ["read", "write"]),
+            (#","scope":"""#, []),
+            (#","scope":["a","b c"]"#, ["a", "b", "c"]), (#","scope":"a\u0020b""#, ["a", "b"]),
+            // Those that cannot be read count as missing.
+            ("", ["read", "write"]), (#","scope":null"#, ["read", "write"]), (#","scope":7"#, ["read", "write"]),
+            (#","scope":["a",7]"#, ["read", "write"]), (#","scope":{"a":1}"#, ["read", "write"]),
+            (#","scope":"a\"b""#, ["read", "write"]), (#","scope":"é""#, ["read", "write"]),
+            (#","scope":[["a"]]"#, ["read", "write"]),
+        ])
+    func ofLogin(more: String, expected: [String]) async throws {
+        let bench = try Self.bench { _ in Self.token(more) }
+        let grant = try await bench.login(.password(username: "a", try bench.folder.write("p", "p"))).get()
+        #expect(grant.scopes == Set(expected))
+    }
+
+    @Test("scopes without an end, or one that repeats the password, are not kept")
+    func unkept() async throws {
+        let long = String(repeating: "x", count: 1025)
+        let many = (0..<900).map { "scope\($0)" }.joined(separator: " ")
+        let list = (0..<900).map { #""scope\#($0)""# }.joined(separator: ",")
+        for scope in [#""\#(long)""#, #""\#(many)""#, "[\(list)]", #""read the-password-of-alice""#] {
+            let bench = try Self.bench { _ in Self.token(#","scope":\#(scope)"#) }
+            let file = try bench.folder.write("p", "the-password-of-alice")
+            let grant = try await bench.login(.password(username: "a", file)).get()
+            #expect(grant.scopes == ["read", "write"], "\(scope.prefix(40))")
+        }
+        let bench = try Self.bench({ _ in Self.token() }, scopes: [long])
+        #expect(try await bench.login(.clientCredentials).get().scopes == nil)
+    }
+
+    @Test(
+        "a refresh asks for the granted scopes, a variant for its own, and a refresh's scopes are those that it states")
+    func ofRefresh() async throws {
+        let bench = try Self.bench { _ in Self.token() }
+        #expect(try await Self.refresh(bench, ["a", "b"]).get().scopes == nil)
+        #expect(bench.forms.last?.contains("&scope=a+b") == true)
+        _ = try await Self.refresh(bench, []).get()
+        #expect(bench.forms.last?.contains("scope=") == false)
+        for (variant, expected) in [
+            (TokenVariant(resources: ["https://x"]), "scope=a+b&resource"), (TokenVariant(scopes: ["c"]), "scope=c&"),
+        ] {
+            _ = await bench.settling {
+                bench.identity.fetch(
+                    variant, by: .refreshToken(Tokens.secret(Tokens.refresh), scopes: ["a", "b"]),
+                    progress: CallProgress(.refresh), reply: $0)
+            }
+            #expect(bench.forms.last?.contains(expected) == true, "\(bench.forms)")
+        }
+        let stated = try Self.bench { _ in Self.token(#","scope":"a""#) }
+        #expect(try await Self.refresh(stated, ["a", "b"]).get().scopes == ["a"])
+    }
+
+    @Test(
+        "a server that does not take the granted scopes is asked once more without them; a variant's own scopes are not dropped"
+    )
+    func refusedScopes() async throws {
+        let bench = try Self.bench { request in
+            request.bodyText.contains("scope=") ? (400, #"{"error":"invalid_scope"}"#) : Self.token(#","scope":"a""#)
+        }
+        #expect(try await Self.refresh(bench, ["a", "b"]).get().scopes == ["a"])
+        #expect(bench.forms.map { $0.contains("scope=") } == [true, false])
+        guard case .failure(let error) = await bench.fetch(TokenVariant(scopes: ["c"])) else {
+            return #expect(Bool(false))
+        }
+        #expect(error.verdict == .clientRefused && bench.forms.count == 3)
+        // The second refusal is final.
+        let refusing = try Self.bench { _ in (400, #"{"error":"invalid_scope"}"#) }
+        guard case .failure = await Self.refresh(refusing, ["a"]) else { return #expect(Bool(false)) }
+        #expect(refusing.forms.count == 2)
+    }
+}
