@@ -27,7 +27,7 @@ import Testing
                             lifetime: .nanoseconds(lifetime))
                         let tokens = SessionTokens(
                             token, (Tokens.secret("refresh"), WallTime(nanoseconds: instant)), generation: 1,
-                            accountID: nil, account: .unknown, boot: "boot", at: now, skew: .nanoseconds(issuedAt),
+                            accountID: nil, account: .none, boot: "boot", at: now, skew: .nanoseconds(issuedAt),
                             settings: settings, refreshTokens: refreshTokens)
                         if lifetime <= 0 { #expect(!tokens.isUsable(at: now.instant), "\(lifetime)") }
                         _ = tokens.refreshAt(settings, now, spread: 0.1)
