@@ -268,7 +268,8 @@ struct SecondCallTests {
         #expect(Self.ask(&pair, .first, Self.grant("first")) == "first")
     }
 
-    @Test("Rule 17: both fail: what the service has said, else what the first has met; the time of the attempt ends both")
+    @Test(
+        "Rule 17: both fail: what the service has said, else what the first has met; the time of the attempt ends both")
     func bothFail() {
         let lost = Self.error(.unknownOutcome, nil, "lost")
         let refused = Self.error(.clientRefused, 401, "refused")

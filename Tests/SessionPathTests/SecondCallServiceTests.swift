@@ -96,7 +96,9 @@ struct SecondCallServiceTests {
         }
     }
 
-    @Test("the second call brings the token: the first is cancelled, counted once, and what it brings is never used or revoked")
+    @Test(
+        "the second call brings the token: the first is cancelled, counted once, and what it brings is never used or revoked"
+    )
     func second() async throws {
         let bench = try await Bench()
         try await bench.pass(.seconds(2), calls: 2)

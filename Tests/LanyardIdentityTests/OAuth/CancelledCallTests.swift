@@ -8,7 +8,9 @@ import Testing
 
 /// The two calls of an attempt at a server that does not respond to the first (refresh.md 17).
 @Suite struct CancelledCallTests {
-    @Test("a second call is made on another connection; the first is cancelled, and ends without a response of the server")
+    @Test(
+        "a second call is made on another connection; the first is cancelled, and ends without a response of the server"
+    )
     func cancelled() async throws {
         let release = Milestone()
         defer { release.set() }

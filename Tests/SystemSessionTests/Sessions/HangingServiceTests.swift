@@ -67,8 +67,8 @@ import Testing
                 "NOT READY: user alice has no token yet, because its first login is in progress: the login ")
                 && table.output.prefix { $0 != "\n" }.contains("the login has had no response of \(url)")
                 && table.output.prefix { $0 != "\n" }.contains(
-                    "; what to do: check the identity service \(url) and the way to it; the call ends by refresh.attempt_timeout and is made again"
-                ), "\(table.output)")
+                    "; what to do: check the identity service \(url) and the way to it; the call ends by "
+                        + "refresh.attempt_timeout and is made again"), "\(table.output)")
         // The time limit of the call brings the error.
         try await clock.pass(.seconds(25))
         try await lanyard.process.event("session.login.failed")
@@ -134,7 +134,9 @@ import Testing
         _ = await caller.result
     }
 
-    @Test("a first token call without a response at the start: a request that waits gets a token by a second call after 2 s")
+    @Test(
+        "a first token call without a response at the start: a request that waits gets a token by a second call after 2 s"
+    )
     func secondCall() async throws {
         let isOver = Milestone()
         defer { isOver.set() }
