@@ -59,20 +59,9 @@ package struct IdentityError: Error, Equatable, Sendable {
     /// Who must act, where the response says more than the verdict: the user, whom the service wants to log in or to consent, or the
     /// operator, if the call is tried again although the configuration is wrong. nil: the verdict decides.
     package var responsible: ResponsibleParty?
-    /// The service has no such call, and will have none later.
-    package var isUnsupported = false
-    /// The service refuses the kind of call to this client (RFC 6749 §5.2: `unauthorized_client`, `unsupported_grant_type`).
-    /// Another kind may be allowed.
-    package var isGrantRefused = false
-    /// The identity has no login of the kind that was given: the call was wrong, and no credential was refused.
-    package var isForeignKind = false
+    private var refusal = Refusal()
     /// What came back of a call with a refresh token; nil: another call, or none was made.
     package var refreshResponse: RefreshResponse?
-    /// The service has refused the refresh by a named error, and neither asks for another try later nor blames the client. Once the
-    /// access token has ended, a configured login follows (refresh.md 12).
-    package var refusesRefresh = false
-    /// The service refuses the client, and says nothing of what a login has sent besides (RFC 6749 §5.2: `invalid_client`).
-    package var isOfClient = false
     /// The fingerprint of a guarded login's credential, to be kept if the credential is refused.
     package var credential: CredentialFingerprint?
     /// Worth an alert although the call is tried again: the connection to the service may be intercepted.
@@ -102,6 +91,43 @@ extension IdentityError {
         var serviceText: String?
         var cause: IdentityCause?
         var remedy: String?
+    }
+
+    /// What the service refuses, besides what the verdict says.
+    private struct Refusal: Equatable, Sendable {
+        var isUnsupported = false
+        var isGrantRefused = false
+        var isForeignKind = false
+        var refusesRefresh = false
+        var isOfClient = false
+    }
+
+    /// The service has no such call, and will have none later.
+    package var isUnsupported: Bool {
+        get { refusal.isUnsupported }
+        set { refusal.isUnsupported = newValue }
+    }
+    /// The service refuses the kind of call to this client (RFC 6749 §5.2: `unauthorized_client`, `unsupported_grant_type`).
+    /// Another kind may be allowed.
+    package var isGrantRefused: Bool {
+        get { refusal.isGrantRefused }
+        set { refusal.isGrantRefused = newValue }
+    }
+    /// The identity has no login of the kind that was given: the call was wrong, and no credential was refused.
+    package var isForeignKind: Bool {
+        get { refusal.isForeignKind }
+        set { refusal.isForeignKind = newValue }
+    }
+    /// The service has refused the refresh by a named error, and neither asks for another try later nor blames the client. Once the
+    /// access token has ended, a configured login follows (refresh.md 12).
+    package var refusesRefresh: Bool {
+        get { refusal.refusesRefresh }
+        set { refusal.refusesRefresh = newValue }
+    }
+    /// The service refuses the client, and says nothing of what a login has sent besides (RFC 6749 §5.2: `invalid_client`).
+    package var isOfClient: Bool {
+        get { refusal.isOfClient }
+        set { refusal.isOfClient = newValue }
     }
 
     /// The service's own words, for operators alone: shortened, printable ASCII without `"`, without a secret of the call. They are never

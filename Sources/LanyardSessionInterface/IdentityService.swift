@@ -116,12 +116,7 @@ package struct Grant: Sendable {
     /// What an ID token calls the account. It is shown, and nothing is decided by it: two users may have one account, and a service
     /// may call one account differently for each client. nil: unknown.
     package var subject: String?
-    /// The account that a login has proved by a configured name, an ID token or an assertion (refresh.md 11). It decides what the login
-    /// ends, and never whose the account is. nil: unknown, or `userID` names it.
-    package var account: AccountFingerprint?
-    /// Of the credential alone that a login has sent, so that an unknown account is known to be that of the same credential. nil: the
-    /// login had no guard, or the service names its accounts.
-    package var credential: CredentialFingerprint?
+    private var proof = LoginProof()
     /// The scopes that the response states (RFC 6749 §5.1); after a login that states none those that it has asked for. nil: unknown.
     package var scopes: Set<String>?
     /// How long the access token lives from the moment before the request was sent (refresh.md 1): at least 2 s.
@@ -174,6 +169,27 @@ package struct Grant: Sendable {
             outcome.verdict = .transient(retryAfter: nil)
         }
         unusable = outcome
+    }
+}
+
+extension Grant {
+    /// What a login has proved of its account.
+    private struct LoginProof: Sendable {
+        var account: AccountFingerprint?
+        var credential: CredentialFingerprint?
+    }
+
+    /// The account that a login has proved by a configured name, an ID token or an assertion (refresh.md 11). It decides what the login
+    /// ends, and never whose the account is. nil: unknown, or `userID` names it.
+    package var account: AccountFingerprint? {
+        get { proof.account }
+        set { proof.account = newValue }
+    }
+    /// Of the credential alone that a login has sent, so that an unknown account is known to be that of the same credential. nil: the
+    /// login had no guard, or the service names its accounts.
+    package var credential: CredentialFingerprint? {
+        get { proof.credential }
+        set { proof.credential = newValue }
     }
 }
 

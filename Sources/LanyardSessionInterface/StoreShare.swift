@@ -109,6 +109,7 @@ extension StoredSession {
         for (variant, token) in tokens.others { bytes += variant.storedBytes + token.storedBytes }
         if account != nil { bytes += 32 }
         if let grantedScopes { bytes += 2 + textBytes(all: grantedScopes) }
+        if !blockedVariants.isEmpty { bytes += 2 + blockedVariants.count * 33 }
         return bytes
     }
 }

@@ -240,7 +240,7 @@ import Testing
             let json = try response.json
             #expect(json["type"].string == "urn:lanyard:problem:identity-error")
             #expect(json["identity_status"].int == status && json["error_code"].string == "Code")
-            #expect(json["error"].string == "theirs" && json["detail"].string == "ours.")
+            #expect(json["error"].string == "theirs" && json["detail"].string == "ours; the service says: \"theirs\".")
             #expect(json["user"].string == "bob" && json["retryable"].bool == false)
         }
         server.users.replies(.failure(.identity(Self.error(.callRefused, 409))))
@@ -278,7 +278,8 @@ import Testing
         let refused = try await server.ask("DELETE", "/v1/users/bob?account=delete")
         #expect(refused.status == 403)
         #expect(
-            try refused.json["detail"].string == "ours. The account was not deleted, and bob stays logged in.")
+            try refused.json["detail"].string
+                == "ours; the service says: \"theirs\". The account was not deleted, and bob stays logged in.")
         server.users.replies(.failure(.notDeleted(Self.error(.unknownOutcome, nil))))
         let unknown = try await server.ask("DELETE", "/v1/users/bob?account=delete")
         #expect(unknown.status == 503)

@@ -79,7 +79,8 @@ import Testing
                     let limited = Self.response(403, #"{"message":"rate limit"}"#) { fields in
                         (fields.date, fields.rateLimitRemaining, fields.rateLimitReset) = (date, "0", text)
                     }
-                    guard case .failure(let error) = GitHubAppResponse.grant(in: .success(limited), now: now),
+                    let outcome = GitHubAppResponse.grant(in: .success(limited), without: [], now: now)
+                    guard case .failure(let error) = outcome,
                         case .transient(let wait?) = error.verdict
                     else { return #expect(Bool(false), "\(text)") }
                     #expect(wait >= .seconds(1))
@@ -91,7 +92,8 @@ import Testing
         let far = Self.response(403, #"{"message":"rate limit"}"#) { fields in
             (fields.rateLimitRemaining, fields.rateLimitReset) = ("0", "9223372037")
         }
-        guard case .failure(let error) = GitHubAppResponse.grant(in: .success(far), now: Self.now) else { return }
+        let outcome = GitHubAppResponse.grant(in: .success(far), without: [], now: Self.now)
+        guard case .failure(let error) = outcome else { return }
         #expect(error.verdict.label == "transient")
     }
 
@@ -101,12 +103,12 @@ import Testing
             for date in [nil] + ForeignNumbers.httpDates {
                 let body = #"{"token":"ghs_a","expires_at":"\#(end)"}"#
                 let response = Self.response(201, body) { $0.date = date }
-                let outcome = GitHubAppResponse.grant(in: .success(response), now: Self.now)
+                let outcome = GitHubAppResponse.grant(in: .success(response), without: [], now: Self.now)
                 if case .success(let grant) = outcome { #expect(Self.lifetimes.contains(grant.lifetime), "\(end)") }
             }
         }
         let endless = Self.response(201, #"{"token":"ghs_a","expires_at":"9999-12-31T23:59:59Z"}"#)
-        let grant = try GitHubAppResponse.grant(in: .success(endless), now: Self.now).get()
+        let grant = try GitHubAppResponse.grant(in: .success(endless), without: [], now: Self.now).get()
         #expect(grant.lifetime == Self.lifetimes.upperBound)
     }
 

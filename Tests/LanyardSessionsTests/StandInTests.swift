@@ -20,12 +20,15 @@ import Testing
     private static func fetched() throws -> CoordinatorDriver {
         let driver = driver()
         driver.begin()
-        try driver.grant(token: "for orders")
-        try driver.grant(token: "for stock")
+        try driver.grant(proof: account, token: "for orders")
+        try driver.grant(proof: account, token: "for stock")
         try #require(driver.call == nil)
         driver.forget()
         return driver
     }
+
+    /// What client credentials prove. Without it a login after a restart counts as one of another account.
+    private static let account = AccountFingerprint(of: ["client"])
 
     private static func text(_ driver: CoordinatorDriver, _ place: Int) -> String? {
         Tokens.text(driver.variant(place)?.token)
@@ -79,7 +82,7 @@ import Testing
         next.begin()
         #expect(next.token == nil && next.call?.variant == .plain && next.call?.standIn == nil)
         #expect(Self.text(next, 1) == "for orders" && Self.text(next, 2) == "for stock")
-        try next.grant(token: "plain")
+        try next.grant(proof: Self.account, token: "plain")
         #expect(Tokens.text(next.token?.token) == "plain" && next.call == nil && Self.text(next, 1) == "for orders")
         // And back: the plain token is not sent in place of the route's.
         next.disk.holder = nil

@@ -83,6 +83,8 @@ struct ConfigurationBuilder {
         refresh.fill(&configuration.refresh.perHourMax, "per_hour_max")
         refresh.fill(&configuration.refresh.secondCallAfter, "second_call_after")
         refresh.fill(&configuration.refresh.attemptTimeout, "attempt_timeout")
+        // The default is the time that the calls of an identity have anyway.
+        if configuration.refresh.attemptTimeout == .seconds(30) { configuration.refresh.attemptTimeout = nil }
         let login = top.section("login")
         login.fill(&configuration.login.offline, "offline")
         login.fill(&configuration.login.exitOnRefusal, "exit_on_refusal")

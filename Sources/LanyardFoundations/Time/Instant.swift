@@ -71,8 +71,8 @@ extension Duration {
             let divisor: UInt64 = 1_000_000_000
             return Int64(divisor.dividingFullWidth((UInt64(high), low)).quotient)
         }
-        let (seconds, attoseconds) = components
-        return seconds.clampedProduct(1_000_000_000).clampedSum(attoseconds / 1_000_000_000)
+        // `components` ends the process where the seconds do not fit into 64 bits.
+        return Int64(clamping: attoseconds / 1_000_000_000)
     }
 
     /// The duration in seconds, with its fraction.

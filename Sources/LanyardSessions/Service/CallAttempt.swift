@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// One attempt of a session to get a token: its call, and perhaps a second one on another connection. Performs what `CallPair` decides.
-/// Belongs to the queue of the service's loop.
+/// Belongs to its runner's queue, which its owner checks.
 final class CallAttempt {
     typealias Send = (CallProgress, @escaping @Sendable (Result<Grant, IdentityError>) -> Void) -> Void
 

@@ -25,10 +25,9 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     private lazy var records = ServiceRecords(
         revocations: RevocationRunner(environment: self), metadata: MetadataKeeper(contents.metadata, environment: self)
     )
-    /// Of identities whose latest call has failed.
-    var probes: [String: IdentityProbe] = [:]
-    private(set) lazy var probeTimer = SessionTimer(on: loop) { [unowned self] in makeProbes() }
-    private lazy var clocks = ClockTimer(on: loop) { [unowned self] in handleClocks($0, seconds: $1) }
+    private lazy var timers = ServiceTimers(
+        clocks: ClockTimer(on: loop) { [unowned self] in handleClocks($0, seconds: $1) },
+        probe: SessionTimer(on: loop) { [unowned self] in makeProbes() })
     private var startupCheck: StartupCheck
     private let board = SessionReportBoard()
 
@@ -105,7 +104,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             for revocation in contents.revocations {
                 records.revocations.enqueue(revocation, of: nil, isStored: true, logger) { _ in }
             }
-            clocks.start()
+            timers.clocks.start()
             handleStarted()
             isUnderWay.signal()
         }
@@ -231,7 +230,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         userService.stop()
         slots.stop()
         probeTimer.drop()
-        clocks.drop()
+        timers.clocks.drop()
         loop.stop()
         waits.signalEnded()
     }
@@ -577,4 +576,22 @@ extension SessionService: UserOperations {
             whenStarted { [self] in userService.perform(call, reply) }
         }
     }
+}
+
+/// Timers of the service beside those of its sessions.
+private struct ServiceTimers {
+    let clocks: ClockTimer
+    let probe: SessionTimer
+    /// What `probe` is for: of identities whose latest call has failed.
+    var probes: [String: IdentityProbe] = [:]
+}
+
+extension SessionService {
+    /// Of identities whose latest call has failed.
+    var probes: [String: IdentityProbe] {
+        get { timers.probes }
+        set { timers.probes = newValue }
+    }
+
+    var probeTimer: SessionTimer { timers.probe }
 }

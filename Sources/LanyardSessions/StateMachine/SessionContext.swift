@@ -33,7 +33,6 @@ package struct SessionContext: Sendable {
     /// content.
     private(set) var hasUntriedCredential = false
     private var calls = CallHistory()
-    private var logins = LoginHistory()
 
     /// Logins whose sessions have ended, one after the other, without a refresh.
     private struct LoginHistory {
@@ -44,10 +43,10 @@ package struct SessionContext: Sendable {
 
     /// The instant of the login that follows the end of a session; nil: now. The second in a row is put off.
     mutating func reloginAt(_ eventContext: EventContext) -> Instant? {
-        defer { logins.withoutRefresh += 1 }
-        guard logins.withoutRefresh > 0, logins.latestAt != .past else { return nil }
-        let delay = policy.reloginBackoff.delay(after: logins.withoutRefresh, chance: eventContext.chance)
-        let instant = logins.latestAt + delay
+        defer { calls.logins.withoutRefresh += 1 }
+        guard calls.logins.withoutRefresh > 0, calls.logins.latestAt != .past else { return nil }
+        let delay = policy.reloginBackoff.delay(after: calls.logins.withoutRefresh, chance: eventContext.chance)
+        let instant = calls.logins.latestAt + delay
         return instant > eventContext.instant ? instant : nil
     }
 
@@ -55,13 +54,13 @@ package struct SessionContext: Sendable {
     mutating func recordSuccess(of call: SessionCall, at now: Instant) {
         calls.recordSuccess(of: call, at: now)
         switch call.kind {
-        case .login: logins.latestAt = now
-        case .refresh: logins.withoutRefresh = 0
+        case .login: calls.logins.latestAt = now
+        case .refresh: calls.logins.withoutRefresh = 0
         }
     }
 
     /// An operator has logged in, or the credential has changed: the logins before it say nothing of the next one.
-    mutating func forgetLogins() { logins = LoginHistory() }
+    mutating func forgetLogins() { calls.logins = LoginHistory() }
 
     /// Calls that have begun.
     private struct CallHistory {
@@ -73,6 +72,7 @@ package struct SessionContext: Sendable {
         var latest: (number: UInt64, at: Instant)?
         /// See `callDuration`.
         var duration = Duration.zero
+        var logins = LoginHistory()
 
         /// A call that nothing has failed before was successful.
         mutating func recordSuccess(of call: SessionCall, at now: Instant) {
