@@ -18,7 +18,9 @@ enum AppServicesGrant {
             if let error { throw UnusableGrantError(error) }
             return .success(try grant(decoded, call, response, secrets))
         } catch {
-            return .failure(AppServicesVerdict.malformed(call, response.status, error.message, decoded: decoded))
+            return .failure(
+                AppServicesVerdict.malformed(
+                    call, response.status, error.message, decoded: decoded, isBroken: error.isBroken))
         }
     }
 
@@ -76,12 +78,16 @@ enum AppServicesGrant {
     /// added where it is caught.
     private struct UnusableGrantError: Error {
         let message: String
+        /// The body is no JSON, or ends too early.
+        var isBroken = false
 
         init(_ message: String) { self.message = message }
 
         init(_ error: TokenReader.ReadError) {
             switch error {
-            case .json(let error): message = "not JSON (\(error.kind) at byte \(error.offset))"
+            case .json(let error):
+                message = "not JSON (\(error.kind) at byte \(error.offset))"
+                isBroken = true
             case .notAnObject: message = "not a JSON object"
             case .unfit(let reason): message = reason
             }

@@ -66,14 +66,17 @@ enum AppServicesVerdict {
 
     /// The error of a successful response that cannot be used.
     ///
-    /// - Parameter decoded: the readable part of it.
+    /// - Parameters:
+    ///   - decoded: the readable part of it.
+    ///   - isBroken: the rest is no JSON.
     static func malformed(
-        _ call: Call, _ status: Int, _ reason: String, decoded: TokenResponse = TokenResponse()
+        _ call: Call, _ status: Int, _ reason: String, decoded: TokenResponse = TokenResponse(), isBroken: Bool = false
     ) -> IdentityError {
         var error = IdentityError(
             .transient(retryAfter: nil), status: status,
             message: "the identity service's response to the \(call.rawValue) cannot be used: \(reason)")
-        error.cause = call == .location || decoded.hasOtherContent ? .unusableResponse : .unusableToken
+        let isObject = !decoded.hasOtherContent && !isBroken
+        error.cause = call == .location || !isObject ? .unusableResponse : .unusableToken
         if call == .refresh {
             error.refreshResponse = RefreshResponse(status: status, error: decoded.hasError ? .named : .none)
         }

@@ -76,10 +76,23 @@ enum ServiceErrorText {
         }
     }
 
-    /// Whether the text has one of the secrets, or a piece of one.
-    static func repeats(_ text: String, anyOf secrets: [Secret]) -> Bool {
-        var text = text
-        return text.withUTF8 { SecretEcho(of: secrets).isIn(UnsafeRawBufferPointer($0)) }
+    /// Bytes of a secret that give it away within a code.
+    private static let codePieceBytes = 12
+
+    /// Whether a code has one of the secrets, or a long piece of one, as it is. What a call means is decided by its code, so that one
+    /// which shares a word with a password, as `InvalidPassword` may, stays.
+    static func repeats(_ code: String, anyOf secrets: [Secret]) -> Bool {
+        let code = Array(code.utf8)
+        return secrets.contains { secret in
+            secret.withBytes { bytes in
+                let length = min(bytes.count, codePieceBytes)
+                guard length > 0, length <= code.count else { return false }
+                return (0...(bytes.count - length)).contains { start in
+                    let piece = bytes[start..<(start + length)]
+                    return (0...(code.count - length)).contains { code[$0..<($0 + length)].elementsEqual(piece) }
+                }
+            }
+        }
     }
 
     /// Printable ASCII, at most `bytesMax` of it.

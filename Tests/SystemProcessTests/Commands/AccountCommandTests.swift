@@ -94,7 +94,7 @@ import Testing
             (
                 "register --identity demo --email bob@example.com --password-file @password",
                 "409 AccountNameInUse to the registration: there is an account with this email already; log in, or reset its "
-                    + "password; the identity service: name already in use"
+                    + "password; the service says: \"name already in use\""
             ),
             (
                 "register --identity demo --email new@example.com --password-file @short",
@@ -124,7 +124,7 @@ import Testing
             ),
             (
                 "call-reset-function --identity demo --email bob@example.com --password-file @password",
-                "400 to the call of the reset function; the identity service: please use reset password via email"
+                "400 to the call of the reset function; the service says: \"please use reset password via email\""
             ),
         ] { try await bench.expect("account " + line, 1, [parts]) }
 
@@ -208,7 +208,7 @@ import Testing
             try await bench.expect(
                 #"call fail "boom""# + json, 1,
                 [
-                    "400 FunctionExecutionError to the function call: the function has thrown an error; the identity service: boom"
+                    "400 FunctionExecutionError to the function call: the function has thrown an error; the service says: \"boom\""
                 ]
             )
         }

@@ -94,8 +94,8 @@ import Testing
         try folder.write("key", String(repeating: "k", count: 32))
         try folder.write("password", "p")
         func identity(_ server: RawServer) -> String {
-            "{oauth2: {token_endpoint: \"http://\(server.endpoint)/token\", "
-                + "revocation_endpoint: \"http://\(server.endpoint)/revoke\", client_id: lanyard, rotation: one_use}}"
+            "{oauth2: {endpoints: {token: \"http://\(server.endpoint)/token\", "
+                + "revocation: \"http://\(server.endpoint)/revoke\"}, client_id: lanyard, rotation: one_use}}"
         }
         let admin = folder.file("admin.sock")
         func start() async throws -> LanyardProcess {

@@ -37,7 +37,8 @@ import Testing
         #expect(
             out
                 == .object([
-                    "name": .string("guest"), "removed": .bool(true), "revoked": .bool(true), "stored": .bool(true),
+                    "name": .string("guest"), "removed": .bool(true), "revocation": .string("confirmed"),
+                    "revoked": .bool(true), "stored": .bool(true),
                 ]))
         #expect(try await bench.users().contains { $0.hasPrefix("guest") } == false)
         #expect(try await bench.add("guest", Self.anonymous).status == 201)
