@@ -68,6 +68,8 @@ import Testing
                 token: {audience: a}
                 upstream: "https://localhost:\(server.endpoint.port)"
                 tls: {ca_file: \(otherAuthority)}
+              # The first route's token is the session's own: this one is fetched besides.
+              - {name: other, match: {path: /other}, user: robot, token: {audience: b}, upstream: "http://127.0.0.1:1"}
 
             """, listener: "address: \"127.0.0.1:0\", tls: {certificate_file: \(certificate), key_file: \(key)}")
         try await lanyard.untilReady()
