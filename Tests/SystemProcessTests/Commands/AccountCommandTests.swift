@@ -98,8 +98,8 @@ import Testing
             ),
             (
                 "register --identity demo --email new@example.com --password-file @short",
-                "400 BadRequest to the registration: it does not accept a value of the call; error says which; the identity "
-                    + "service: password must be between 6 and 128 characters"
+                "400 BadRequest to the registration: it does not accept a value of the call; error says which; the "
+                    + "service says: \"password must be between 6 and 128 characters\""
             ),
             ("confirm --identity demo --token-id 7 --email-token-file @wrong", "400 BadRequest to the confirmation: "),
             (
