@@ -107,6 +107,7 @@ struct GitHubAppProgramTests {
         try await eventually("the limit was met") { calls.withLock { $0 } == 1 }
         clock.stop()
         try await clock.pass(until: "a second call") { calls.withLock { $0 } == 2 }
+        clock.run()
         try await lanyard.untilReady()
         try await lanyard.process.terminate()
         withExtendedLifetime(folder) {}
