@@ -29,8 +29,8 @@ struct AccountOfLoginTests {
                       client_id: lanyard
                       client_secret_file: \(try folder.write("secret", "s3cret"))
                       scopes: [openid, api]
-                users: {desk: {identity: corp, login: {authorization_code: {}}}}
-                routes: [{upstream: "http://127.0.0.1:\(upstream.localPort)", user: desk}]
+                users: {operator: {identity: corp, login: {authorization_code: {}}}}
+                routes: [{upstream: "http://127.0.0.1:\(upstream.localPort)", user: operator}]
                 shards: 1
 
                 """
@@ -52,7 +52,7 @@ struct AccountOfLoginTests {
 
         /// An operator logs the user in, and this account of the server confirms it.
         func logIn(as account: String) async throws {
-            let path = "/v1/users/desk/login"
+            let path = "/v1/users/operator/login"
             let login = try await admin.call("POST", path, #"{"redirect_uri":"\#(redirect)"}"#)
             try await browse("code", try #require(login["authorization_uri"].string), account)
             let query = try #require(callback.requests.last?.target.split(separator: "?", maxSplits: 1).last)
