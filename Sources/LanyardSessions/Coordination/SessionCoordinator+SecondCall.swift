@@ -14,7 +14,8 @@ extension SessionCoordinator {
         return .possible(from: eventContext.instant + delay)
     }
 
-    /// Nothing in the call works once, and the service counts no failed attempts of an account. `auto` does not say that refresh tokens stay.
+    /// Nothing in the call works once, and the service counts no failed attempts of an account. `auto` does not say that refresh tokens
+    /// stay.
     private func isRepeatable(_ operation: TokenOperation) -> Bool {
         switch operation.credentials {
         case .refreshToken: setup.refreshTokens.rotation == .none

@@ -68,7 +68,8 @@ import Testing
                 && table.output.prefix { $0 != "\n" }.contains("the login has had no response of \(url)")
                 && table.output.prefix { $0 != "\n" }.contains(
                     "; what to do: check the identity service \(url) and the way to it; the call ends by "
-                        + "refresh.attempt_timeout and is made again"), "\(table.output)")
+                        + "refresh.attempt_timeout and is made again"),
+            "\(table.output)")
         // The time limit of the call brings the error.
         try await clock.pass(.seconds(25))
         try await lanyard.process.event("session.login.failed")
