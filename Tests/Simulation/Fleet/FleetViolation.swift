@@ -21,6 +21,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case endedRevoked = "a session that a logout takes out of the store is revoked"
         case fedToken = "a token that another program renews is served while it can be read, and no longer"
         case rightUser = "a token goes only on its own user's requests"
+        case oneAccount = "tokens of two accounts are never those of one for the shards"
         case spentOnce = "a credential that was refused, or has served its only login, is not sent again"
         case newCredential = "a new credential in the file is tried at once"
         case linkedSession = "a link continues with the session that it was made with"

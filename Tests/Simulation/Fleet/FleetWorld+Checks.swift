@@ -167,6 +167,7 @@ extension FleetWorld {
         report.checks += 1
         let session = process.sessions[user]
         let made = SimulatedToken(token.token)
+        checkAccount(process, user, token, made)
         let end = made.madeAt + .nanoseconds(made.value)
         if clocks.real(token.usableUntil) > end, !isClockExcused(made) {
             let late = clocks.real(token.usableUntil) - end
@@ -178,6 +179,15 @@ extension FleetWorld {
         guard session.latest?.token !== token.token else { return }
         if session.coordinator.storeError == nil, session.known?.session?.access != token.token {
             accuse(.persisted, "\(name(process, user)) publishes generation \(token.generation), which no store has")
+        }
+    }
+
+    /// The shards repeat a request, and use a connection again, within one number.
+    func checkAccount(_ process: FleetProcess, _ user: Int, _ token: AccessToken, _ made: SimulatedToken) {
+        let account = service.account(of: made.session)
+        let former = accounts.updateValue(account, forKey: token.account)
+        if let former, former != account {
+            accuse(.oneAccount, "\(name(process, user)) publishes a token of \(account) as one of \(former)")
         }
     }
 

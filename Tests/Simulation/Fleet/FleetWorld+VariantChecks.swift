@@ -110,6 +110,7 @@ extension FleetWorld {
         let variant = session.variants[place]
         let made = SimulatedToken(token.token)
         checkAudience(process, user, made, place)
+        checkAccount(process, user, token, made)
         let end = made.madeAt + .nanoseconds(made.value)
         if clocks.real(token.usableUntil) > end, !isClockExcused(made) {
             let late = clocks.real(token.usableUntil) - end

@@ -55,6 +55,8 @@ package final class FleetWorld {
     var bootedAt = Instant.past
     var diskTroubleAt = Instant.past
     var lockTroubleAt = Instant.past
+    /// Of each number that was published: the service's account.
+    var accounts: [AccountNumber: String] = [:]
     /// What the store held when it was last looked at, by the disk's version.
     var seen: (version: UInt64, contents: StoreContents?) = (.max, nil)
     var durable: (version: UInt64, contents: StoreContents?) = (.max, nil)
