@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Rule 17: a second call beside one that has no response, while requests wait and no token is usable.
+/// Rule 17: a second call beside one that has no response, while requests wait.
 @Suite("Coordinator: second calls")
 struct SecondCallTests {
     private static let variant = TokenVariant(audience: "orders")
@@ -102,7 +102,7 @@ struct SecondCallTests {
         #expect(Self.seconds(driver) == (isRepeated ? 1 : 0))
     }
 
-    @Test("Rule 17: while a token serves, requests use it: the second call waits for its end")
+    @Test("Rule 17: while requests use the token: none, whoever has waited before")
     func usable() throws {
         let driver = CoordinatorDriver(allowsSecondCall: true)
         try driver.logIn()
@@ -110,8 +110,36 @@ struct SecondCallTests {
         driver.handle(.session(.tokenNeeded))
         Self.pass(3, driver)
         #expect(Self.seconds(driver) == 0)
-        let end = try #require(driver.coordinator.session.tokens?.usableUntil)
-        #expect(driver.coordinator.due <= end)
+        let waitsFrom = try #require(driver.coordinator.session.tokens?.mandatoryFrom)
+        #expect(driver.coordinator.due <= waitsFrom)
+    }
+
+    @Test("Rule 17: from the mandatory zone on, at the first request that waits")
+    func mandatory() throws {
+        let driver = CoordinatorDriver(allowsSecondCall: true)
+        try driver.logIn()
+        driver.toCall()
+        let tokens = try #require(driver.coordinator.session.tokens)
+        Self.pass((tokens.mandatoryFrom - driver.now).inSeconds + 0.001, driver)
+        #expect(Self.seconds(driver) == 0 && tokens.usableUntil > driver.now)
+        driver.handle(.session(.tokenNeeded))
+        driver.handle(.due)
+        #expect(Self.seconds(driver) == 1)
+    }
+
+    @Test("Rule 17: while requests wait for another token than the one that an upstream has refused")
+    func forced() throws {
+        let driver = CoordinatorDriver(allowsSecondCall: true)
+        try driver.logIn()
+        driver.pass(60)
+        let token = try #require(driver.token)
+        driver.handle(.session(.tokenRefused(Generation(token.generation))))
+        driver.handle(.session(.tokenNeeded))
+        #expect(driver.call?.cause == .forced)
+        Self.pass(1.999, driver)
+        #expect(Self.seconds(driver) == 0)
+        Self.pass(0.001, driver)
+        #expect(Self.seconds(driver) == 1)
     }
 
     @Test(

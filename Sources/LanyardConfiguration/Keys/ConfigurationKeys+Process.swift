@@ -24,7 +24,7 @@ extension ConfigurationKeys {
         .init("refresh.per_hour_max", .value(.integer(1...100_000)), "30", "Forced renewals of a session in an hour."),
         .init(
             "refresh.second_call_after", .value(.duration(moment)), or: ["none"], "2s",
-            "A second call beside one without a response, while requests wait and no token is usable."),
+            "A second call beside one without a response, while requests wait."),
         .init(
             "refresh.attempt_timeout", .value(.duration(.seconds(1)...(.seconds(300)))), "30s",
             "The time of a login or a renewal with all its steps."),

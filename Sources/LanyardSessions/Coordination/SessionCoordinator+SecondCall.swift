@@ -2,8 +2,8 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// A second call beside one that has no response, while requests wait and no token is usable (refresh.md 17). It is part of the same
-/// operation: one lock, one intent, one result.
+/// A second call beside one that has no response, while requests wait (refresh.md 17). It is part of the same operation: one lock, one
+/// intent, one result.
 extension SessionCoordinator {
     /// Whether an operation's call may be repeated while it is open, and from when on.
     func secondCall(of operation: TokenOperation) -> TokenOperation.SecondCall {
@@ -33,11 +33,11 @@ extension SessionCoordinator {
         guard operation.isFetch else {
             // A logout leaves a call open that the session does not wait for.
             guard waiting.isTokenWanted, session.call?.number == operation.number else { return .never }
-            return max(from, session.tokens?.usableUntil ?? .past)
+            return max(from, session.waitsFrom)
         }
         let variant = variants.first { $0.session.call?.number == operation.number }
         guard let variant, variant.use.isDemanded else { return .never }
-        return max(from, variant.session.tokens?.usableUntil ?? .past)
+        return max(from, variant.session.waitsFrom)
     }
 
     mutating func performSecondCall() {

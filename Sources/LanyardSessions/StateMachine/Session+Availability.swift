@@ -150,10 +150,16 @@ extension Session {
         at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
         guard tokens.isUsable(at: now) else { return .pending }
-        let waitsFrom: Instant =
-            if isResting { .never } else if call?.cause == .forced { .past } else { tokens.mandatoryFrom }
+        let waitsFrom = isResting ? .never : waitsFrom(tokens, awaiting: call)
         return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
     }
+
+    private static func waitsFrom(_ tokens: SessionTokens, awaiting call: SessionCall?) -> Instant {
+        call?.cause == .forced ? .past : tokens.mandatoryFrom
+    }
+
+    /// From when on requests wait for the call in progress.
+    var waitsFrom: Instant { tokens.map { Self.waitsFrom($0, awaiting: call) } ?? .past }
 
     /// The end of an attempt in progress is unknown: a request may try again after the longest wait.
     private static func unreachable(
