@@ -76,7 +76,8 @@ def main():
     app = Flask("peer")
     app.config["OAUTH2_REFRESH_TOKEN_GENERATOR"] = True
     app.config["OAUTH2_TOKEN_EXPIRES_IN"] = {"password": options.lifetime, "refresh_token": options.lifetime}
-    server = AuthorizationServer(app, query_client=create_query_client_func(session, Client), save_token=create_save_token_func(session, Token))
+    server = AuthorizationServer(
+        app, query_client=create_query_client_func(session, Client), save_token=create_save_token_func(session, Token))
     server.register_grant(Password)
     server.register_grant(Refresh)
     server.register_endpoint(create_revocation_endpoint(session, Token))

@@ -81,5 +81,6 @@ Peer.routes.draw do
   use_doorkeeper { skip_controllers :applications, :authorized_applications }
   get "/resource", to: "resource#show"
 end
+# One request at a time: while SQLite waits for another thread's lock it holds the interpreter, so that thread never gives it up.
 Rack::Handler::WEBrick.run(
-  Peer, Port: PORT, Host: "127.0.0.1", AccessLog: [], Logger: WEBrick::Log.new($stderr, WEBrick::Log::WARN))
+  Rack::Lock.new(Peer), Port: PORT, Host: "127.0.0.1", AccessLog: [], Logger: WEBrick::Log.new($stderr, WEBrick::Log::WARN))

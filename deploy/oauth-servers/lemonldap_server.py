@@ -1,6 +1,7 @@
 """Runs the portal of lemonldap-ng (Debian's packages) on loopback until it is ended: an OpenID provider with password logins.
 
-The first line says the port. The client is lanyard with the secret s3cret, the user dwho with the password dwho (the portal's demo account).
+The first line says the port. The client is lanyard with the secret s3cret, the user dwho with the password dwho: the portal's demo
+account.
 """
 
 import json
@@ -17,8 +18,11 @@ def configuration(work, port, lifetime):
     public = subprocess.run(["openssl", "rsa", "-pubout"], input=key, check=True, capture_output=True, text=True).stdout
     store = {"Directory": f"{work}/sessions", "LockDirectory": f"{work}/sessions/lock"}
     return {
-        "cfgNum": 1, "cfgDate": 1700000000, "cfgAuthor": "test", "cfgVersion": "2.16.1", "domain": "127.0.0.1", "portal": f"http://127.0.0.1:{port}/", "authentication": "Demo",
-        "userDB": "Same", "passwordDB": "Demo", "registerDB": "Null", "portalDisplayRegister": 0, "portalDisplayResetPassword": 0, "requireToken": 0, "securedCookie": 0, "key": "of a test of Lanyard",
+        "cfgNum": 1, "cfgDate": 1700000000, "cfgAuthor": "test", "cfgVersion": "2.16.1",
+        "domain": "127.0.0.1", "portal": f"http://127.0.0.1:{port}/", "authentication": "Demo",
+        "userDB": "Same", "passwordDB": "Demo", "registerDB": "Null",
+        "portalDisplayRegister": 0, "portalDisplayResetPassword": 0, "requireToken": 0,
+        "securedCookie": 0, "key": "of a test of Lanyard",
         "cookieName": "lemonldap", "whatToTrace": "uid", "globalStorage": "Apache::Session::File", "globalStorageOptions": store,
         "persistentStorage": "Apache::Session::File", "persistentStorageOptions": store, "timeout": 72000,
         "demoExportedVars": {"cn": "cn", "uid": "uid", "mail": "mail"}, "locationRules": {"default": {"default": "accept"}},

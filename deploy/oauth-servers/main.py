@@ -1,7 +1,7 @@
 """`deploy/check-oauth-servers`: the built Lanyard at real authorization servers.
 
-For each server: a login, requests of two clients while the access token is renewed three times, a restart, a logout, a restart after it,
-and another login. A request may fail only where the server's own rule says so (`Server.rule`). The last line says `N ok, N faults, N skipped`.
+For each server: a login, requests of two clients while the access token is renewed three times, a restart, a logout, a restart after
+it, and another login. A request may fail only where the server's own rule says so (`Server.rule`). The last line says `N ok, N faults, N skipped`.
 """
 
 import argparse
@@ -79,7 +79,9 @@ class Lanyard:
         self.process.wait(timeout=PATIENCE)
 
     def command(self, *arguments, is_good=True):
-        done = subprocess.run([BINARY, *arguments, "--config", self.file], capture_output=True, text=True, timeout=PATIENCE, check=False, env=ENVIRONMENT)
+        done = subprocess.run(
+            [BINARY, *arguments, "--config", self.file], capture_output=True, text=True, timeout=PATIENCE, check=False,
+            env=ENVIRONMENT)
         if is_good and done.returncode:
             raise Fault(f"lanyard {' '.join(arguments)}: {done.stdout}{done.stderr}")
         return done
@@ -216,7 +218,8 @@ def run(server, keep):
         server.start(folder)
         lanyard = Lanyard(folder, {
             "listeners": [{"address": "127.0.0.1:0"}], "health": {"address": "127.0.0.1:0"},
-            "admin": {"address": f"unix:{folder}/admin.sock"}, "identities": {"corp": {"oauth2": server.identity} | ({"tls": server.trust} if server.trust else {})},
+            "admin": {"address": f"unix:{folder}/admin.sock"},
+            "identities": {"corp": {"oauth2": server.identity} | ({"tls": server.trust} if server.trust else {})},
             "users": {"alice": {"identity": "corp", "login": server.user}},
             "routes": [{"upstream": server.base, "user": "alice"} | server.route],
             "store": {"path": f"{folder}/sessions", "key_file": f"{folder}/store.key"}})
@@ -251,7 +254,9 @@ def main():
             if len(allowed) < len(load.failures):
                 raise Fault(f"{len(load.failures)} of {load.count} requests failed: {load.failures[:3]}")
             ok += 1
-            print(f"| {server.title} | `{next(iter(server.user))}` | {load.count} | {len(load.failures)} | {revoked} | {server.rule} |", flush=True)
+            print(
+                f"| {server.title} | `{next(iter(server.user))}` | {load.count} | {len(load.failures)} | {revoked} | {server.rule} |",
+                flush=True)
         except Skipped as reason:
             skipped += 1
             print(f"SKIP {server.name}: {reason}", flush=True)

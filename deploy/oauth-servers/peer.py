@@ -10,6 +10,10 @@ import time
 import urllib.error
 import urllib.request
 
+# django_site is there: the tests use it, too.
+sys.path.append(os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 2, "Tests", "SystemSessionTests", "OAuth", "Peer"))
+
 
 def flags(**more):
     """--python INTERPRETER --work FOLDER [--lifetime SECONDS] and others with their defaults."""

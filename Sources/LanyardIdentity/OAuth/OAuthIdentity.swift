@@ -515,8 +515,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             to: FoundEndpoints(endpoints: found.endpoints, metadata: found.metadata, areRemembered: false))
     }
 
-    /// A POST of a form with the client's proof. An assertion in it is for the issuer or the token endpoint, wherever it goes (RFC 7523 §3,
-    /// RFC 9126 §2), unless the configuration says otherwise.
+    /// A POST of a form with the client's proof. An assertion in it is for the issuer or the token endpoint, wherever it goes
+    /// (RFC 7523 §3, RFC 9126 §2), unless the configuration says otherwise.
     func request(
         to url: String, of found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
         isClientNamed: Bool = true, isRevocation: Bool = false,

@@ -20,23 +20,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import django_site
+
 SETTINGS = """
-import pathlib
-BASE = pathlib.Path(__file__).parent
-SECRET_KEY = "of-a-test"
-DEBUG = False
-ALLOWED_HOSTS = ["127.0.0.1"]
-USE_TZ = True
-INSTALLED_APPS = ["django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions", "oauth2_provider"]
-MIDDLEWARE = ["django.contrib.sessions.middleware.SessionMiddleware", "django.contrib.auth.middleware.AuthenticationMiddleware"]
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": BASE / "idp.sqlite3",
-                         "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20}}}
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-ROOT_URLCONF = "idp_urls"
-TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True, "OPTIONS": {"context_processors": [
-    "django.template.context_processors.request", "django.contrib.auth.context_processors.auth"]}}]
-LOGIN_URL = "/login"
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 OAUTH2_PROVIDER = {
     "SCOPES": {"api": "api"}, "DEFAULT_SCOPES": ["api"], "ACCESS_TOKEN_EXPIRE_SECONDS": LIFETIME, "REFRESH_TOKEN_EXPIRE_SECONDS": 7200,
     "ROTATE_REFRESH_TOKEN": True, "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": GRACE,
@@ -44,44 +30,22 @@ OAUTH2_PROVIDER = {
     "PKCE_REQUIRED": False,
 }
 """
-URLS = """
-from django.contrib.auth import authenticate, login
-from django.http import JsonResponse
+URLS = django_site.LOG_IN + """
 from django.urls import include, path
-from django.views.decorators.csrf import csrf_exempt
 from oauth2_provider.views.generic import ProtectedResourceView
 
 class Echo(ProtectedResourceView):
     def get(self, request, *arguments, **names):
         return JsonResponse({"sub": getattr(request.resource_owner, "username", None)})
 
-@csrf_exempt
-def log_in(request):
-    user = authenticate(request, username=request.POST["username"], password=request.POST["password"])
-    if not user:
-        return JsonResponse({}, status=403)
-    login(request, user)
-    return JsonResponse({"ok": True})
-
 urlpatterns = [
     path("o/", include("oauth2_provider.urls", namespace="oauth2_provider")), path("login", log_in), path("api/echo", Echo.as_view())]
 """
-# One process: the imports and the start of Django take a second of CPU.
-RUN = """
-import os
-import sys
-import django
-os.environ["DJANGO_SETTINGS_MODULE"] = "idp_settings"
-django.setup()
-from django.contrib.auth import get_user_model
-from django.core.management import call_command
+PREPARE = """
 from oauth2_provider.models import get_application_model
-call_command("migrate", verbosity=0)
-user = get_user_model().objects.create_user("alice", password="wonder-land-1")
 get_application_model().objects.create(
     client_id="dev", name="dev", user=user, client_type="public", authorization_grant_type="urn:ietf:params:oauth:grant-type:device_code")
 get_application_model().objects.create(client_id="app", name="app", user=user, client_type="public", authorization_grant_type="password")
-call_command("runserver", sys.argv[1], use_reloader=False)
 """
 
 
@@ -105,9 +69,7 @@ def serve(python, work, lifetime, grace):
         port = probe.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
     settings = SETTINGS.replace("BASE_URL", base).replace("LIFETIME", str(lifetime)).replace("GRACE,", f"{grace},")
-    for name, text in {"idp_settings": settings, "idp_urls": URLS, "run": RUN}.items():
-        with open(f"{work}/{name}.py", "w", encoding="utf-8") as file:
-            file.write(text)
+    django_site.write(work, "oauth2_provider", settings, URLS, PREPARE)
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "idp_settings"}
     process = subprocess.Popen(
         [python, "-B", "run.py", f"127.0.0.1:{port}"], cwd=work, env=environment, stdout=subprocess.DEVNULL, stderr=sys.stderr)
