@@ -259,6 +259,26 @@ import Testing
         for _ in 0..<5 { #expect(try await server.ask("POST", "/v1/users/bob/login").status == 200) }
     }
 
+    @Test("calls that wait for one identity leave a third of the places to the others")
+    func shares() async throws {
+        let server = try Self.server { $0.waitingCallsMax = 3 }
+        server.users.response.withLock { $0 = nil }
+        let clients = (0..<2).map { _ in Task { try await server.ask("POST", "/v1/users/bob/login").status } }
+        try await eventually("the calls are in progress") { server.users.waiting == 2 }
+        #expect(try await server.ask("POST", "/v1/users/bob/login").status == 503)
+        let other = Task {
+            try await server.ask(
+                "POST", "/v1/identities/other/email-password/send-reset-email", #"{"email":"a@example.com"}"#
+            ).status
+        }
+        try await eventually("the other identity's call is in progress") { server.users.waiting == 3 }
+        let response = try await server.ask("POST", "/v1/identities/third/email-password/confirm")
+        #expect(try AdminServer.problem(response) == "overloaded")
+        server.users.release(.success(.user(PlayedUsers.bob, isStored: true)))
+        for client in clients { #expect(try await client.value == 200) }
+        _ = try await other.value
+    }
+
     @Test("a client that left while its call waits holds that call's place, and no more, until the call ends")
     func waitingCallsOfTheGone() async throws {
         let server = try Self.server { $0.waitingCallsMax = 1 }

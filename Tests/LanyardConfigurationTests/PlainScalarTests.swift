@@ -87,7 +87,7 @@ import Testing
         arguments: [
             "123456789012345678901", "9007199254740993", "0123", "1_000", "0x1F", "0b11", "0o17", "12:30:45",
             "190:20:30.15",
-            "1.10", "+1", "-01", "yes", "No", "ON", "off", "2026-11-21", "2026-11-21T11:09:12Z", "00",
+            "1.10", "+1", "-01", "yes", "No", "ON", "off", "y", "N", "2026-11-21", "2026-11-21T11:09:12Z", "00",
         ])
     func warned(_ value: String) throws {
         let loaded = try Loading.load(Self.text(clientID: value)).loaded
@@ -103,7 +103,7 @@ import Testing
         arguments: [
             "c", "1", "0", "1234567", "1.5", "127.0.0.1", "0a1", "1e", "e3", "abc-123", "123456789012.apps", "nullable",
             "truely",
-            "yEs", "oN", "nUll", "12:99", "1:2:3:4:5:6:7:80", "2026-11", "20261121", "1-2-3", ".5x", "-1", "y", "n",
+            "yEs", "oN", "nUll", "12:99", "1:2:3:4:5:6:7:80", "2026-11", "20261121", "1-2-3", ".5x", "-1", "ye",
             "on-call", "no1",
         ])
     func plain(_ value: String) throws {
@@ -174,8 +174,9 @@ import Testing
         let template = try String(
             contentsOfFile: Products.root + "/deploy/helm/lanyard/templates/_lanyard.tpl", encoding: .utf8)
         func list(_ name: String) throws -> [String] {
-            let line = try #require(template.split(separator: "\n").first { $0.hasPrefix("{{- $\(name) := list ") })
-            return line.split(separator: "\"").enumerated().filter { $0.offset % 2 == 1 }.map { String($0.element) }
+            let start = try #require(template.range(of: "{{- $\(name) := list "))
+            let end = try #require(template[start.upperBound...].range(of: "-}}"))
+            return template[start.upperBound..<end.lowerBound].split(separator: "\"").enumerated().filter { $0.offset % 2 == 1 }.map { String($0.element) }
         }
         func keys(_ fits: (ConfigurationValue) -> Bool) -> [String] {
             let found = ConfigurationKeys.all.filter { key in

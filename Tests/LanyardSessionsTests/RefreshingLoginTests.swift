@@ -94,8 +94,31 @@ struct RefreshingLoginTests {
         ] {
             try Self.refuseGrant(driver)
             #expect(driver.state == .stale && driver.storedRefresh == "one" && driver.call == nil)
-            #expect((280...320).contains((driver.coordinator.due - driver.now).inSeconds))
+            #expect((driver.coordinator.due - driver.now).inSeconds == 10)
         }
+    }
+
+    @Test(
+        "a refused renewal is tried again after 10 s, a minute, and every five minutes, and at its token's end",
+        arguments: [IdentityError.Verdict.credentialRefused, .credentialDoubted, .clientRefused])
+    func pauses(_ verdict: IdentityError.Verdict) throws {
+        let driver = CoordinatorDriver(login: .clientCredentials)
+        driver.begin()
+        try driver.grant(.seconds(1800), token: "first")
+        let end = try #require(driver.coordinator.session.tokens).usableUntil
+        driver.toCall()
+        var pauses: [Double] = []
+        while driver.now < end {
+            try driver.fail(verdict)
+            guard driver.state == .stale else { break }
+            let due = driver.coordinator.due
+            pauses.append((due - driver.now).inSeconds)
+            #expect(due <= end)
+            driver.toCall()
+        }
+        #expect(pauses.prefix(2) == [10, 60])
+        #expect(pauses.dropFirst(2).dropLast().allSatisfy { 280...320 ~= $0 } && pauses.count > 3, "\(pauses)")
+        #expect(driver.now >= end)
     }
 
     @Test(

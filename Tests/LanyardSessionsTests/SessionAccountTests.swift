@@ -75,6 +75,22 @@ struct SessionAccountTests {
     }
 
     @Test(
+        "once exchanges ask for something else the same credential is no sign of the same account, nor is the subject token",
+        arguments: [nil, alice] as [AccountFingerprint?])
+    func anotherRequest(_ proof: AccountFingerprint?) throws {
+        for isRequestNew in [true, false] {
+            let driver = CoordinatorDriver(login: .tokenExchange(subjectToken: "/t"))
+            driver.begin()
+            try driver.grant(refresh: nil, proof: proof, credential: "c")
+            let account = try #require(driver.token?.account)
+            driver.handle(
+                .reconfigured(driver.coordinator.setup, isCredentialNew: false, isRequestNew: isRequestNew))
+            try Self.silentLogin(driver, proof, credential: "c")
+            #expect((driver.token?.account == account) == !isRequestNew)
+        }
+    }
+
+    @Test(
         "a login of Lanyard's own with the same credential is one of the same account, although nothing names it; another credential is not"
     )
     func silent() throws {

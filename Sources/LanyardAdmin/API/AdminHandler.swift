@@ -125,6 +125,12 @@ final class AdminHandler: Sendable {
         }
     }
 
+    /// Whose service the call waits for; nil: its body says it, or none.
+    func identity(of call: AdminCall) -> String? {
+        if case .emailPassword(let identity, _) = call { return identity }
+        return call.userName.flatMap { sources.users.report.view(of: $0)?.status.identity }
+    }
+
     /// Sends the response of a call that is not performed, and writes its audit line.
     func reject(
         _ call: AdminCall, _ response: OperatorResponse, peer: PeerCredentials, reply: (OperatorResponse) -> Void

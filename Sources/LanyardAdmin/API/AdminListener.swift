@@ -20,7 +20,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
     private var guessDelay = TokenGuessDelay()
     private var token: Secret?
     /// Running calls that wait for an identity service or for files. A call counts until it ends, even if its client has gone.
-    private var waitingCalls = 0
+    private var waitingCalls: WaitingCalls
     private var tokenWatch: FileWatch?
     /// Reads the token's file and no other, so that no other hanging file delays it.
     private let files: FileReader
@@ -46,6 +46,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         control: ProcessControl, limits: AdminLimits = AdminLimits(), log: Logger
     ) {
         self.limits = limits
+        waitingCalls = WaitingCalls(max: limits.waitingCallsMax)
         self.log = log
         self.files = files
         refusals = AdminRefusalLog(refused, on: loop, log: log)
@@ -140,13 +141,13 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
             guard call.waitsForOthers else {
                 return handler.perform(call, body: body, peer: peer, reply: reply)
             }
-            guard waitingCalls < limits.waitingCallsMax else {
+            let identity = handler.identity(of: call)
+            guard waitingCalls.begin(of: identity) else {
                 return handler.reject(call, .overloaded, peer: peer, reply: reply)
             }
-            waitingCalls += 1
             handler.perform(call, body: body, peer: peer) { [self] response in
                 // Before the response: a client that has it can make the next call at once.
-                listener.loop.post { [self] in waitingCalls -= 1 }
+                listener.loop.post { [self] in waitingCalls.end(of: identity) }
                 reply(response)
             }
         }

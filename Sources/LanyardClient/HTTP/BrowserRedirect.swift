@@ -105,11 +105,10 @@ package struct BrowserRedirect: Sendable {
         return .visit(Secret(copying: UnsafeRawBufferPointer(rebasing: query)))
     }
 
+    /// The name of the redirect URI alone: a cookie that was set under another one, such as localhost, does not come back with it.
     private func isOwn(_ host: Slice<UnsafeRawBufferPointer>) -> Bool {
-        let names = ["127.0.0.1", "localhost"]
         // RFC 9110 §4.2.1: a browser leaves out the port of the scheme.
-        let own = names.map { "\($0):\(port)" } + (port == 80 ? names : [])
-        return own.contains { host.matches($0) }
+        host.matches("127.0.0.1:\(port)") || port == 80 && host.matches("127.0.0.1")
     }
 
     private mutating func open(_ token: Slice<UnsafeRawBufferPointer>, isNavigation: Bool) -> Page {

@@ -7,7 +7,7 @@ enum PlainScalar: Equatable {
     case text
     /// `~`, `null`.
     case nothing
-    /// `true`, `no`, `on` and their like.
+    /// `true`, `no`, `on`, `y` and their like.
     case boolean
     /// A number that those programs write with the same characters.
     case number
@@ -30,7 +30,7 @@ enum PlainScalar: Equatable {
         case "~": self = .nothing
         case "null" where isWord: self = .nothing
         case "true" where isWord, "false" where isWord, "yes" where isWord, "no" where isWord, "on" where isWord,
-            "off" where isWord:
+            "off" where isWord, "y", "n":
             self = .boolean
         default: self = Self.number(lowered) ?? (Self.isDate(lowered) ? .date : .text)
         }

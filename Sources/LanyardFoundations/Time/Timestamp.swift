@@ -51,7 +51,9 @@ package enum Timestamp {
         func time(inYear year: Int) -> WallTime {
             let days = CalendarTime.days(year: year, month: month, day: day)
             let seconds = days * 86_400 + Int64(hour * 3600 + minute * 60 + second)
-            return WallTime(seconds: seconds) + .milliseconds(millisecond)
+            let whole = WallTime(seconds: seconds)
+            // An end of the range stands for all times beyond it, which a fraction does not change.
+            return whole.nanoseconds == .min || whole.nanoseconds == .max ? whole : whole + .milliseconds(millisecond)
         }
         // Another spelling of a time, such as 31 April or 24:00, is not what `write` writes. The calendar repeats after 400 years, so
         // a year that `WallTime` holds stands for one that it does not hold.

@@ -218,6 +218,15 @@ package final class TokenCache {
         return token.renewal == .possible(from: .past)
     }
 
+    /// Whether another request of `user` may wait. A user with many of them leaves an eighth of the places to the other users, whose
+    /// identity service may respond.
+    package func mayPark(_ user: UserIndex, among parked: SharedLimit) -> Bool {
+        loop?.assertIsCurrent()
+        let reserve = entries.count > 1 ? parked.limit / 8 : 0
+        guard reserve > 0, parked.limit - parked.count <= reserve, user.number < entries.count else { return true }
+        return entries[user.number].waiters.count < max(1, reserve / 2)
+    }
+
     private func requestToken(_ user: UserIndex) {
         guard !entries[user.number].isRequested else { return }
         entries[user.number].isRequested = true

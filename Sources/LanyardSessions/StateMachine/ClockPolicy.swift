@@ -107,6 +107,12 @@ package struct ClockPolicy: Sendable {
         return count > 0 && count <= delays.count ? delays[count - 1] : nil
     }
 
+    /// How long after a renewal that was refused for its client, or for what it asks, the next one is made: a service may learn a new
+    /// secret late, and is not asked often by one that it never learns.
+    func clientRefusalPause(after count: Int, chance: Double) -> Duration {
+        count < 3 ? clientRetryDelay(after: count) ?? .zero : gonePause(chance: chance)
+    }
+
     /// How long to wait for the next one; nil: none is made any more. A wall clock that was set back has lost the time that has passed.
     func clientRetryWait(after tries: ClientTries, at wall: WallTime) -> Duration? {
         clientRetryDelay(after: tries.count).map { delay in

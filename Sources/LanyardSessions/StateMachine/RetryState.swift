@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// A run of failures of a session's calls, and the instant of the next attempt.
 package struct RetryState: Sendable {
@@ -23,6 +24,8 @@ package struct RetryState: Sendable {
 
     /// The logins since the last success whose response could not be used and made a session at the service.
     private var unusableLogins = 0
+    /// The calls in a row that were refused for the client or for what it asks.
+    private var clientRefusals = 0
     /// Since when the credential has been in doubt; a success clears it.
     private var doubtedSince: Instant?
 
@@ -123,7 +126,15 @@ package struct RetryState: Sendable {
         case .gone:
             delay = policy.gonePause(chance: eventContext.chance)
             next.notBefore = now + delay
-        case .clientRefused: delay = policy.gonePause(chance: eventContext.chance)
+        case .clientRefused:
+            guard call?.variant == .plain else {
+                delay = policy.gonePause(chance: eventContext.chance)
+                break
+            }
+            next.clientRefusals += 1
+            delay = policy.clientRefusalPause(after: next.clientRefusals, chance: eventContext.chance)
+            // Requests need the next token from then on.
+            if let end = tokens?.usableUntil, end > now { delay = min(delay, end - now) }
         case .unknownOutcome:
             next.notBefore = max(next.notBefore, now + policy.unknownOutcomePause)
         case .transient(let retryAfter?):
@@ -140,6 +151,7 @@ package struct RetryState: Sendable {
         if hasTokenRequest, tokens?.isUsable(at: now) != true, !next.waitsForOperator, !next.mayProbe {
             delay = min(delay, policy.requestedBackoff.delay(after: 1, chance: eventContext.chance))
         }
+        if error.verdict != .clientRefused { next.clientRefusals = 0 }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
     }
@@ -169,10 +181,11 @@ package struct RetryState: Sendable {
     private var waitsForOperator: Bool { error?.verdict == .gone || error?.verdict == .clientRefused }
 
     /// Another attempt may find the service back, and does no harm if it is not. A doubtful refusal is repeated by its own times, a
-    /// file is waited for, and a service that limits calls is not asked each second.
+    /// file is waited for, and a service that limits calls is not asked each second. Nor is one that has no endpoint there, or is gone.
     private var mayProbe: Bool {
         switch error?.verdict {
-        case .transient, .unknownOutcome: error?.status != 429
+        case .transient, .unknownOutcome:
+            error?.status != 429 && error?.status != 410 && error?.responsible != .operator && error?.cause != .noEndpoint
         case nil, .sessionDead, .credentialRefused, .credentialDoubted, .gone, .unknownApp, .credentialUnavailable,
             .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
             false

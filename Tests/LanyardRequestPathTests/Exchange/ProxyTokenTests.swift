@@ -181,6 +181,34 @@ import Testing
         #expect(bench.upstream.requests.count == 1)
     }
 
+    @Test("the requests of one user leave an eighth of the places to those of others")
+    func parkedShare() async throws {
+        let bench = try ProxyBench(plan: {
+            ($0.publishes, $0.tokenWaitMax, $0.limits.parkedRequestsMax) = (false, .seconds(20), 16)
+        })
+        // Known from its first request on.
+        let other = UserIndex(1)
+        func park(_ count: Int, _ user: UserIndex) async throws -> [RawClient] {
+            bench.path.activate(user)
+            bench.settle()
+            let before = Self.parked(bench)
+            let clients = try (0..<count).map { _ in try RawClient(bench.endpoint) }
+            for client in clients { try client.send(Self.get) }
+            try await eventually("they wait") { Self.parked(bench) == before + count }
+            return clients
+        }
+        for client in try await park(1, other) { client.close() }
+        try await eventually("it is forgotten") { Self.parked(bench) == 0 }
+        let many = try await park(14, ProxyBench.user)
+        #expect(try await bench.ask(Self.get).status == 503)
+        let few = try await park(1, other)
+        #expect(try await bench.ask(Self.get).status == 503)
+        #expect(Self.parked(bench) == 15)
+        bench.publish(generation: 1)
+        for client in many { #expect(try client.response().status == 200) }
+        for client in few { client.close() }
+    }
+
     @Test("more waiting requests than allowed are refused as overload")
     func parkedMax() async throws {
         let bench = try ProxyBench(plan: {

@@ -35,7 +35,8 @@ extension ClientConnection {
 
     /// Parks the request until the token cache receives a publication for the user. False if too many are parked.
     func waitForToken(for active: ActiveExchange) -> Bool {
-        guard let permit = shard.context.parked.acquire() else { return false }
+        let parked = shard.context.parked
+        guard shard.tokens.mayPark(active.user, among: parked), let permit = parked.acquire() else { return false }
         upstream.park(permit)
         begin(replay.held == nil ? TokenWait.first : .other, for: served.configuration.tokenWaitMax)
         shard.tokens.park(self, for: active.user)

@@ -3,10 +3,10 @@ Fails for a number or a truth value where lanyard.yaml has text: Helm has read 0
 lists are the keys of numbers and of truth values; a test compares them with the program.
 */}}
 {{- define "lanyard.checkTexts" -}}
-{{- $numbers := list "connections_max" "connections_per_peer_max" "gids" "handshakes_max" "header_fields_max" 
-    "keepalive_probes_max" "login_required_status" "parked_requests_max" "per_hour_max" "reauthenticate_on" 
+{{- $numbers := list "connections_max" "connections_per_peer_max" "gids" "handshakes_max" "header_fields_max"
+    "keepalive_probes_max" "login_required_status" "parked_requests_max" "per_hour_max" "reauthenticate_on"
     "requests_per_connection_max" "response_header_fields_max" "shards" "uids" -}}
-{{- $truths := list "access" "allow_link_local" "exit_on_refusal" "exit_on_unreachable" "exit_zero_on_sigterm" 
+{{- $truths := list "access" "allow_link_local" "exit_on_refusal" "exit_on_unreachable" "exit_zero_on_sigterm"
     "expose_tokens" "logout" "memory" "unsafe" "unsafe_plain" "unsafe_skip_verify" -}}
 {{- $key := .key -}}
 {{- if kindIs "map" .value -}}
