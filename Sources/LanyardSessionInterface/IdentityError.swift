@@ -93,13 +93,14 @@ extension IdentityError {
         var remedy: String?
     }
 
-    /// What the service refuses, besides what the verdict says.
+    /// What is refused, besides what the verdict says.
     private struct Refusal: Equatable, Sendable {
         var isUnsupported = false
         var isGrantRefused = false
         var isForeignKind = false
         var refusesRefresh = false
         var isOfClient = false
+        var isOfStore = false
     }
 
     /// The service has no such call, and will have none later.
@@ -128,6 +129,11 @@ extension IdentityError {
     package var isOfClient: Bool {
         get { refusal.isOfClient }
         set { refusal.isOfClient = newValue }
+    }
+    /// No call was made: the store cannot be written, and the refresh token works only once.
+    package var isOfStore: Bool {
+        get { refusal.isOfStore }
+        set { refusal.isOfStore = newValue }
     }
 
     /// The service's own words, for operators alone: shortened, printable ASCII without `"`, without a secret of the call. They are never

@@ -27,6 +27,9 @@ package struct SessionCall: Equatable, Sendable {
         case fetchRefused = "fetch_refused"
         /// The credential's file changed.
         case credentialChanged = "credential_changed"
+        /// The outcome of the latest refresh is unknown, each access token has ended, and no credential can log in: the refresh
+        /// token is sent once more (refresh.md 9).
+        case lastTry = "last_try"
         /// A reload has changed what is asked for, such as scopes.
         case requestChanged = "request_changed"
     }

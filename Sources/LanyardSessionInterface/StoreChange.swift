@@ -7,8 +7,13 @@ package enum StoreChange: Sendable {
     ///
     /// - isFirstLook: nothing was read before, so the change also checks that nothing stands in the way of the call: the
     ///   user is not logged out, has what the call sends, and no earlier call is open. Else the verdict is `overtaken`.
+    /// - token: the refresh token that is about to be sent and works only once. A store whose file cannot be written marks
+    ///   it in a block that exists: the change fails, and a restart finds the intent all the same.
+    /// - isLastTry: the token is sent once more after an unknown outcome (refresh.md 9). Unless it is still that of the
+    ///   stored session, and has had no last try, the verdict is `overtaken`.
     case storeIntent(
-        user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion, isFirstLook: Bool = false)
+        user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion, isFirstLook: Bool = false,
+        token: Secret? = nil, isLastTry: Bool = false)
     /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more. A user
     /// of which the store knows nothing else is removed.
     case clearIntent(user: String)

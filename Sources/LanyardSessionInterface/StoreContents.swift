@@ -56,9 +56,13 @@ extension StoreContents {
 
     private mutating func make(_ change: StoreChange, now: WallTime) -> StoreChange.Verdict {
         switch change {
-        case .storeIntent(let name, let identity, let intent, let base, let isFirstLook):
+        case .storeIntent(let name, let identity, let intent, let base, let isFirstLook, let token, let isLastTry):
             if isFirstLook, let user = self[name], !user.allows(intent, at: identity) { return .overtaken(by: user) }
-            return edit(name, identity, base: base, now: now) { $0.intent = intent }
+            if isLastTry, self[name]?.allowsLastTry(with: token) != true { return .overtaken(by: self[name]) }
+            return edit(name, identity, base: base, now: now) { user in
+                user.intent = intent
+                if isLastTry { user.markLastTry() }
+            }
         case .clearIntent(let name):
             guard let place = users.firstIndex(where: { $0.name == name }) else { return .stored(nil) }
             users[place].closeIntent()
@@ -255,6 +259,12 @@ extension StoredUser {
         case (.active, .login), (.none, .login): true
         case (.loggedOut, _), (.deleting, _): false
         }
+    }
+
+    /// The session's refresh token is this one, and was not sent once more after an unknown outcome.
+    fileprivate func allowsLastTry(with token: Secret?) -> Bool {
+        guard case .active(let session) = status else { return false }
+        return token != nil && session.refresh == token && !session.hasMadeLastTry
     }
 
     /// Nothing has come of any call for the user: a store without it says the same.

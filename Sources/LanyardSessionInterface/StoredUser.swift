@@ -257,6 +257,22 @@ extension StoredUser {
         }
     }
 
+    /// The session's refresh token was sent so often since the last response, and the store's intent may not say so.
+    package mutating func openIntent(tries: Int, at: WallTime) {
+        guard tries > intent?.tries ?? 0 else { return }
+        intent = StoredIntent(kind: intent?.kind ?? .refresh, at: at, tries: tries)
+    }
+
+    /// The session's refresh token is about to be sent once more after an unknown outcome (refresh.md 9).
+    package mutating func markLastTry() {
+        switch status {
+        case .active(var session):
+            session.hasMadeLastTry = true
+            status = .active(session)
+        case .deleting, .none, .loggedOut: break
+        }
+    }
+
     /// The intent's call has a result that changed nothing: an earlier open refresh is open again.
     mutating func closeIntent() {
         guard let open = intent else { return }

@@ -95,6 +95,8 @@ package struct RefreshTokenSettings: Equatable, Sendable {
     package var lifetime: Duration?
     /// How long a refresh token lives without use; nil: unknown.
     package var idle: Duration?
+    /// A refresh token that works only once, and whose outcome is unknown, is sent once more when nothing is left to lose.
+    package var lastTry = false
 
     package init(_ rotation: RefreshTokenRotation = .none, graceWindow: Duration? = nil) {
         self.rotation = rotation

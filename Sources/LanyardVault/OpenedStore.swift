@@ -200,7 +200,8 @@ package struct OpenedStore: Sendable {
         guard let path = StorePath(text) else {
             throw StoreError(
                 .unfit,
-                message: "\(text) cannot be a store's path; name a file that does not end in .lock, .open or .tmp"
+                message:
+                    "\(text) cannot be a store's path; name a file that does not end in .lock, .open, .tmp or .used"
             )
         }
         return path

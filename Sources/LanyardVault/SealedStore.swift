@@ -194,6 +194,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             let failed = error.kind == .busy ? 1 : batch.count
             requests.removeFirst(failed)
             recordWriteResult(error)
+            announceLogEvents()
             for (_, reply) in batch.prefix(failed) { reply(.failure(error)) }
             return
         }

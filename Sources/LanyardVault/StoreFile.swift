@@ -24,6 +24,12 @@ package final class StoreFile: @unchecked Sendable {
     /// the lost data as written (fsync(2)).
     private var failedSync: (writes: UInt64, error: StoreError)?
     private var highestWrites: UInt64 = 0
+    /// An older file has replaced one that this process has read: what another process has stored since may be lost.
+    private var hasRolledBack = false
+    /// `PATH.used` as it was read with the latest contents, and the places in it whose tokens are stored.
+    private var marks = (file: UsedMarks(), live: Set<Int>())
+    /// A refresh token could not be marked: the log has its line.
+    private var hasReportedUnmarked = false
     private var logEvents: [StoreLogEvent] = []
     /// Whether the latest completed commit has replaced the file. Only that proves that writing works.
     package private(set) var hasWritten = false
@@ -79,12 +85,15 @@ package final class StoreFile: @unchecked Sendable {
         try removeLeftover()
         if let contents = try load() {
             try makeDurable(contents)
-            return (contents, try tryToWrite())
+            let unwritten = try tryToWrite()
+            if unwritten == nil { reserveMarks(for: contents) }
+            return (contents, unwritten)
         }
         var contents = StoreContents(fingerprintKey: newFingerprintKey)
         do throws(StoreError) {
             try replace(with: &contents)
             logEvents.append(.created)
+            reserveMarks(for: contents)
             return (contents, nil)
         } catch {
             guard case .system(let code) = error.kind, [ENOSPC, EDQUOT, EFBIG, EIO].contains(code) else { throw error }
@@ -129,19 +138,30 @@ package final class StoreFile: @unchecked Sendable {
         var contents = try current()
         let before = contents
         let outcomes = changes.map { change -> Result<StoreChange.Verdict, StoreError> in
+            // The store cannot prove that no process has a newer token.
+            if hasRolledBack, let user = change.userOfLastTry { return .success(.overtaken(by: contents[user])) }
             let former = contents
             let verdict = contents.apply(change, now: now)
             guard let identity = StoreShare.overdrawn(contents, since: former) else { return .success(verdict) }
             contents = former
             return .failure(.shareFull(path.path, identity))
         }
-        if contents != before || failedSync?.writes == contents.writes {
-            try replace(with: &contents)
+        // What only a mark says is not in the sealed file yet.
+        let isUnwritten = !marks.live.isEmpty && outcomes.contains(where: \.isOfOwnUser)
+        if contents != before || isUnwritten || failedSync?.writes == contents.writes {
+            do throws(StoreError) {
+                try replace(with: &contents)
+            } catch {
+                mark(zip(changes, outcomes).filter(\.1.isOfOwnUser).map(\.0), in: before)
+                throw error
+            }
             hasWritten = true
         } else {
             try makeDurable(contents)
             if tries { hasWritten = (try? replace(with: &contents)) != nil }
         }
+        if hasWritten { settleMarks(with: contents) }
+        mark(zip(changes, outcomes).filter(\.1.isFailure).map(\.0), in: contents)
         return outcomes
     }
 
@@ -161,6 +181,7 @@ package final class StoreFile: @unchecked Sendable {
             sealing = former
             throw error
         }
+        settleMarks(with: contents)
     }
 
     // MARK: Steps
@@ -180,6 +201,8 @@ package final class StoreFile: @unchecked Sendable {
 
     /// nil: there is no file.
     private func load() throws(StoreError) -> StoreContents? {
+        // Before the sealed file: a process that settles a mark writes that file first.
+        let used = readMarks()
         let found = try withStoreErrors { () throws(DiskError) in try disk.read(path.name, bytesMax: Self.bytesMax) }
         guard let found else { return nil }
         let entry = found.entry
@@ -188,9 +211,13 @@ package final class StoreFile: @unchecked Sendable {
         guard entry.mode & 0o077 == 0 else { throw .unsafeMode(path.path, entry, wanted: "600") }
         if let code = found.openError { throw StoreError(path, DiskError(code, "opening"), owner: disk.owner) }
         guard let bytes = found.bytes else { throw .damaged(path.path, "it is larger than any store") }
-        let contents = try unsealed(bytes)
+        var contents = try unsealed(bytes)
+        marks = (used, used.apply(to: &contents))
         hasBeenThere = true
-        if contents.writes < highestWrites { logEvents.append(.rolledBack(from: highestWrites, to: contents.writes)) }
+        if contents.writes < highestWrites {
+            logEvents.append(.rolledBack(from: highestWrites, to: contents.writes))
+            hasRolledBack = true
+        }
         highestWrites = contents.writes
         return contents
     }
@@ -303,6 +330,145 @@ package final class StoreFile: @unchecked Sendable {
             return try call()
         } catch {
             throw StoreError(path, error, owner: disk.owner)
+        }
+    }
+}
+
+/// `PATH.used`: what the sealed file cannot take while the disk is full (docs/reference/store.md). All but the reading is done under the
+/// lock.
+extension StoreFile {
+    /// A file that is none of ours counts as none: it is replaced when there is room.
+    private func readMarks() -> UsedMarks {
+        guard let found = try? disk.read(path.used, bytesMax: UsedMarks.bytesMax), found.entry.kind == .file,
+            found.entry.owner == disk.owner, found.entry.mode & 0o077 == 0, let bytes = found.bytes
+        else { return UsedMarks() }
+        return UsedMarks(bytes)
+    }
+
+    /// Makes the file, or a longer one, while there is room. Without room nothing is lost yet: a mark that is needed then says so.
+    private func reserveMarks(for contents: StoreContents) {
+        let wanted = UsedMarks.wantedByteCount(users: contents.users.count)
+        guard marks.file.bytes.count < wanted else { return }
+        let longer = marks.file.padded(to: wanted)
+        do throws(DiskError) {
+            try disk.remove(path.temporary)
+            do throws(DiskError) {
+                try writeTemporary(longer.bytes)
+                try disk.rename(path.temporary, to: path.used)
+            } catch {
+                try? disk.remove(path.temporary)
+                throw error
+            }
+            try disk.syncFolder()
+            marks.file = longer
+        } catch {}
+    }
+
+    /// The sealed file could not take these changes. What it would say of refresh tokens that work only once is said here.
+    private func mark(_ changes: [StoreChange], in contents: StoreContents) {
+        for change in changes {
+            switch change {
+            // A last try is not made without the store.
+            case .storeIntent(let user, _, let intent, _, _, let token?, isLastTry: false):
+                // The sealed file may hold the token before this one, and must not have that sent either.
+                let stored = contents[user]?.session?.refresh
+                for token in [stored, token == stored ? nil : token].compactMap(\.self) {
+                    write(
+                        UsedMarks.Mark(tries: intent.tries, at: intent.at), hash(of: token, contents), of: user,
+                        isStored: token == stored)
+                }
+            case .clearIntent(let user):
+                guard let stored = contents[user], let token = stored.session?.refresh, let intent = stored.intent,
+                    marks.file.place(of: hash(of: token, contents)) != nil
+                else { continue }
+                // The intent that the response has closed was this mark's.
+                let tries = intent.tries - (intent.kind == .refresh ? 1 : 0)
+                write(UsedMarks.Mark(tries: tries, at: intent.at), hash(of: token, contents), of: user, isStored: true)
+            case .saveSession(let user, let login, _): if let spent = login.spent { mark(spent, of: user, contents) }
+            case .recordRefusal(let user, _, let spent, _): mark(spent, of: user, contents)
+            case .storeIntent, .dropRefreshToken, .end, .logOut, .beginDeletion, .cancelDeletion, .remove, .activate,
+                .addRevocation, .removeRevocation, .saveMetadata:
+                break
+            }
+        }
+    }
+
+    /// A configured credential that works for one login has served.
+    private func mark(_ credential: CredentialFingerprint, of user: String, _ contents: StoreContents) {
+        guard credential.isSpent, contents[user]?.refused != credential else { return }
+        guard contents[user] != nil else {
+            return reportUnmarked(
+                user,
+                StoreError(.system(ENOSPC), message: "\(path.path) does not have the user yet, so no mark can name it"))
+        }
+        let hash = UsedMarks.hash(ofCredentialOf: user, key: contents.fingerprintKey)
+        write(UsedMarks.Mark(tries: 0, at: .now, credential: credential.bytes), hash, of: user, isStored: true)
+    }
+
+    private func hash(of token: Secret, _ contents: StoreContents) -> [UInt8] {
+        UsedMarks.hash(of: token, key: contents.fingerprintKey)
+    }
+
+    /// - Parameter isStored: the record's token, or the user of its credential, is in the sealed file: its place is not used for another.
+    private func write(_ mark: UsedMarks.Mark, _ hash: [UInt8], of user: String, isStored: Bool) {
+        let known = marks.file.place(of: hash)
+        if let known, marks.file.mark(at: known) == mark { return }
+        do throws(StoreError) {
+            guard let place = known ?? marks.file.freePlace(besides: marks.live) else {
+                throw StoreError(
+                    .system(ENOSPC), message: "\(path.path).used has no place; it is made when there is room for it")
+            }
+            let record = mark.isBlank ? UsedMarks.blankRecord : UsedMarks.record(hash, mark)
+            try overwriteMark(at: place, with: record)
+            if isStored { marks.live.insert(place) }
+            if known == nil, !mark.isBlank {
+                logEvents.append(.useMarked(user: user, isCredential: mark.credential != nil))
+            }
+            hasReportedUnmarked = false
+        } catch {
+            // A mark that could not be removed costs a login at most.
+            if !mark.isBlank { reportUnmarked(user, error) }
+        }
+    }
+
+    private func reportUnmarked(_ user: String, _ error: StoreError) {
+        guard !hasReportedUnmarked else { return }
+        hasReportedUnmarked = true
+        logEvents.append(.useUnmarked(user: user, error))
+    }
+
+    private func overwriteMark(at place: Int, with record: [UInt8]) throws(StoreError) {
+        try withStoreErrors { () throws(DiskError) in
+            try disk.overwrite(path.used, at: place * UsedMarks.recordByteCount, with: record)
+        }
+        marks.file.replace(at: place, with: record)
+    }
+
+    /// The sealed file has been written, with what the marks said: those of its tokens are not needed any more.
+    private func settleMarks(with contents: StoreContents) {
+        for place in marks.live.sorted() { try? overwriteMark(at: place, with: UsedMarks.blankRecord) }
+        marks.live = []
+        hasReportedUnmarked = false
+        reserveMarks(for: contents)
+    }
+}
+
+extension StoreChange {
+    /// The user whose refresh token is about to be sent once more after an unknown outcome; nil: the change is another one.
+    fileprivate var userOfLastTry: String? {
+        if case .storeIntent(let user, _, _, _, _, _, isLastTry: true) = self { user } else { nil }
+    }
+}
+
+extension Result<StoreChange.Verdict, StoreError> {
+    /// The change is more than its identity's share.
+    fileprivate var isFailure: Bool { if case .failure = self { true } else { false } }
+
+    /// The change was to be stored: no other process has changed its user.
+    fileprivate var isOfOwnUser: Bool {
+        switch self {
+        case .success(.stored), .success(.storedEnding), .failure: true
+        case .success(.overtaken), .success(.inUse): false
         }
     }
 }

@@ -1,3 +1,4 @@
+import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
@@ -9,6 +10,11 @@ package enum StoreLogEvent: Equatable, Sendable {
     case leftoverRemoved
     /// The file's count of writes is lower than one that this process has seen: an older file has replaced it.
     case rolledBack(from: UInt64, to: UInt64)
+    /// The sealed file cannot be written. `PATH.used` says that the user's refresh token was sent, or that the configured credential has
+    /// served its only login.
+    case useMarked(user: String, isCredential: Bool = false)
+    /// Not even that could be written.
+    case useUnmarked(user: String, StoreError)
 }
 
 extension StoreLogEvent {
@@ -28,6 +34,20 @@ extension StoreLogEvent {
                     "event": "store.rolled_back", "path": place, "from": .stringConvertible(from),
                     "to": .stringConvertible(to),
                 ])
+        case .useMarked(let user, let isCredential):
+            let what =
+                isCredential
+                ? "the configured credential has served its only login, and" : "the refresh token that is sent now"
+            log.notice(
+                "the store cannot be written: \(what) is marked as used, so that no restart sends it again",
+                metadata: ["event": "store.use_marked", "user": "\(user)", "path": "\(path.path).used"])
+        case .useUnmarked(let user, let error):
+            log.error(
+                """
+                a refresh token that works once cannot be marked as used: a restart before the store can be written would \
+                send it again, and the service may end the session: \(error.message)
+                """,
+                metadata: ["event": "store.use_unmarked", "user": "\(user)", "path": "\(path.path).used"])
         }
     }
 }

@@ -39,6 +39,7 @@ import Testing
               token_lifetime: 10m
               refresh_lifetime: 30d
               refresh_idle: 12h
+              last_try: false
               profile: keycloak
           signer:
             oauth2:

@@ -54,7 +54,7 @@ extension FaultCases {
             [
                 """
                 lanyard.yaml:8:15: store.path: \"s.lock\" cannot be the name of the sealed file; name a file that \
-                does not end in .lock, .open or .tmp, with at most 180 bytes behind the last /
+                does not end in .lock, .open, .tmp or .used, with at most 180 bytes behind the last /
                 """
             ]
         ),

@@ -101,13 +101,19 @@ import Testing
 
     @Test("rotation is auto, a word, or a grace window")
     func rotation() throws {
-        #expect(try Self.client(Self.server).refreshTokens == RefreshTokenSettings(.auto))
+        func tokens(_ rotation: RefreshTokenRotation, _ window: Duration? = nil) -> RefreshTokenSettings {
+            var settings = RefreshTokenSettings(rotation, graceWindow: window)
+            settings.lastTry = true
+            return settings
+        }
+        #expect(try Self.client(Self.server).refreshTokens == tokens(.auto))
         for (word, rotation) in [("auto", RefreshTokenRotation.auto), ("none", .none), ("one_use", .oneUse)] {
             let settings = try Self.client(Self.server + ", rotation: \(word)").refreshTokens
-            #expect(settings == RefreshTokenSettings(rotation))
+            #expect(settings == tokens(rotation))
         }
         let settings = try Self.client(Self.server + ", rotation: {grace: 30s}").refreshTokens
-        #expect(settings == RefreshTokenSettings(.grace, graceWindow: .seconds(30)))
+        #expect(settings == tokens(.grace, .seconds(30)))
+        #expect(try Self.client(Self.server + ", last_try: false").refreshTokens == RefreshTokenSettings(.auto))
         let ends = try Self.client(Self.server + ", refresh_lifetime: 30d, refresh_idle: 12h").refreshTokens
         #expect(ends.lifetime == .seconds(30 * 86_400) && ends.idle == .seconds(12 * 3600))
         for (value, message) in [

@@ -72,12 +72,14 @@ final class CoordinatorDriver {
         isAdded: Bool = false, variants: [TokenVariant] = [], standIn: TokenVariant? = nil,
         offline: LoginSettings.Offline = .cached, disk: Disk = Disk(), boot: String = "boot-1",
         revokesAccessTokens: Bool = false, asksBeforeSending: Bool = false, allowsSecondCall: Bool = false,
+        lastTry: Bool = false,
         identity: StoredIdentity = "demo",
         others: [StoredIdentity] = [],
         configured: Set<String> = ["alice", "bob"]
     ) {
         var refreshTokens = RefreshTokenSettings(rotation, graceWindow: graceWindow)
         (refreshTokens.lifetime, refreshTokens.idle) = (refreshLifetime, refreshIdle)
+        refreshTokens.lastTry = lastTry
         var setup = SessionCoordinator.Setup(
             user: user, identity: identity.name, index: UserIndex(0),
             credential: hasCredential ? .configured(login) : nil,
@@ -124,6 +126,20 @@ final class CoordinatorDriver {
     }
 
     func noted(_ event: SessionLogEvent.Event) -> Bool { logEvents.contains { $0.event == event } }
+    /// The refresh token that the store would mark by the intent that it is asked for; nil: none.
+    var heldToken: String? { heldIntent.flatMap { Tokens.text($0.token) } }
+    /// The intent that the store is asked for, with the refresh token that it would mark.
+    var heldIntent: (intent: StoredIntent, token: Secret?)? {
+        for action in held {
+            switch action {
+            case .begin(.storeIntent(_, _, let intent, _, _, let token, _), _),
+                .commit(.storeIntent(_, _, let intent, _, _, let token, _)):
+                return (intent, token)
+            default: break
+            }
+        }
+        return nil
+    }
     /// The store owes a reply.
     var isHeld: Bool { !held.isEmpty }
     func forget() { (trail, logEvents) = ([], []) }
@@ -383,7 +399,7 @@ final class CoordinatorDriver {
         if disk.holder === self { disk.holder = nil }
         let next = CoordinatorDriver(
             hasCredential: hasCredential, rotation: rotation, graceWindow: graceWindow, variants: variants,
-            offline: offline, disk: disk, boot: boot)
+            offline: offline, disk: disk, boot: boot, lastTry: coordinator.setup.refreshTokens.lastTry)
         next.now = now + .seconds(seconds)
         next.wall = wall + .seconds(seconds)
         return next
@@ -394,7 +410,8 @@ final class CoordinatorDriver {
         rotation: RefreshTokenRotation = .none, hasCredential: Bool = true, variants: [TokenVariant] = []
     ) -> CoordinatorDriver {
         let next = CoordinatorDriver(
-            hasCredential: hasCredential, rotation: rotation, variants: variants, disk: disk)
+            hasCredential: hasCredential, rotation: rotation, variants: variants, disk: disk,
+            lastTry: coordinator.setup.refreshTokens.lastTry)
         (next.now, next.wall, next.names) = (now, wall, names + 10_000)
         next.begin()
         next.forget()

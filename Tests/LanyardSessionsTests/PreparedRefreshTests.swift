@@ -204,9 +204,11 @@ struct PreparedRefreshTests {
         #expect(driver.storedRefresh == "two" && driver.stored?.intent?.tries == 1)
     }
 
-    @Test("an intent that cannot be stored: the call is still made")
+    @Test("an intent that cannot be stored: a call that an operator has asked for is still made")
     func fullDisk() throws {
-        let driver = try Self.preparing()
+        let driver = CoordinatorDriver(rotation: .oneUse, asksBeforeSending: true)
+        try driver.logIn()
+        driver.refreshNow(ticket: 1)
         driver.storeError = CoordinatorDriver.full
         try driver.connect()
         #expect(driver.trail.last == "send")

@@ -8,7 +8,7 @@ import LanyardVault
 final class SimulatedDisk: Sendable {
     /// A file call.
     enum Step: String, CaseIterable, Sendable {
-        case inspectFolder, read, create, write, sync, rename, syncFolder, remove, lock, unlock
+        case inspectFolder, read, create, write, sync, rename, syncFolder, overwrite, remove, lock, unlock
     }
 
     /// The outcome of a call.
@@ -156,9 +156,11 @@ final class SimulatedDisk: Sendable {
         }
     }
 
-    /// Names of all files except locks.
+    /// Names of all files except locks and marks of used tokens.
     var files: [String] {
-        machine.withLock { $0.names.keys.filter { !$0.hasSuffix(".lock") && !$0.hasSuffix(".open") }.sorted() }
+        machine.withLock { machine in
+            machine.names.keys.filter { name in ![".lock", ".open", ".used"].contains(where: name.hasSuffix) }.sorted()
+        }
     }
 
     // MARK: Calls of a process
@@ -198,6 +200,24 @@ final class SimulatedDisk: Sendable {
         machine.withLock { machine in
             if let bytes = machine.inodes[inode]?.bytes { machine.inodes[inode]?.synced = bytes }
         }
+    }
+
+    /// Needs no room. The bytes lie in one sector: they reach the disk as a whole.
+    func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
+        let isDone = machine.withLock { machine in
+            guard let inode = machine.names[name], var file = machine.inodes[inode],
+                offset + bytes.count <= file.bytes.count
+            else { return false }
+            file.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+            if file.synced.count == file.bytes.count {
+                file.synced.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+            } else {
+                file.synced = file.bytes
+            }
+            machine.inodes[inode] = file
+            return true
+        }
+        guard isDone else { throw DiskError(ENOENT, "overwriting") }
     }
 
     func rename(_ name: String, to other: String) throws(DiskError) {

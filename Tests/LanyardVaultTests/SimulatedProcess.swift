@@ -51,6 +51,12 @@ final class SimulatedProcess: StoreDisk {
         try call(.syncFolder, "") { () throws(DiskError) in disk.syncFolder() }
     }
 
+    func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
+        try call(.overwrite, name) { () throws(DiskError) in
+            try disk.overwrite(name, at: offset, with: bytes)
+        }
+    }
+
     func remove(_ name: String) throws(DiskError) {
         try call(.remove, name) { () throws(DiskError) in disk.remove(name) }
     }

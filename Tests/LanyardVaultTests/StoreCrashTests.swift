@@ -114,7 +114,7 @@ import Testing
         "a call that fails leaves the old contents or the new, no leftover, and the next write succeeds",
         arguments: [EIO, ENOSPC, EINTR])
     func failures(_ code: CInt) throws {
-        for step in SimulatedDisk.Step.allCases where step != .unlock && step != .inspectFolder {
+        for step in SimulatedDisk.Step.allCases where ![.unlock, .inspectFolder, .overwrite].contains(step) {
             let disk = try machine()
             let isFailing = Guarded(true)
             let process = disk.process { at, _, _ in at == step && isFailing.withLock { $0 } ? .fails(code) : .done }

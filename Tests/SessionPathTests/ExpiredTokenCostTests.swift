@@ -46,6 +46,9 @@ import Testing
             folderSyncs.add()
             try disk.syncFolder()
         }
+        func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
+            try disk.overwrite(name, at: offset, with: bytes)
+        }
         func remove(_ name: String) throws(DiskError) { try disk.remove(name) }
         func lock(_ name: String, _ kind: DiskLockKind) throws(DiskError) -> (any DiskLock)? {
             try disk.lock(name, kind)

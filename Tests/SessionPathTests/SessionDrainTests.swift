@@ -181,4 +181,43 @@ struct SessionDrainTests {
         slow.stop()
         held.stop()
     }
+
+    @Test(
+        "a stop repeats the write of a refresh token that only the process has, and ends with it, or when its time is up"
+    )
+    func unsavedToken() async throws {
+        for isStored in [true, false] {
+            let bench = try IdentityBench { _, path in
+                path == IdentityBench.sessionPath
+                    ? IdentityBench.json(201, #"{"access_token":"\#(Tokens.access())","refresh_token":"c3VjY2Vzc29y"}"#)
+                    : nil
+            }
+            let store = KeptStore()
+            let managedUser = ManagedUser(
+                UserSettings(name: "alice", identity: "demo", login: .anonymous), source: .service(bench.identity),
+                refreshTokens: RefreshTokenSettings(.oneUse))
+            let service = try SessionService(
+                [managedUser], store: store, contents: store.contents, publisher: PublicationLog(),
+                logger: bench.log.logger)
+            service.start()
+            try await eventually("alice's login") { service.report.users[0].state == .valid }
+            store.fails(true)
+            service.loop.post { service.runner(named: "alice")?.refreshNow { _ in } }
+            try await eventually("alice's refresh") { service.report.users[0].tokens.generation == 2 }
+            let hasEnded = Milestone()
+            let drain = Task {
+                service.drain(within: .milliseconds(20), rotations: isStored ? .seconds(600) : .milliseconds(700))
+                hasEnded.set()
+            }
+            try await eventually("the stop waits") { bench.log.lines.contains { $0.contains("store.stop_waiting") } }
+            if isStored {
+                #expect(!hasEnded.isSet)
+                store.fails(false)
+            }
+            await drain.value
+            let stored = Tokens.text(store.contents["alice"]?.session?.refresh)
+            #expect((stored == "c3VjY2Vzc29y") == isStored)
+            service.stop()
+        }
+    }
 }

@@ -48,6 +48,8 @@ extension ConfigurationBuilder {
         if settings.graceWindow != nil { settings.rotation = .grace }
         section.fill(&settings.lifetime, "refresh_lifetime")
         section.fill(&settings.idle, "refresh_idle")
+        settings.lastTry = true
+        section.fill(&settings.lastTry, "last_try")
         return settings
     }
 

@@ -42,7 +42,8 @@ extension ConfigurationBuilder {
                 section.place("path"),
                 "store.path: \(ConfigurationText.quoted(path)) cannot be the name of the sealed file",
                 remedy:
-                    "name a file that does not end in .lock, .open or .tmp, with at most 180 bytes behind the last /")
+                    "name a file that does not end in .lock, .open, .tmp or .used, with at most 180 bytes behind the last /"
+            )
         }
         if let keyFile { configuration.store = .file(path: path, sealedBy: keyFile) }
     }

@@ -153,6 +153,9 @@ extension ConfigurationKeys {
             "identities.*.oauth2.refresh_idle", .value(.duration(.seconds(60)...long.upperBound)), or: ["none"], "none",
             "How long a refresh token lives without use; it is used in time."),
         .init(
+            "identities.*.oauth2.last_try", .value(.boolean), "true",
+            "A refresh token that works once, and whose outcome is unknown, is sent once more before a login by hand."),
+        .init(
             "identities.*.oauth2.profile", .value(.choice(OAuthProfile.allCases.map(\.rawValue))), "generic",
             "Whose errors the responses have."),
         .init(

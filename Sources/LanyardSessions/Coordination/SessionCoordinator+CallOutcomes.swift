@@ -130,6 +130,7 @@ extension SessionCoordinator {
             endLogin(operatorReply ?? .failed(error))
             return isSent ? close(with: refusal(by: error, of: operation) ?? .clearIntent) : finish()
         }
+        if operation.isLastTry, isSent { return endAfterLastTry(error, of: operation) }
         // If no retry may follow, waiting for one is useless.
         if operation.call.kind == .refresh, isSent, error.verdict == .unknownOutcome,
             rotation == .oneUse || rotation == .grace && !isWithinGrace
@@ -159,7 +160,7 @@ extension SessionCoordinator {
         case .loginRequired: .end
         case .loggedOut, .loggingIn, .valid, .refreshing, .stale, .unreachable, .refused:
             // A login waits that takes the place of the dead refresh token.
-            session.tokens.map { $0.refresh == nil } == true ? .dropRefreshToken : .clearIntent
+            session.tokens.map { $0.refresh == nil && $0.lastTry == nil } == true ? .dropRefreshToken : .clearIntent
         }
     }
 
@@ -254,7 +255,7 @@ extension SessionCoordinator {
             ? view.base.session : StoredSession.newID(eventContext.name, isByOperator: operation.purpose != .own)
         var stored = StoredSession(
             id: unsaved?.session.id ?? known, access: grant.accessToken,
-            refresh: grant.refreshToken ?? old?.refresh,
+            refresh: grant.refreshToken ?? (operation.isLastTry ? operation.refresh : old?.refresh),
             refreshExpiry: grant.refreshToken == nil ? old?.refreshExpiry : grant.refreshTokenExpiry,
             issuedAt: operation.call.startedAtWall,
             issuedAtBoot: BootInstant(boot: setup.boot, instant: operation.call.startedAt), lifetime: grant.lifetime,
@@ -267,6 +268,8 @@ extension SessionCoordinator {
         stored.grantedScopes =
             stored.refresh == nil ? nil : isRefresh ? refreshToken.grantedScopes : grant.scopes
         stored.blockedVariants = endsBlocks(operation) ? [:] : knownBlocks
+        // One last try in the life of a refresh token: a response without another one leaves the mark.
+        stored.hasMadeLastTry = isRefresh && refreshToken.hasMadeLastTry
         var login = StoreChange.StoredLogin(
             // This login replaces an earlier unsaved login, which had named the account.
             identity: setup.identity, session: stored, accountID: grant.userID ?? old?.accountID,

@@ -285,7 +285,8 @@ extension SessionCoordinator {
         switch (write.origin, write.pendingChange, operation?.stage) {
         case (.termination(let id), _, _): handleTerminated(write.pendingChange, id, isStored: false)
         case (.deletion, .beginDeletion, _): endPreparation(.storeFailing)
-        case (.operation(let number), .storeIntent, _) where number == operation?.number: call()
+        case (.operation(let number), .storeIntent, _) where number == operation?.number:
+            operation?.isLastTry == true ? postpone(because: nil) : call()
         case (.operation(let number), .saveSession, .saving(let grant)) where number == operation?.number:
             handleSaved(grant, generation: nil)
         case (.operation(let number), _, _): if number == operation?.number { finish() }

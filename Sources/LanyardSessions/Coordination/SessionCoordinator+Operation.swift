@@ -57,13 +57,14 @@ extension SessionCoordinator {
         }
         self.operation?.stage = .beginning(.whole(intent))
         let change = StoreChange.storeIntent(
-            user: setup.user, identity: identity, intent, base: view.base, isFirstLook: true)
+            user: setup.user, identity: identity, intent, base: view.base, isFirstLook: true,
+            token: tokenToMark(of: operation))
         emit(.begin(change, operation: operation.number))
     }
 
     /// The intent of an operation that begins with it; nil: more is to be decided once the user is read.
     private func intentWithoutLook(of operation: TokenOperation) -> StoredIntent? {
-        guard operation.purpose == .own, !preparesCall(of: operation), writes.isIdle,
+        guard operation.purpose == .own, !preparesCall(of: operation), !operation.isLastTry, writes.isIdle,
             refreshToken.triesWithoutResponse == 0,
             !refreshToken.isIntentUnsaved, view.foreign == nil, !view.isProvisional, deletion == nil
         else { return nil }
@@ -90,9 +91,7 @@ extension SessionCoordinator {
             handleIntentStored(intent, user)
         // The operation continues with what was read, step by step.
         case .moved(let user), .unwritten(let user): reconcile(with: user)
-        case .unreadable(let error):
-            recordStoreFailure(error)
-            prepareCall()
+        case .unreadable(let error): continueUnread(error)
         }
     }
 
@@ -151,10 +150,15 @@ extension SessionCoordinator {
         if operation.purpose == .closingIntent { return closeStoredIntent(result) }
         switch result {
         case .success(let user): reconcile(with: user)
-        case .failure(let error):
-            recordStoreFailure(error)
-            prepareCall()
+        case .failure(let error): continueUnread(error)
         }
+    }
+
+    private mutating func continueUnread(_ error: StoreError) {
+        recordStoreFailure(error)
+        // Another process may have stored a newer token.
+        if operation?.isLastTry == true { return postpone(because: error) }
+        prepareCall()
     }
 
     /// Prepares the call, unless the same refresh token has been sent too often (refresh.md 9).
@@ -173,6 +177,7 @@ extension SessionCoordinator {
         guard !isLoginDuringDeletion(operation) else {
             return handleFailure(IdentityError(.transient(retryAfter: nil), message: "the account is being deleted"))
         }
+        if operation.isLastTry { return prepareLastTry(operation) }
         guard operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0 else {
             return prepareOrStoreIntent()
         }
@@ -210,11 +215,12 @@ extension SessionCoordinator {
         return max(elapsed, context.policy.unknownOutcomePause) < window - allowance
     }
 
-    private static let unknownOutcome = IdentityError(
+    static let unknownOutcome = IdentityError(
         .unknownOutcome,
         message: "the outcome of the latest refresh is unknown, and its refresh token must not be sent again")
 
     mutating func abandon(_ call: SessionCall, _ error: IdentityError) {
+        if let lastTryAt { return holdForLastTry(call, error, until: lastTryAt) }
         refreshToken.triesWithoutResponse = 0
         // A token that no response replaces is the session's own to its end.
         if rotation == .none, refreshToken.orphan == nil, let token = session.tokens?.refresh {
@@ -232,7 +238,7 @@ extension SessionCoordinator {
         operation.refresh != nil && rotation != .none && setup.service.asksBeforeSending
     }
 
-    private mutating func prepareOrStoreIntent() {
+    mutating func prepareOrStoreIntent() {
         guard let operation, preparesCall(of: operation), operation.preparation != .ready else { return storeIntent() }
         guard let token = operation.refresh else { return }
         // The end has begun while the store was at work.
@@ -275,8 +281,9 @@ extension SessionCoordinator {
         let tries = refreshToken.triesWithoutResponse + (operation.call.kind == .refresh ? 1 : 0)
         // The window of `grace` counts from the first call without a response.
         let at = refreshToken.triesWithoutResponse > 0 ? refreshToken.unconfirmedSince : eventContext.wall
+        let intent = StoredIntent(kind: operation.call.kind, at: at, tries: tries)
         write(
-            .storeIntent(StoredIntent(kind: operation.call.kind, at: at, tries: tries)),
+            .storeIntent(intent, tokenToMark(of: operation), isLastTry: operation.isLastTry),
             for: .operation(operation.number))
     }
 
@@ -285,7 +292,9 @@ extension SessionCoordinator {
     mutating func call() {
         guard let operation else { return }
         // While the intent was being stored the window may have ended, or the wall clock may have been set back.
-        if operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0, rotation == .grace, !isWithinGrace {
+        if operation.call.kind == .refresh, refreshToken.triesWithoutResponse > 0, rotation == .grace, !isWithinGrace,
+            !operation.isLastTry
+        {
             return abandon(operation.call, Self.unknownOutcome)
         }
         setStart()
@@ -295,6 +304,7 @@ extension SessionCoordinator {
         let call = self.operation?.call ?? operation.call
         switch operation.credentials {
         case .refreshToken(let token):
+            if operation.isLastTry { logEvent(.lastTry, .warning, reason: call.cause.rawValue) }
             refreshToken.send(at: eventContext.wall)
             guard operation.preparation == .ready else { return emit(.refresh(token, call)) }
             self.operation?.preparation = .sent
@@ -338,6 +348,8 @@ extension SessionCoordinator {
             logEvent(.accountChanged, .warning, reason: "elsewhere")
         }
         refreshToken.learn(user?.intent)
+        refreshToken.learn(
+            lastTryOf: user?.session, knowing: session.tokens.flatMap { $0.refresh ?? $0.lastTry?.token })
     }
 
     mutating func restore(_ stored: StoredSession, of user: StoredUser, isAdopted: Bool) {

@@ -8,7 +8,8 @@ extension SessionCoordinator {
         replyToRefreshCallsBeforeTermination()
         let version = endingVersion
         let hasGivenUpToken = writes.hasUnsavedEnding || writes.hasUnsavedTokenDrop
-        var newest = refreshToken.orphan?.token ?? session.tokens?.refresh
+        // Nothing is left that a revocation of a token with an unknown outcome could end.
+        var newest = refreshToken.orphan?.token ?? session.tokens.flatMap { $0.refresh ?? $0.lastTry?.token }
         let accessTokens = accessTokensToRevoke
         refreshToken.orphan = nil
         let spent = unsavedSpentCredential
@@ -120,6 +121,21 @@ extension SessionCoordinator {
         // The store may have the intent already, and then the call follows.
         case .beginning(.whole), .beginning(.intent), .calling, .claiming, .saving: true
         case .beginning(.lock), .beginning(.read), .queueing, .pausing, .preparing, .closing: false
+        }
+    }
+
+    /// The store does not have the session's newest refresh token, or does not know that it was sent, and no login takes the
+    /// session's place as well: a stop repeats the write while it may.
+    package var hasUnsavedRefreshToken: Bool {
+        writes.unsavedChanges.contains { pendingChange in
+            switch pendingChange {
+            case .saveSession(let login):
+                login.session.refresh != nil && login.session.refresh != view.user?.session?.refresh
+                    && (rotation != .none || !context.hasCredential)
+            case .storeIntent: rotation != .none
+            case .clearIntent, .dropRefreshToken, .end, .recordRefusal, .terminate, .beginDeletion, .cancelDeletion:
+                false
+            }
         }
     }
 

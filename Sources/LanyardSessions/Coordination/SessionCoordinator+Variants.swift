@@ -273,6 +273,7 @@ extension SessionCoordinator {
         if let token = grant.refreshToken { (stored.refresh, stored.refreshExpiry) = (token, grant.refreshTokenExpiry) }
         stored.hasRotated = refreshToken.hasRotated
         stored.blockedVariants = knownBlocks
+        stored.hasMadeLastTry = refreshToken.hasMadeLastTry
         for (variant, token) in stored.tokens.others where token.issuedAt + token.lifetime <= eventContext.wall {
             stored.tokens[variant] = nil
         }

@@ -28,7 +28,9 @@ extension SessionCoordinator {
 
     private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {
         switch pendingChange {
-        case .storeIntent(let intent): .storeIntent(user: setup.user, identity: identity, intent, base: view.base)
+        case .storeIntent(let intent, let token, let isLastTry):
+            .storeIntent(
+                user: setup.user, identity: identity, intent, base: view.base, token: token, isLastTry: isLastTry)
         case .clearIntent: .clearIntent(user: setup.user)
         case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: view.base)
         case .end: .end(user: setup.user, base: view.base)
@@ -104,7 +106,9 @@ extension SessionCoordinator {
         }
         revoke(evicted, by: pendingChange)
         switch pendingChange {
-        case .storeIntent: refreshToken.isIntentUnsaved = false
+        case .storeIntent(_, _, let isLastTry):
+            refreshToken.isIntentUnsaved = false
+            if isLastTry { refreshToken.hasMadeLastTry = true }
         case .saveSession:
             writes.dropAll()
             refreshToken.recordSaved()
@@ -117,7 +121,7 @@ extension SessionCoordinator {
 
     /// The operation has begun with its intent.
     mutating func handleIntentStored(_ intent: StoredIntent, _ user: StoredUser?) {
-        handleStored(.storeIntent(intent), user)
+        handleStored(.storeIntent(intent, nil, isLastTry: false), user)
         if writes.recordSuccess() { logEvent(.storeRecovered, reason: "stored") }
         call()
     }
@@ -150,6 +154,7 @@ extension SessionCoordinator {
             applyToSession(.ended(reason: "elsewhere"))
             close(with: .clearIntent)
         case .stored: call()
+        case .overtaken(let user) where operation?.isLastTry == true: handleOvertakenLastTry(by: user)
         // While changes are unsaved, the call is made: its result is checked against the external change later.
         case .overtaken(let user): writes.unsavedChanges.isEmpty ? reconcile(with: user) : call()
         case .storedEnding, .inUse: finish()
@@ -210,7 +215,8 @@ extension SessionCoordinator {
         case (.termination(let id), _):
             logEvent(.logoutUnsaved, .error, reason: "store_failing", details: ["error": error.message])
             handleTerminated(write.pendingChange, id, isStored: false)
-        case (.operation(let number), .storeIntent) where number == operation?.number: call()
+        case (.operation(let number), .storeIntent(_, let token, _)) where number == operation?.number:
+            callUnmarked(because: error, marked: token)
         case (.operation(let number), .saveSession(let login)) where number == operation?.number:
             // The session serves from memory. Going back to the old refresh token must never happen.
             view.current = login.generationMin
@@ -277,11 +283,15 @@ extension SessionCoordinator {
         }
         // The session is stored only now, and its token has been sent since. The stored intent must say so.
         if case .saveSession = pendingChange, case .stored = verdict, refreshToken.triesWithoutResponse > 0 {
-            writes.keepIntent(
-                StoredIntent(
-                    kind: .refresh, at: refreshToken.unconfirmedSince, tries: refreshToken.triesWithoutResponse))
+            keepOpenIntent()
         }
         continueRetries()
+    }
+
+    /// The calls with the refresh token that had no response are stored as soon as the store can be written.
+    mutating func keepOpenIntent() {
+        writes.keepIntent(
+            StoredIntent(kind: .refresh, at: refreshToken.unconfirmedSince, tries: refreshToken.triesWithoutResponse))
     }
 
     /// Another process has changed the user before the unsaved change was stored.

@@ -24,6 +24,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case adopted
         case restored
         case outcomeUnknown = "refresh.outcome_unknown"
+        case lastTryAwaited = "refresh.last_try_awaited"
+        case lastTry = "refresh.last_try"
         case waitingForLock = "lock.waiting"
         case lockFailed = "lock.failed"
         case storeFailing = "store.failing"
@@ -31,6 +33,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case overtaken = "store.overtaken"
         case logoutUnsaved = "store.logout_unsaved"
         case unsaved = "store.unsaved"
+        case stopWaiting = "store.stop_waiting"
         case expiring = "refresh_token.expiring"
         case accountAging = "account.aging"
         case dead
@@ -114,7 +117,15 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .refreshDenied: "an upstream refused the token, but no refresh is allowed yet"
         case .adopted: "another process has renewed the session; its token is taken over"
         case .restored: "the stored session continues"
-        case .outcomeUnknown: "the outcome of the last refresh is unknown, and the same refresh token is not sent again"
+        case .outcomeUnknown:
+            "the outcome of the last refresh is unknown, and the same refresh token is not sent again now"
+        case .lastTryAwaited:
+            """
+            the access tokens serve to their end; then the refresh token whose outcome is unknown is sent once more, which may \
+            fail; log in before that to be safe
+            """
+        case .lastTry:
+            "every access token has ended: the refresh token whose outcome is unknown is sent once more, for the last time"
         case .waitingForLock: "another process is about to renew this session"
         case .lockFailed: "the user's lock cannot be taken; continuing without it"
         case .storeFailing: "the store cannot be used; the session continues in memory, and storing is tried again"
@@ -123,6 +134,11 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .logoutUnsaved:
             "the end of the session is not stored, and a restart would restore the session; storing it is tried again"
         case .unsaved: "the process ends, and the store does not hold this user's newest state"
+        case .stopWaiting:
+            """
+            only this process has the session's newest refresh token: the stop waits for the store until shutdown.drain_max, \
+            and storing is tried again
+            """
         case .expiring: "the refresh token expires soon"
         case .accountAging: "an anonymous account is deleted 90 days after it was made"
         case .dead: "the refresh token is dead"

@@ -5,7 +5,8 @@ import LanyardSessionInterface
 struct SessionWrites: Sendable {
     /// A change without its base.
     enum PendingChange: Sendable {
-        case storeIntent(StoredIntent)
+        /// The refresh token is one that works only once; nil: another one, or a login.
+        case storeIntent(StoredIntent, Secret?, isLastTry: Bool)
         case clearIntent, dropRefreshToken, end
         case saveSession(StoreChange.StoredLogin)
         /// - endedVersion: the session that has ended with it, at the version of that moment.
@@ -141,7 +142,10 @@ struct SessionWrites: Sendable {
     }
 
     /// Keeps an intent that was not stored before its call, whose outcome is unknown.
-    mutating func keepIntent(_ intent: StoredIntent) { unsavedChanges.append(.storeIntent(intent)) }
+    mutating func keepIntent(_ intent: StoredIntent) {
+        let isKept = unsavedChanges.contains { if case .storeIntent = $0 { true } else { false } }
+        if !isKept { unsavedChanges.append(.storeIntent(intent, nil, isLastTry: false)) }
+    }
 
     /// Returns whether this is the first failure.
     mutating func recordFailure(

@@ -160,6 +160,8 @@ struct RefreshTokenState: Sendable {
     var triesWithoutResponse = 0
     /// When it was sent first without a response.
     var unconfirmedSince = WallTime(seconds: 0)
+    /// It was sent once more after an unknown outcome, or is about to be, by this process or another.
+    var hasMadeLastTry = false
     /// The store counts fewer of them than `triesWithoutResponse`.
     var isIntentUnsaved = false
     /// A refresh token that is given up while the access token serves: two calls with it had no response, or the service
@@ -192,6 +194,7 @@ struct RefreshTokenState: Sendable {
     mutating func exchange(_ sent: Secret?, for token: Secret?, remainsValid: Bool) {
         guard let token, let sent, token != sent else { return }
         hasRotated = true
+        hasMadeLastTry = false
         guard !remainsValid else { return }
         if exchanged.count == Self.exchangedMax { exchanged.remove(at: 1) }
         exchanged.append(sent)
@@ -203,6 +206,7 @@ struct RefreshTokenState: Sendable {
     /// A login has begun another session.
     mutating func begin(hasRotated: Bool, grantedScopes: Set<String>?) {
         triesWithoutResponse = 0
+        hasMadeLastTry = false
         self.hasRotated = hasRotated
         (self.grantedScopes, missingScopes) = (grantedScopes, [])
     }
@@ -215,12 +219,21 @@ struct RefreshTokenState: Sendable {
         if let intent, open > 0 { unconfirmedSince = intent.at }
     }
 
+    /// What the store says of the session's last try. An older file in its place does not undo one that was made here.
+    ///
+    /// - Parameter token: the present one.
+    mutating func learn(lastTryOf stored: StoredSession?, knowing token: Secret?) {
+        let isSame = token != nil && stored?.refresh == token
+        hasMadeLastTry = stored?.hasMadeLastTry ?? false || isSame && hasMadeLastTry
+    }
+
     /// The token is that of a stored session. An unstored intent belongs to a call with the token before it.
     mutating func begin(with intent: StoredIntent?, of session: StoredSession) {
         isIntentUnsaved = false
         exchanged = []
         hasRotated = session.hasRotated
         if grantedScopes != session.grantedScopes { (grantedScopes, missingScopes) = (session.grantedScopes, []) }
+        hasMadeLastTry = session.hasMadeLastTry
         triesWithoutResponse = intent?.tries ?? 0
     }
 }

@@ -161,6 +161,9 @@ package struct TokenOperation: Sendable {
     /// The session that has come already.
     var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
 
+    /// It sends a refresh token once more whose outcome is unknown (refresh.md 9).
+    var isLastTry: Bool { call.cause == .lastTry && call.kind == .refresh }
+
     /// It fetches the access token of a variant.
     var isFetch: Bool { call.variant != .plain }
 

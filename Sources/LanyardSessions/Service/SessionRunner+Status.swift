@@ -13,6 +13,9 @@ extension SessionRunner {
     /// The response to a call may have the only copy of the next refresh token, or that is being stored.
     var isRotating: Bool { coordinator.isRotating }
 
+    /// See `SessionCoordinator.hasUnsavedRefreshToken`.
+    var hasUnsavedRefreshToken: Bool { coordinator.hasUnsavedRefreshToken }
+
     /// A change of the user is on its way into the store.
     var isWriting: Bool { coordinator.writes.isWriting }
 

@@ -23,6 +23,8 @@ package final class SessionRunner: @unchecked Sendable {
         var terminations: UInt64 = 0
         /// Changes sent to the store.
         var commits: UInt64 = 0
+        /// Tries to store what only this process has, while the end of the process waits for them.
+        var triesBeforeEnd: UInt64 = 0
     }
 
     let index: UserIndex
@@ -225,6 +227,18 @@ package final class SessionRunner: @unchecked Sendable {
     func retryUnsaved() {
         environment.loop.assertIsCurrent()
         if !isWaiting { handle(.retryUnsaved) }
+    }
+
+    /// The end of the process waits for the store: see `SessionCoordinator.hasUnsavedRefreshToken`.
+    func retryBeforeEnd() {
+        environment.loop.assertIsCurrent()
+        counts.triesBeforeEnd += 1
+        if counts.triesBeforeEnd == 1 {
+            var logEvent = SessionLogEvent(.stopWaiting, .warning, reason: "store_failing")
+            logEvent.details["error"] = machine.storeError?.message
+            log(logEvent, at: .now)
+        }
+        retryUnsaved()
     }
 
     /// The process is about to end, and the runner will not start. No call of an operator was carried out.

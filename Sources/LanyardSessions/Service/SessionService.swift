@@ -27,7 +27,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     )
     private lazy var timers = ServiceTimers(
         clocks: ClockTimer(on: loop) { [unowned self] in handleClocks($0, seconds: $1) },
-        probe: SessionTimer(on: loop) { [unowned self] in makeProbes() })
+        probe: SessionTimer(on: loop) { [unowned self] in makeProbes() },
+        lastWrites: SessionTimer(on: loop) { [unowned self] in repeatLastWrites() })
     private var startupCheck: StartupCheck
     private let board = SessionReportBoard()
 
@@ -138,7 +139,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     ///     once more, which takes `lastWritesMax` at most.
     ///   - operators: the longest wait for operators' calls, if that is longer.
     ///   - rotations: the longest wait for refreshes that may bring another refresh token, if that is longer. A refresh has
-    ///     a limit of its own.
+    ///     a limit of its own. The writes of refresh tokens that the store did not take are repeated for as long.
     package func drain(within limit: Duration, operators: Duration = .zero, rotations: Duration = .zero) {
         let began = Instant.now
         loop.post { [self] in beginDrain() }
@@ -148,6 +149,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             guard left > .zero else { continue }
             loop.post { [self] in
                 if isDraining { life = .draining(step) }
+                awaitUnsavedRefreshTokens()
                 signalIfDrained()
             }
             guard !waits.waitUntilDrained(within: left) else { break }
@@ -165,6 +167,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         if !isDraining { life = .draining(.everything) }
         userService.retryUnsaved()
         for runner in runners { runner.drain() }
+        awaitUnsavedRefreshTokens()
         signalIfDrained()
     }
 
@@ -179,7 +182,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         case .operatorsCalls: if userService.isDrained, !isRotating { endWaitForCalls() }
         case .rotations: if !isRotating { endWaitForCalls() }
         case .beginningLastWrites: break
-        case .lastWrites: if isFinished { waits.signalDrained() }
+        case .lastWrites: if isFinished, !isRotating { waits.signalDrained() }
         case .lastWritesBesideCalls:
             if !slots.all.contains(where: \.isWriting), !userService.isWriting { waits.signalDrained() }
         }
@@ -197,8 +200,24 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             && slots.all.allSatisfy(\.isDrained)
     }
 
-    /// The response to a refresh may have the only copy of the next refresh token.
-    private var isRotating: Bool { slots.all.contains(where: \.isRotating) }
+    /// The response to a refresh may have the only copy of the next refresh token, or this process has it.
+    private var isRotating: Bool { slots.all.contains { $0.isRotating || $0.hasUnsavedRefreshToken } }
+
+    /// The newest refresh token of a session ends with this process, unless the store takes it while `drain` still waits.
+    private func repeatLastWrites() {
+        guard isDraining else { return }
+        for runner in slots.all where runner.hasUnsavedRefreshToken { runner.retryBeforeEnd() }
+        awaitUnsavedRefreshTokens()
+        signalIfDrained()
+    }
+
+    private func awaitUnsavedRefreshTokens() {
+        let isNeeded = slots.all.contains(where: \.hasUnsavedRefreshToken)
+        timers.lastWrites.set(at: isNeeded ? .now + Self.lastWritesInterval : .never)
+    }
+
+    /// Between two tries: short, because the supervisor may end the process soon.
+    private static let lastWritesInterval = Duration.milliseconds(500)
 
     /// The store may have recovered since a session's own last try: another user's call can have taken seconds.
     ///
@@ -209,6 +228,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         for runner in slots.all { runner.retryUnsaved() }
         userService.retryUnsaved()
         life = .draining(step)
+        awaitUnsavedRefreshTokens()
         signalIfDrained()
     }
 
@@ -230,6 +250,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         userService.stop()
         slots.stop()
         probeTimer.drop()
+        timers.lastWrites.drop()
         timers.clocks.drop()
         loop.stop()
         waits.signalEnded()
@@ -582,6 +603,8 @@ extension SessionService: UserOperations {
 private struct ServiceTimers {
     let clocks: ClockTimer
     let probe: SessionTimer
+    /// While the process ends: when to try again to store what only this process has.
+    let lastWrites: SessionTimer
     /// What `probe` is for: of identities whose latest call has failed.
     var probes: [String: IdentityProbe] = [:]
 }

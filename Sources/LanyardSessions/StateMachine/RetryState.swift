@@ -22,6 +22,8 @@ package struct RetryState: Sendable {
     /// A request has wanted a token since the latest attempt began: the back-off is at most 10 s.
     package var hasTokenRequest = false
 
+    /// The next attempt is the last try of a refresh token (refresh.md 9). Nothing brings it forward.
+    var awaitsLastTry = false
     /// The logins since the last success whose response could not be used and made a session at the service.
     private var unusableLogins = 0
     /// The calls in a row that were refused for the client or for what it asks.
@@ -63,7 +65,8 @@ package struct RetryState: Sendable {
     func mayRetryEarly(at now: Instant) -> Bool { call == nil && notBefore <= now }
 
     var reason: SessionReason {
-        switch error?.verdict {
+        if awaitsLastTry { return .outcomeUnknown }
+        return switch error?.verdict {
         case .gone: .identityGone
         case .clientRefused: .credentialRefused
         case .transient, .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
@@ -82,6 +85,7 @@ package struct RetryState: Sendable {
         var next = self
         next.phase = .calling(call)
         next.hasTokenRequest = false
+        next.awaitsLastTry = false
         return next
     }
 
@@ -152,6 +156,8 @@ package struct RetryState: Sendable {
             delay = min(delay, policy.requestedBackoff.delay(after: 1, chance: eventContext.chance))
         }
         if error.verdict != .clientRefused { next.clientRefusals = 0 }
+        // In the mandatory zone the store does not hold the call up any more.
+        if error.isOfStore, now < advisoryEnd { delay = min(delay, advisoryEnd - now) }
         next.phase = .resting(until: max(now + delay, next.notBefore))
         return next
     }
@@ -181,15 +187,20 @@ package struct RetryState: Sendable {
     private var waitsForOperator: Bool { error?.verdict == .gone || error?.verdict == .clientRefused }
 
     /// Another attempt may find the service back, and does no harm if it is not. A doubtful refusal is repeated by its own times, a
-    /// file is waited for, and a service that limits calls is not asked each second. Nor is one that has no endpoint there, or is gone.
+    /// file or the store is waited for, and a service that limits calls is not asked each second. Nor is one that has no endpoint there,
+    /// or is gone.
     private var mayProbe: Bool {
         switch error?.verdict {
-        case .transient, .unknownOutcome:
-            error?.status != 429 && error?.status != 410 && error?.responsible != .operator && error?.cause != .noEndpoint
+        case .transient, .unknownOutcome: error.map { Self.mayProbe(after: $0) } ?? false
         case nil, .sessionDead, .credentialRefused, .credentialDoubted, .gone, .unknownApp, .credentialUnavailable,
             .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
             false
         }
+    }
+
+    private static func mayProbe(after error: IdentityError) -> Bool {
+        ![410, 429].contains(error.status) && error.responsible != .operator && error.cause != .noEndpoint
+            && !error.isOfStore
     }
 
     /// The attempt may be made before its time: none is in progress, and the service's limit has passed.
@@ -216,6 +227,7 @@ package struct RetryState: Sendable {
     mutating func retryEarly(
         to instant: Instant, holding tokens: SessionTokens?, by policy: ClockPolicy, at now: Instant
     ) {
+        guard !awaitsLastTry else { return }
         if error?.verdict != .gone {
             notBefore = policy.honoured(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: now)
         }

@@ -15,9 +15,14 @@ extension Session {
         transition.context.learnSkew(from: grant.serverDate, call: call, at: transition.eventContext)
         transition.context.recordSuccess(of: call, at: transition.now)
         let former = transition.context.account
+        var old = call.kind == .refresh ? tokens : nil
+        // A response without another refresh token says that this one is as good as before.
+        if call.cause == .lastTry {
+            let sent = old?.lastTry?.token
+            old?.refresh = sent
+        }
         let tokens = transition.context.accept(
-            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall,
-            keeping: call.kind == .refresh ? tokens : nil)
+            grant, startedAt: call.startedAt, startedAtWall: call.startedAtWall, keeping: old)
         return Self.begin(tokens, grant, of: call, after: former, retryState ?? RetryState(calling: call), &transition)
     }
 
@@ -109,13 +114,14 @@ extension Session {
         case (.sessionDead, .refresh), (.credentialDoubted, .refresh), (.credentialRefused, .refresh),
             (.credentialUnavailable, .refresh):
             transition.logEvent(.dead, .warning, reason: SessionCall.Cause.sessionDead.rawValue, error: error)
-            return endDeadSession(error, .sessionDead, &transition)
+            return endDeadSession(error, .sessionDead, nil, &transition)
         case (.unknownApp, _), (.accountInUse, _), (_, .login):
             // The file changed after this call had begun.
             guard !(call.kind == .login && transition.context.hasUntriedCredential) else {
                 transition.context.lastError = error
                 return Self.beginLogin(.credentialChanged, &transition)
             }
+            if call.kind == .login, let next = makeLastTry(insteadOfLogin: error, &transition) { return next }
             return Self.refuse(error, &transition)
         }
     }
@@ -173,12 +179,12 @@ extension Session {
     }
 
     /// The outcome of the last refresh is unknown, and a repetition might do harm, or did not help (refresh.md 9).
-    consuming func abandon(_ error: IdentityError, of call: SessionCall, _ transition: inout TransitionContext)
-        -> Session
-    {
+    consuming func abandon(
+        _ error: IdentityError, of call: SessionCall, _ lastTryAt: Instant?, _ transition: inout TransitionContext
+    ) -> Session {
         guard self.call?.number == call.number else { return self }
         transition.logEvent(.outcomeUnknown, .warning, reason: SessionCall.Cause.outcomeUnknown.rawValue, error: error)
-        return endDeadSession(error, .outcomeUnknown, &transition)
+        return endDeadSession(error, .outcomeUnknown, lastTryAt, &transition)
     }
 
     /// The fetch of a variant has used the refresh token. The state stays.
@@ -192,12 +198,12 @@ extension Session {
 
     /// The fetch of a variant has found that the refresh token cannot be used any more.
     consuming func loseRefreshToken(
-        _ error: IdentityError, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+        _ error: IdentityError, _ cause: SessionCall.Cause, _ lastTryAt: Instant?, _ transition: inout TransitionContext
     ) -> Session {
         guard tokens != nil else { return self }
         let event: SessionLogEvent.Event = cause == .outcomeUnknown ? .outcomeUnknown : .dead
         transition.logEvent(event, .warning, reason: cause.rawValue, error: error)
-        return endDeadSession(error, cause, &transition)
+        return endDeadSession(error, cause, lastTryAt, &transition)
     }
 
     /// The service has asked for no call before a time, in the response to a call for another access token. A call that waits
@@ -220,16 +226,22 @@ extension Session {
     }
 
     /// The refresh token is dead (refresh.md 12). With a credential, a login follows while the access token serves on;
-    /// without one, the session ends.
+    /// without one, the session ends, unless a last try can follow.
+    ///
+    /// - Parameter lastTryAt: when the refresh token may be sent once more; nil: never.
     private consuming func endDeadSession(
-        _ error: IdentityError, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+        _ error: IdentityError, _ cause: SessionCall.Cause, _ lastTryAt: Instant?,
+        _ transition: inout TransitionContext
     ) -> Session {
         transition.context.lastError = error
         guard var tokens else { return self }
-        tokens.refresh = nil
+        tokens.giveUpRefreshToken(lastTryAt: lastTryAt)
         if let next = waitForLogin(with: tokens, &transition) { return next }
         if let next = waitAfterLogin(with: tokens, error, &transition) { return next }
-        guard let call = transition.renewal(of: tokens, cause) else { return Self.end(error, &transition) }
+        guard let call = transition.renewal(of: tokens, cause) else {
+            return tokens.lastTry == nil
+                ? Self.end(error, &transition) : Self.awaitLastTry(of: tokens, error, &transition)
+        }
         switch self {
         case .valid, .refreshing: return .refreshing(tokens, call)
         case .stale(_, let retryState): return .stale(tokens, retryState.calling(call))

@@ -115,6 +115,7 @@ extension Session {
     static func serveToEnd(
         _ tokens: SessionTokens, _ error: IdentityError?, _ transition: inout TransitionContext
     ) -> Session {
+        if tokens.lastTry != nil { return awaitLastTry(of: tokens, error, &transition) }
         guard tokens.isUsable(at: transition.now) else { return end(error, &transition) }
         let next = Session.valid(tokens, refreshAt: .never)
         let error = IdentityError(
@@ -191,7 +192,8 @@ extension Session {
         case .valid(let tokens, let refreshAt):
             refreshAt == .never ? self : Self.renew(tokens, cause, &transition)
         case .stale(let tokens, let retryState), .unreachable(let tokens, let retryState):
-            retryState.call == nil ? Self.retry(tokens, retryState, cause, &transition) : self
+            retryState.call == nil && !retryState.awaitsLastTry
+                ? Self.retry(tokens, retryState, cause, &transition) : self
         case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: self
         }
     }

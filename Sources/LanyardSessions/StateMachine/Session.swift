@@ -50,11 +50,15 @@ package enum Session {
         /// The access token of a link. The refresh token stays.
         case renewed(Grant, SessionCall)
         /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh.md 9).
-        case abandoned(IdentityError, SessionCall)
+        ///
+        /// - lastTryAt: when it may be sent once more, if no credential can log in by then; nil: never.
+        case abandoned(IdentityError, SessionCall, lastTryAt: Instant? = nil)
         /// The fetch of a variant has used the refresh token, and may have brought another one. The access token stays.
         case refreshTokenUsed(Grant, SessionCall)
         /// The fetch of a variant has found the refresh token dead, or must not be repeated with it.
-        case refreshTokenEnded(IdentityError, SessionCall.Cause)
+        ///
+        /// - lastTryAt: as for `abandoned`.
+        case refreshTokenEnded(IdentityError, SessionCall.Cause, lastTryAt: Instant? = nil)
         /// The response to a call for another access token of the user. A time before which the service wants no call
         /// holds for this token, too.
         case limited(IdentityError)
@@ -139,9 +143,10 @@ package enum Session {
         case .failed(let error, let call): fail(error, of: call, &transition)
         case .loggedIn(let grant, let call): replace(by: grant, of: call, &transition)
         case .renewed(let grant, let call): renew(by: grant, of: call, &transition)
-        case .abandoned(let error, let call): abandon(error, of: call, &transition)
+        case .abandoned(let error, let call, let lastTryAt): abandon(error, of: call, lastTryAt, &transition)
         case .refreshTokenUsed(let grant, let call): takeRefreshToken(of: grant, call, &transition)
-        case .refreshTokenEnded(let error, let cause): loseRefreshToken(error, cause, &transition)
+        case .refreshTokenEnded(let error, let cause, let lastTryAt):
+            loseRefreshToken(error, cause, lastTryAt, &transition)
         case .limited(let error): limit(by: error, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
         case .ended(let reason): end(reason, &transition)
@@ -211,6 +216,10 @@ package enum Session {
             transition.context.lastError = nil
             next = .valid(
                 tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
+        // The credential that was refused is another one now, or a reload has brought one: the last try can wait.
+        case .stale(let tokens, let retryState) where retryState.awaitsLastTry && transition.context.hasCredential,
+            .unreachable(let tokens, let retryState) where retryState.awaitsLastTry && transition.context.hasCredential:
+            next = Self.logIn(insteadOfLastTryOf: tokens, retryState, &transition)
         case .loggingIn(let retryState), .stale(_, let retryState), .unreachable(_, let retryState):
             guard retryState.waitsForCredential else { return self }
             next = changingRetries { $0.retryWithReadableCredential(at: transition.now) }

@@ -316,10 +316,18 @@ struct TransitionContext {
         return call
     }
 
-    /// Begins the call that renews `tokens`: by the refresh token, otherwise by a login; nil if there is neither a
-    /// token nor a credential.
+    /// Begins the call that renews `tokens`: by the refresh token, otherwise by a login, otherwise by the last try; nil if
+    /// there is none of them, or the last try's time has not come.
     mutating func renewal(of tokens: SessionTokens, _ cause: SessionCall.Cause) -> SessionCall? {
-        guard let refresh = tokens.refresh else { return context.hasCredential ? login(cause) : nil }
+        guard let refresh = tokens.refresh else {
+            guard let lastTry = tokens.lastTry, lastTry.replacesLogin || !context.hasCredential else {
+                return context.hasCredential ? login(cause) : nil
+            }
+            guard lastTry.at <= now else { return nil }
+            let call = context.begin(.refresh, .lastTry, at: eventContext)
+            actions.append(.refresh(lastTry.token, call))
+            return call
+        }
         let call = context.begin(.refresh, cause, at: eventContext)
         actions.append(.refresh(refresh, call))
         return call

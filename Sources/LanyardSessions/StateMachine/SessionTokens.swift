@@ -15,12 +15,9 @@ package struct SessionTokens: Sendable {
     package let account: SessionAccount
     /// nil: dead or never issued; the next renewal is a login.
     package var refresh: Secret?
-    /// The refresh token's own expiry, if it is known.
-    package private(set) var refreshExpiry: WallTime?
-    /// When the refresh token ends if it is not used before; nil: unknown.
-    package private(set) var refreshIdleEnd: WallTime?
-    /// A refresh brings another refresh token, which may end later.
-    private let mayMoveRefreshExpiry: Bool
+    /// The refresh token in its place whose outcome is unknown; nil: it must not be sent again. It renews nothing before its time.
+    package internal(set) var lastTry: LastTry?
+    private var refreshEnds: RefreshEnds
     /// How long the refresh of this token may take, as far as the calls before tell.
     private let callDuration: Duration
     /// Counts from the moment before the request was sent; endless for a token that is not renewed here.
@@ -33,6 +30,30 @@ package struct SessionTokens: Sendable {
     /// The expiry on the wall clock; nil if there is none.
     package private(set) var expiry: WallTime?
     private var expiresAt: Instant
+    /// By then the service does not accept the access token any more, whatever its clock says: the expiry plus the allowance.
+    package let hasEndedAt: Instant
+
+    /// A refresh token that is sent once more after an unknown outcome (refresh.md 9).
+    package struct LastTry: Equatable, Sendable {
+        package let token: Secret
+        /// Each access token of the session has ended by then.
+        package let at: Instant
+        /// The configured credential was refused: nothing but this can renew the session by itself.
+        package var replacesLogin = false
+    }
+
+    /// When the refresh token ends.
+    private struct RefreshEnds: Sendable {
+        var expiry: WallTime?
+        var idleEnd: WallTime?
+        /// A refresh brings another refresh token, which may end later.
+        var mayMoveExpiry: Bool
+    }
+
+    /// The refresh token's own expiry, if it is known.
+    package var refreshExpiry: WallTime? { refreshEnds.expiry }
+    /// When the refresh token ends if it is not used before; nil: unknown.
+    package var refreshIdleEnd: WallTime? { refreshEnds.idleEnd }
 
     /// - Parameters:
     ///   - grant: the tokens of the response.
@@ -55,19 +76,22 @@ package struct SessionTokens: Sendable {
         self.accountID = accountID
         self.account = account
         self.refresh = grant.refreshToken ?? refresh.token
-        refreshExpiry = grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry
-        refreshIdleEnd = self.refresh == nil ? nil : refreshTokens.idle.map { startedAtWall + $0 }
-        mayMoveRefreshExpiry = refreshTokens.rotation != .none
+        refreshEnds = RefreshEnds(
+            expiry: grant.refreshToken == nil ? refresh.expiry : grant.refreshTokenExpiry,
+            idleEnd: self.refresh == nil ? nil : refreshTokens.idle.map { startedAtWall + $0 },
+            mayMoveExpiry: refreshTokens.rotation != .none)
         lifetime = grant.lifetime
         expiresAt = startedAt + lifetime
         guard expiresAt != .never else {
             mandatoryFrom = .never
             usableUntil = .never
+            hasEndedAt = .never
             expiry = nil
             return
         }
         let allowance = ClockPolicy(settings).allowance(lifetime: lifetime, skew: skew)
         usableUntil = expiresAt - allowance
+        hasEndedAt = expiresAt + allowance
         // The zone begins no later than the token stops being usable. A large skew must not leave it without a usable
         // instant.
         let zone = expiresAt - min(max(settings.mandatory, allowance), lifetime / 4)
@@ -125,9 +149,19 @@ package struct SessionTokens: Sendable {
     func renewed(by grant: Grant, startedAtWall: WallTime, _ settings: RefreshTokenSettings) -> SessionTokens {
         var tokens = self
         tokens.refresh = grant.refreshToken ?? refresh
-        tokens.refreshExpiry = grant.refreshToken == nil ? refreshExpiry : grant.refreshTokenExpiry
-        tokens.refreshIdleEnd = tokens.refresh == nil ? nil : settings.idle.map { startedAtWall + $0 }
+        if grant.refreshToken != nil { tokens.lastTry = nil }
+        if grant.refreshToken != nil { tokens.refreshEnds.expiry = grant.refreshTokenExpiry }
+        tokens.refreshEnds.idleEnd = tokens.refresh == nil ? nil : settings.idle.map { startedAtWall + $0 }
         return tokens
+    }
+
+    /// The refresh token renews nothing any more.
+    ///
+    /// - Parameter lastTryAt: when it may be sent once more; nil: never.
+    mutating func giveUpRefreshToken(lastTryAt: Instant?) {
+        let token = refresh ?? lastTry?.token
+        lastTry = lastTryAt.flatMap { at in token.map { LastTry(token: $0, at: at) } }
+        refresh = nil
     }
 
     /// The same tokens, not to be used from `instant` on.
@@ -165,7 +199,7 @@ package struct SessionTokens: Sendable {
         guard refresh != nil else { return scheduled }
         return min(
             scheduled, refreshAt(before: refreshIdleEnd, isMoved: true, settings, eventContext),
-            refreshAt(before: refreshExpiry, isMoved: mayMoveRefreshExpiry, settings, eventContext))
+            refreshAt(before: refreshExpiry, isMoved: refreshEnds.mayMoveExpiry, settings, eventContext))
     }
 
     /// A token that came quickly is not renewed before this part of its lifetime, however long the calls before have taken.

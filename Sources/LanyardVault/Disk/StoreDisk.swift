@@ -21,6 +21,12 @@ package protocol StoreDisk: AnyObject, Sendable {
     /// After this the folder's names outlast a loss of power.
     func syncFolder() throws(DiskError)
 
+    /// Overwrites bytes of an existing file in place and syncs them. The file keeps its length: a file system that
+    /// overwrites in place needs no room for it.
+    ///
+    /// - Throws: `EINVAL` if the range is not within a regular file of this process's user.
+    func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError)
+
     /// Succeeds if there is none.
     func remove(_ name: String) throws(DiskError)
 

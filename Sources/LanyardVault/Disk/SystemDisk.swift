@@ -93,6 +93,28 @@ package final class SystemDisk: StoreDisk {
         _ = try Self.retryingInterrupted("syncing the folder") { fsync(folder.raw) }
     }
 
+    package func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
+        let doing = "overwriting a part of \(name)"
+        let flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK
+        let raw = try Self.retryingInterrupted(doing) { Self.opened { openat(folder.raw, name, flags) } }
+        let file = OwnedDescriptor(taking: raw)
+        var status = stat()
+        guard fstat(file.raw, &status) == 0 else { throw DiskError(errno, doing) }
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_uid == owner, offset >= 0,
+            offset + bytes.count <= Int(status.st_size)
+        else { throw DiskError(EINVAL, doing) }
+        var done = 0
+        while done < bytes.count {
+            let count = bytes.withUnsafeBytes { all in
+                pwrite(file.raw, all.baseAddress! + done, bytes.count - done, off_t(offset + done))
+            }
+            // A regular file never accepts zero of several bytes. Repeating the call would never end.
+            if count == 0 { throw DiskError(EIO, doing) }
+            if count > 0 { done += count } else if errno != EINTR { throw DiskError(errno, doing) }
+        }
+        _ = try Self.retryingInterrupted(doing) { fdatasync(file.raw) }
+    }
+
     package func remove(_ name: String) throws(DiskError) {
         guard unlinkat(folder.raw, name, 0) != 0, errno != ENOENT else { return }
         throw DiskError(errno, "removing \(name)")

@@ -29,7 +29,7 @@ package struct CrashPoint: Hashable, Sendable {
     }
 
     package enum Call: Int, CaseIterable, Sendable {
-        case inspect, read, create, write, synchronize, rename, synchronizeFolder, unlink, lock, unlock
+        case inspect, read, create, write, synchronize, rename, synchronizeFolder, unlink, lock, unlock, overwrite
         /// No disk call.
         case none
     }

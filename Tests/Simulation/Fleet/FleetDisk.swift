@@ -68,6 +68,19 @@ package final class FleetDisk {
         return min(bytes.count, writeMost)
     }
 
+    /// Replaces bytes of a file in place, durably. A full disk has the room.
+    func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
+        guard !isReadOnly else { throw DiskError(EROFS, "simulating") }
+        guard !failsToSynchronize else { throw DiskError(EIO, "simulating") }
+        guard let file = names[name], offset + bytes.count <= file.bytes.count else {
+            throw DiskError(ENOENT, "simulating")
+        }
+        file.bytes.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+        file.durable?.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+        version += 1
+        durableVersion += 1
+    }
+
     func synchronize(_ file: File) throws(DiskError) {
         guard !failsToSynchronize else { throw DiskError(EIO, "simulating") }
         guard !tricks.skipsFileSync else { return }

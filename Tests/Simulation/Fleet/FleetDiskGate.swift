@@ -73,6 +73,10 @@ package final class FleetDiskGate: StoreDisk, @unchecked Sendable {
         try call(.synchronizeFolder) { () throws(DiskError) in try disk.synchronizeFolder() }
     }
 
+    package func overwrite(_ name: String, at offset: Int, with bytes: [UInt8]) throws(DiskError) {
+        try call(.overwrite) { () throws(DiskError) in try disk.overwrite(name, at: offset, with: bytes) }
+    }
+
     package func remove(_ name: String) throws(DiskError) {
         try call(.unlink) { () throws(DiskError) in try disk.unlink(name) }
     }

@@ -46,6 +46,10 @@ struct FleetMember {
     /// The refresh token that was sent last, and how many of its calls have had no response.
     var sent: SimulatedToken?
     var unknownOutcomes = 0
+    /// The refresh token that had its last try.
+    var triedLast: SimulatedToken?
+    /// The refresh token that was sent while the disk had its mark, and by which process of which life.
+    var marked: (token: SimulatedToken, process: Int, life: Int)?
     /// The wall clock at the first of them.
     var unknownSince = WallTime(seconds: 0)
     /// Answers that a process which has just died had heard and not stored.

@@ -38,6 +38,8 @@ package struct FleetPlan: Sendable {
     package let changesAccounts: Bool
     /// Routes ask for further access tokens of the users.
     package let hasVariants: Bool
+    /// The configuration lets a refresh token be sent once more when nothing is left to lose.
+    package let triesLast: Bool
     /// Processes end in order now and then.
     package private(set) var drains = false
     /// The client of the service connects before the intent is stored.
@@ -60,10 +62,14 @@ package struct FleetPlan: Sendable {
     /// - Parameters:
     ///   - changesAccounts: nil: every second seed. The seed draws the rest as if it were false.
     ///   - hasVariants: the same.
+    ///   - triesLast: the same.
     package init(
         seed: UInt64, lifetime: Duration, span: Duration, bug: PlantedBug? = nil, isGuided: Bool = false,
-        changesAccounts: Bool? = nil, hasVariants: Bool? = nil
+        changesAccounts: Bool? = nil, hasVariants: Bool? = nil, triesLast: Bool? = nil
     ) {
+        var lastTryDice = Dice(seed &* 0x94d0_49bb_1331_11eb &+ 0x3d)
+        let isLastTryDrawn = lastTryDice.hits(0.5)
+        self.triesLast = triesLast ?? isLastTryDrawn
         var variantDice = Dice(seed &* 0xb492_b66f_be98_f273 &+ 0x7a)
         let areVariantsDrawn = variantDice.hits(0.5)
         self.hasVariants = hasVariants ?? areVariantsDrawn
@@ -117,8 +123,12 @@ package struct FleetPlan: Sendable {
 
     /// What the configuration says of refresh tokens.
     var refreshTokens: RefreshTokenSettings {
-        guard !isAuto else { return RefreshTokenSettings(.auto) }
-        return RefreshTokenSettings(rotation, graceWindow: rotation == .grace && hasWindow ? FleetService.grace : nil)
+        var settings =
+            isAuto
+            ? RefreshTokenSettings(.auto)
+            : RefreshTokenSettings(rotation, graceWindow: rotation == .grace && hasWindow ? FleetService.grace : nil)
+        settings.lastTry = triesLast
+        return settings
     }
 
     /// What days and hours of trouble are measured in: short lives do not make a service fail faster.

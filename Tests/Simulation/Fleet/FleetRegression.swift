@@ -8,7 +8,8 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
     package var description: String
 
     private init(_ seed: UInt64, _ lifetime: Duration, _ span: Duration, _ description: String) {
-        plan = FleetPlan(seed: seed, lifetime: lifetime, span: span, changesAccounts: false, hasVariants: false)
+        plan = FleetPlan(
+            seed: seed, lifetime: lifetime, span: span, changesAccounts: false, hasVariants: false, triesLast: false)
         self.description = description
     }
 
@@ -16,7 +17,7 @@ package struct FleetRegression: Sendable, CustomStringConvertible {
     private init(guided seed: UInt64, _ lifetime: Duration, hours: Double = 24, _ description: String) {
         plan = FleetPlan(
             seed: seed, lifetime: lifetime, span: .seconds(hours * 3600), isGuided: true, changesAccounts: false,
-            hasVariants: false)
+            hasVariants: false, triesLast: false)
         self.description = description
     }
 

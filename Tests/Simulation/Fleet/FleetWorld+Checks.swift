@@ -20,6 +20,8 @@ extension FleetWorld {
         let open = members[user].unknownOutcomes
         members[user].unknownOutcomes += 1
         if open == 0 { members[user].unknownSince = clocks.wall }
+        guard call.cause != .lastTry else { return checkLastTry(process, user, token) }
+        checkMark(process, user, token)
         guard !members[user].isExcused, !disk.refusesLocks else { return }
         let rotation = known(of: token)
         let allowed: Int =
@@ -57,7 +59,8 @@ extension FleetWorld {
         guard members[user].unknownOutcomes == 0, let stored = storedContents()?[members[user].name],
             !stored.isLoggedOut,
             stored.intent?.kind != .refresh || stored.intent?.tries == 0,
-            let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now)
+            let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now),
+            !isMarked(SimulatedToken(refresh))
         else { return }
         accuse(.needlessLogin, "\(name(process, user)) logs in (\(call.cause.rawValue)) beside a live session")
     }

@@ -62,7 +62,7 @@ extension FleetWorld {
     ) -> Result<StoreChange.Verdict, StoreError>? {
         let session = process.sessions[user]
         switch (plan.bug, change) {
-        case (.noIntent, .storeIntent(_, _, let intent, _, _)):
+        case (.noIntent, .storeIntent(_, _, let intent, _, _, _, _)):
             guard var stored = storedContents()?[members[user].name] else { return nil }
             stored.intent = intent
             return .success(.stored(stored))
@@ -71,7 +71,7 @@ extension FleetWorld {
             stored.markDeletion(true)
             return .success(.stored(stored))
         case (.intentNeverSettled, .clearIntent): return .success(.stored(storedContents()?[members[user].name]))
-        case (.noReadAfterLock, .storeIntent(_, _, let intent, _, _)):
+        case (.noReadAfterLock, .storeIntent(_, _, let intent, _, _, _, _)):
             guard var known = session.known else { return nil }
             known.intent = intent
             return .success(.stored(known))
