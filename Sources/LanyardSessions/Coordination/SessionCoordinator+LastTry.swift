@@ -16,7 +16,14 @@ extension SessionCoordinator {
         let variantTokens = variants.compactMap(\.session.tokens?.hasEndedAt)
         // Those of routes that a reload has removed may be in use elsewhere.
         let stored = (writes.unsaved?.session ?? view.user?.session)?.tokens.others.values.map(hasEndedAt) ?? []
-        return (variantTokens + stored).reduce(tokens.hasEndedAt, max)
+        return (variantTokens + stored).reduce(max(tokens.hasEndedAt, unknownOutcomePauseEnd), max)
+    }
+
+    /// The service may still be at the call that had no response.
+    private var unknownOutcomePauseEnd: Instant {
+        let pause = context.policy.unknownOutcomePause
+        let since = min(max(eventContext.wall - refreshToken.unconfirmedSince, .zero), pause)
+        return eventContext.instant + (pause - since)
     }
 
     private func hasEndedAt(_ token: StoredAccessToken) -> Instant {

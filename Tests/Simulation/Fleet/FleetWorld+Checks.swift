@@ -121,7 +121,7 @@ extension FleetWorld {
         report.checks += 1
         let coordinator = process.sessions[user].coordinator
         guard case .unreachable(_, let retryState) = coordinator.session, retryState.failures == 0,
-            let call = retryState.call, ![.sessionDead, .outcomeUnknown].contains(call.cause),
+            let call = retryState.call, ![.sessionDead, .outcomeUnknown, .lastTry].contains(call.cause),
             clocks.instant < call.startedAt + coordinator.setup.refresh.waitMax
         else { return }
         accuse(.patience, "\(name(process, user)) refuses a request while call \(call.number) has just begun")
@@ -337,6 +337,8 @@ extension FleetWorld {
         let fingerprint = Self.fingerprint(user, members[user].password)
         if state == .refused, stored?.refused == fingerprint { return }
         if process.startedAt > holidayUntil - .seconds(900), [.loginRequired, .refused].contains(state) { return }
+        // It waits for the end of its access tokens.
+        if process.sessions[user].coordinator.session.tokens?.lastTry != nil { return }
         accuse(.revival, "\(name(process, user)) is \(state) after quiet minutes")
     }
 
