@@ -81,4 +81,9 @@ extension SessionCoordinator.Event {
             nil
         }
     }
+
+    /// The parameters of an exchange may name another subject from now on.
+    mutating func doubtExchangedAccount(_ setup: Setup) {
+        if case .configured(let login)? = setup.credential, login.kind == .tokenExchange { context.doubtAccount() }
+    }
 }

@@ -384,13 +384,8 @@ package struct SessionCoordinator: Sendable {
             if let deletion, deletion.lockAt <= eventContext.instant { lockForDeletion() }
         case .reconfigured(let setup, let isCredentialNew, let isRequestNew):
             // The present tokens, and the call in progress, are of the former request. A login that begins now is not.
-            if isRequestNew {
-                if session.tokens != nil || isOperating { waiting.renewsFormerRequest = true }
-                // Its parameters may name another subject.
-                if case .configured(let login)? = setup.credential, login.kind == .tokenExchange {
-                    context.doubtAccount()
-                }
-            }
+            if isRequestNew, session.tokens != nil || isOperating { waiting.renewsFormerRequest = true }
+            if isRequestNew { doubtExchangedAccount(setup) }
             reconfigure(setup, isCredentialNew: isCredentialNew)
         case .freshTokenRefused(let generation): recordRefusal(of: session.tokens, .plain, generation)
         case .session(let event):
