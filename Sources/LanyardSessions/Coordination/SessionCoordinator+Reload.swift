@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// How a reload changes the settings of a user that stays at its identity service (architecture.md 7.9).
 extension SessionCoordinator {
