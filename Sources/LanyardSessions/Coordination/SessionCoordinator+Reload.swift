@@ -4,6 +4,11 @@ import LanyardSettings
 
 /// How a reload changes the settings of a user that stays at its identity service (architecture.md 7.9).
 extension SessionCoordinator {
+    /// The parameters of an exchange may name another subject from now on.
+    mutating func doubtExchangedAccount(_ setup: Setup) {
+        if case .configured(let login)? = setup.credential, login.kind == .tokenExchange { context.doubtAccount() }
+    }
+
     /// Takes new settings. An existing session continues as it is, as at a start. A user without one logs in with another
     /// credential at once.
     mutating func reconfigure(_ setup: Setup, isCredentialNew: Bool) {
@@ -81,10 +86,5 @@ extension SessionCoordinator.Event {
             .claimed, .secondCallPostponed, .probe, .serviceReturned:
             nil
         }
-    }
-
-    /// The parameters of an exchange may name another subject from now on.
-    mutating func doubtExchangedAccount(_ setup: Setup) {
-        if case .configured(let login)? = setup.credential, login.kind == .tokenExchange { context.doubtAccount() }
     }
 }
