@@ -245,7 +245,39 @@ import Testing
             (#"{"error":"invalid_grant","error_description":"The code is wrong"}"#, "invalid_grant"),
             (#"{"error":"invalid_client","error_description":"authorization_pending"}"#, "invalid_client"),
             (#"{"error":"slow_down"}"#, "slow_down"),
-        ] {
+            // In other words, other members, under other codes.
+            (
+                #"{"error":"invalid_grant","error_description":"authorization_pending: not yet approved"}"#,
+                "authorization_pending"
+            ),
+            (#"{"error":"invalid_grant","error_description":"Authorization pending"}"#, "authorization_pending"),
+            (
+                #"{"error":"invalid_grant","error_description":"The authorization request is still pending"}"#,
+                "authorization_pending"
+            ),
+            (#"{"error":"invalid_grant","detail":"AUTHORIZATION_PENDING"}"#, "authorization_pending"),
+            (#"{"error":"invalid_grant","message":"authorization-pending"}"#, "authorization_pending"),
+            (#"{"error":"invalid_request","error_description":"authorization_pending"}"#, "authorization_pending"),
+            (#"{"detail":"authorization_pending"}"#, "authorization_pending"),
+            (#"{"detail":{"error":"authorization_pending"}}"#, "authorization_pending"),
+            (#"{"error":{"code":"authorization_pending"}}"#, "authorization_pending"),
+            (#"{"error":"bad_request","error_code":"authorization_pending"}"#, "authorization_pending"),
+            (#"{"error":"Authorization pending"}"#, "authorization_pending"),
+            (#"{"error":"authorizationPending"}"#, "authorization_pending"),
+            (#"{"error":"invalid_grant","error_description":"slow_down: too fast"}"#, "slow_down"),
+            (#"{"error":"invalid_grant","error_description":"Please slow down"}"#, "slow_down"),
+            (#"{"error":"invalid_grant","error_description":"expired_token: start again"}"#, "expired_token"),
+            (#"{"error":"invalid_grant","error_description":"access_denied by the user"}"#, "access_denied"),
+            // Others say what they say, and tokens are a success.
+            (#"{"access_token":"a.b.c","detail":"authorization no longer pending"}"#, nil),
+            (#"{"refresh_token":"r","message":"slow down"}"#, nil),
+            (#"{"token":{"access_token":"a"},"detail":"slow down"}"#, nil),
+            (#"{"error":"invalid_grant","error_description":"The device code has expired"}"#, "invalid_grant"),
+            (#"{"error":"access_denied","error_description":"authorization_pending"}"#, "access_denied"),
+            (#"{"error":"expired_token","error_description":"authorization_pending"}"#, "expired_token"),
+            (#"{"error":"temporarily_unavailable","detail":"pending"}"#, "temporarily_unavailable"),
+            (#"{"error":"invalid_request","error_description":"authorization header missing"}"#, "invalid_request"),
+        ] as [(String, String?)] {
             #expect(Tokens.secret(body).withBytes { OAuthResponse($0).deviceError } == error, "\(body)")
         }
     }
