@@ -101,6 +101,14 @@ extension IdentityError {
         var refusesRefresh = false
         var isOfClient = false
         var isOfStore = false
+        var retryAfter: Duration?
+    }
+
+    /// How long the service wants no call (Retry-After), whatever its response means besides; nil: it names no time. Where the verdict
+    /// leads to another call, that comes no sooner (refresh.md 3, 4).
+    package var retryAfter: Duration? {
+        get { if case .transient(let time?) = verdict { time } else { refusal.retryAfter } }
+        set { refusal.retryAfter = newValue }
     }
 
     /// The service has no such call, and will have none later.

@@ -41,7 +41,9 @@ package struct RefreshResponse: Equatable, Sendable {
         if status >= 500 {
             switch error {
             case .named: return .known
-            case .none where Self.refusingServerErrors.contains(status): return .known
+            case .none where Self.refusingServerErrors.contains(status),
+                .ofServer where Self.refusingServerErrors.contains(status):
+                return .known
             case .none, .ofServer: return rotation == .oneUse ? .unknown : .known
             }
         }

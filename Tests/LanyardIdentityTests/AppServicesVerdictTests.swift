@@ -161,6 +161,65 @@ struct AppServicesVerdictTests {
         #expect(await bench.revoke().failure?.verdict == .sessionDead)
     }
 
+    @Test(
+        "Rule 12: a refresh that the service refuses by name leads to the configured login once the token has ended",
+        arguments: [
+            (400, #"{"error":"bad","error_code":"InvalidSession2"}"#, true), (422, #"{"error":"x"}"#, true),
+            (400, #"{"error_code":"BadRequest"}"#, true), (404, #"{"error":"not found"}"#, true),
+            (409, #"{"error":"x"}"#, true), (200, #"{"error":"x","error_code":"Unheard"}"#, true),
+            (400, #"{"error":"x","error_code":"MaintenanceInProgress"}"#, false),
+            (200, #"{"error":"x","error_code":"MaintenanceInProgress"}"#, false),
+            (400, #"{"error":"x","error_code":"RateLimitExceeded"}"#, false),
+            (400, "", false), (400, "<html>", false), (403, "", false), (408, #"{"error":"x"}"#, false),
+            (425, #"{"error":"x"}"#, false), (429, #"{"error":"x"}"#, false), (500, #"{"error":"x"}"#, false),
+            (503, #"{"error":"x"}"#, false), (200, "{}", false),
+            (200, #"{"access_token":"\#(Tokens.access())","error":"x"}"#, false),
+        ])
+    func refusedByName(_ status: Int, _ body: String, _ isRefused: Bool) async throws {
+        let bench = try IdentityBench { request, _ in
+            request.method == "POST" ? IdentityBench.json(status, body) : nil
+        }
+        let error = try #require(await bench.refresh().failure)
+        #expect(error.refusesRefresh == isRefused && error.verdict == .transient(retryAfter: nil), "\(error.message)")
+        #expect(await bench.login().failure?.refusesRefresh == false)
+    }
+
+    @Test("Rule 3: Retry-After counts beside a doubtful refusal and an unusable success, too")
+    func retryAfter() async throws {
+        for (status, body) in [(401, ""), (401, "<html>"), (200, ""), (200, "{}"), (200, #"{"error":"x"}"#), (403, "")]
+        {
+            let response = RawResponse.response(status, "X", fields: [("Retry-After", "6")], body: body).closing
+            let bench = try IdentityBench { request, _ in request.method == "POST" ? response : nil }
+            #expect(await bench.login().failure?.retryAfter == .seconds(6), "\(status) \(body)")
+            guard status != 401 else { continue }
+            #expect(await bench.refresh().failure?.retryAfter == .seconds(6), "\(status) \(body)")
+        }
+        let place = try IdentityBench { _, _ in
+            .response(200, "X", fields: [("Retry-After", "6")], body: "{}").closing
+        }
+        #expect(await place.refresh().failure?.retryAfter == .seconds(6))
+    }
+
+    @Test("a request for the location, or a refresh, that is refused blames no credential: none was sent")
+    func blame() async throws {
+        for (status, body) in [
+            (400, #"{"error":"bad","error_code":"BadRequest"}"#), (422, #"{"error":"x"}"#), (403, #"{"error":"x"}"#),
+            (401, #"{"error":"x"}"#),
+        ] {
+            let place = try IdentityBench { _, _ in IdentityBench.json(status, body) }
+            let error = try #require(await place.login().failure)
+            #expect(error.cause == .application && error.remedy?.contains("app_id or base_url") == true, "\(error)")
+            #expect(!error.message.contains("credential"))
+            guard status != 401, status != 403 else { continue }
+            let bench = try IdentityBench { request, _ in
+                request.method == "POST" ? IdentityBench.json(status, body) : nil
+            }
+            let refused = try #require(await bench.refresh().failure)
+            #expect(refused.cause == .session && refused.remedy == "lanyard login NAME", "\(refused)")
+            #expect(await bench.login().failure?.cause == .unexplained)
+        }
+    }
+
     private func check(_ error: IdentityError?, _ given: VerdictCase) {
         #expect(error?.verdict == given.verdict)
         #expect(error?.status == given.status)

@@ -41,6 +41,10 @@ struct IdentityProbeTests {
         #expect(probe.nextAt == Self.context(31, 0).instant)
         probe.recordFailure(Self.error(), by: Self.policy, at: Self.context(2, 0))
         #expect(probe.nextAt == Self.context(31, 0).instant)
+        var lost = IdentityError(.unknownOutcome, message: "planned")
+        lost.retryAfter = .seconds(25)
+        probe.recordFailure(lost, by: Self.policy, at: Self.context(20, 0))
+        #expect(probe.nextAt == Self.context(45, 0).instant)
     }
 
     @Test("with four attempts in progress, or without a request, no session asks")

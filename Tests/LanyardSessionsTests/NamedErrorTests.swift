@@ -84,13 +84,53 @@ struct NamedErrorTests {
         "Rule 9: 5xx without a name has an unknown outcome for a token that works once, but for one that refuses to act",
         arguments: [500, 501, 502, 503, 504, 505, 511, 520], [RefreshResponse.StatedError.none, .ofServer])
     func failing(_ status: Int, _ stated: RefreshResponse.StatedError) throws {
-        let isKnown = stated == .none && [501, 503, 505, 511].contains(status)
+        let isKnown = [501, 503, 505, 511].contains(status)
         for rotation in RefreshTokenRotation.allCases {
             let driver = try Self.refreshing(rotation, hasCredential: true)
             try Self.fail(driver, Self.error(status, stated))
             let isLost = rotation == .oneUse && !isKnown
             #expect(driver.noted(.outcomeUnknown) == isLost && (driver.call?.kind == .login) == isLost, "\(rotation)")
             #expect(driver.storedRefresh == (isLost ? nil : "one") && driver.token != nil, "\(rotation)")
+        }
+    }
+
+    @Test(
+        "Rule 9: the login that follows a lost token waits for the service's Retry-After, up to the mandatory zone",
+        arguments: [500, 502, 504, 200])
+    func lostWithRetryAfter(_ status: Int) throws {
+        let driver = try Self.refreshing(.oneUse, hasCredential: true)
+        for (wait, isWhole) in [(Duration.seconds(90), true), (.seconds(7200), false)] {
+            let failedAt = driver.now
+            try Self.fail(driver, Self.error(status, .none, .transient(retryAfter: wait)))
+            #expect(driver.noted(.outcomeUnknown) && driver.storedRefresh == nil && driver.stored?.intent == nil)
+            #expect(driver.state == .stale && driver.token != nil && driver.call == nil)
+            let zone = try #require(driver.coordinator.session.tokens).mandatoryFrom
+            driver.toCall()
+            #expect(driver.call?.kind == .login && driver.now == (isWhole ? failedAt + wait : zone), "\(status)")
+            try driver.grant(refresh: "next", account: "a")
+            driver.toDue()
+            try Self.toSentCall(driver)
+        }
+        // Without a usable token: half a minute at most.
+        let end = try #require(driver.coordinator.session.tokens).usableUntil
+        driver.pass((end - driver.now).inSeconds + 1)
+        driver.handle(.due)
+        let failedAt = driver.now
+        try Self.fail(driver, Self.error(status, .none, .transient(retryAfter: .seconds(7200))))
+        #expect(driver.state == .unreachable && driver.call == nil)
+        driver.toCall()
+        #expect(driver.call?.kind == .login && driver.now - failedAt == .seconds(30))
+    }
+
+    @Test("Rule 9: a lost token that is sent once more waits for the Retry-After, and for 2 s at least")
+    func repeatedWithRetryAfter() throws {
+        for (wait, expected) in [(Duration.seconds(9), Duration.seconds(9)), (.seconds(1), .seconds(2))] {
+            let driver = try Self.refreshing(.auto, hasCredential: true)
+            driver.chance = 0
+            let failedAt = driver.now
+            try Self.fail(driver, Self.error(200, .none, .transient(retryAfter: wait)))
+            try Self.toSentCall(driver)
+            #expect(driver.call?.kind == .refresh && driver.now - failedAt == expected, "\(wait)")
         }
     }
 

@@ -98,8 +98,10 @@ struct RefusedRefreshTests {
     @Test("a refusal of another class, one with Retry-After, and one without a usable credential lead to no login")
     func others() throws {
         let later = IdentityError.Verdict.transient(retryAfter: .seconds(20))
+        var early = Self.refusal(.transient(retryAfter: nil))
+        early.retryAfter = .seconds(20)
         let rows: [(UserSettings.Login, IdentityError)] = [
-            (Self.password, Self.refusal(isName: false)), (Self.password, Self.refusal(later)),
+            (Self.password, Self.refusal(isName: false)), (Self.password, Self.refusal(later)), (Self.password, early),
             (.refreshToken("/x"), Self.refusal()), (.device, Self.refusal()),
         ]
         for (login, error) in rows {

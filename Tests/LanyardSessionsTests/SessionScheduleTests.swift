@@ -170,6 +170,42 @@ struct SessionScheduleTests {
         #expect(driver.call != nil)
     }
 
+    private static func doubt(_ seconds: Int64?) -> IdentityError {
+        var error = IdentityError(.credentialDoubted, message: "planned")
+        error.retryAfter = seconds.map { .seconds($0) }
+        return error
+    }
+
+    @Test(
+        "Rules 3 and 4: the Retry-After of a doubtful refusal is honoured within the same bounds, and cancels none without one"
+    )
+    func retryAfterOfDoubt() throws {
+        let driver = SessionDriver(chance: 0)
+        driver.adopt()
+        driver.toDue()
+        driver.handle(.failed(Self.doubt(6), try #require(driver.call)))
+        driver.handle(.tokenNeeded)
+        #expect(driver.dueIn == 6 && driver.state == .stale)
+        driver.toDue()
+        // The second one, half a minute later, is a refusal all the same.
+        driver.handle(.failed(Self.doubt(120), try #require(driver.call)))
+        #expect(driver.dueIn == 120)
+        driver.toDue()
+        let call = try #require(driver.call)
+        driver.handle(.failed(Self.doubt(20), call))
+        #expect(driver.logEvents.contains { $0.event == .dead } && driver.call == nil && driver.dueIn == 20)
+        driver.toDue()
+        #expect(driver.call?.kind == .login)
+        let first = SessionDriver(chance: 0)
+        first.handle(.logIn)
+        first.handle(.failed(Self.doubt(3600), try #require(first.call)))
+        first.handle(.tokenNeeded)
+        #expect(first.dueIn == 30 && !first.session.wantsProbe(at: first.now))
+        first.toDue()
+        first.handle(.failed(Self.doubt(nil), try #require(first.call)))
+        #expect(first.state == .refused, "a second one half a minute later")
+    }
+
     @Test(
         "Rule 4: while requests come in the unreachable state, the session asks when its turn comes, and they cause no call"
     )

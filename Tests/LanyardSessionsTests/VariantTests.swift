@@ -247,6 +247,24 @@ struct VariantTests {
         #expect(driver.now - again >= .seconds(440))
     }
 
+    @Test("the Retry-After of a doubtful refusal, or of a success that cannot be used, holds for the other tokens, too")
+    func otherRetryAfter() throws {
+        for verdict in [IdentityError.Verdict.credentialDoubted, .unknownOutcome] {
+            let driver = try Self.fetched(.none)
+            driver.handle(
+                .variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
+            let asked = driver.now
+            var error = IdentityError(verdict, status: 400, message: "planned")
+            error.retryAfter = .seconds(200)
+            driver.handle(.callCompleted(.failure(error), try #require(driver.call)))
+            #expect(driver.call == nil && driver.state == .valid && driver.token != nil)
+            driver.handle(.session(.tokenRefused(Generation(try #require(driver.token?.generation)))))
+            #expect(driver.call == nil, "no refresh is forced before that time")
+            driver.toDue { driver.call != nil }
+            #expect(driver.now - asked >= .seconds(200), "\(verdict)")
+        }
+    }
+
     @Test("invalid_target refuses the variant alone: the session and its other tokens stay")
     func invalidTarget() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.orders, Self.stock])

@@ -263,7 +263,8 @@ extension OperatorResponse {
             }
             if error.cause == .unusableToken { break }
             return unreachable(detail, user, error, retryAfter: retryAfter)
-        case .unknownOutcome, .credentialDelayed: return unreachable(detail, user, error, retryAfter: nil)
+        case .unknownOutcome, .credentialDelayed:
+            return unreachable(detail, user, error, retryAfter: error.retryAfter)
         case .accountInUse: return problem(.accountInUse, "Account in use", detail, user: user)
         case .sessionDead, .credentialDoubted, .gone, .unknownApp, .clientRefused, .callRefused: break
         }

@@ -20,7 +20,9 @@ enum AppServicesGrant {
         } catch {
             return .failure(
                 AppServicesVerdict.malformed(
-                    call, response.status, error.message, decoded: decoded, isBroken: error.isBroken))
+                    call, response.status, error.message, decoded: decoded, isBroken: error.isBroken
+                )
+                .withRetryAfter(of: response))
         }
     }
 

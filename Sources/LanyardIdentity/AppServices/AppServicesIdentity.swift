@@ -348,7 +348,10 @@ package final class AppServicesIdentity: TransportedIdentity {
                 for call in waiting { call.progress?.wait(for: url) }
                 return askLocation(next, base, hops: hops + 1)
             }
-            handleLocation(classified(.location, outcome).flatMap { Self.origin(in: $0, base) })
+            let found = classified(.location, outcome).flatMap { response in
+                Self.origin(in: response, base).mapError { $0.withRetryAfter(of: response) }
+            }
+            handleLocation(found)
         }
     }
 

@@ -36,7 +36,7 @@ enum AppServicesVerdict {
         var error = IdentityError(
             verdict, status: response.status, code: code,
             message: message + remedy(verdict, response.status, code, login, appID: appID))
-        error.cause = cause(verdict, response.status, code, hasError: decoded?.hasError ?? false)
+        error.cause = cause(call, verdict, response.status, code, hasError: decoded?.hasError ?? false)
         error.isServiceError = decoded?.hasError ?? false
         // Of a refresh they say no more than its code, and might quote what an earlier login has sent.
         if error.isServiceError, call == .login {
@@ -46,8 +46,21 @@ enum AppServicesVerdict {
             // Its names of a failure of its own are many.
             let isNamed = error.isServiceError && response.status < 500
             error.refreshResponse = RefreshResponse(status: response.status, error: isNamed ? .named : .none)
+            error.refusesRefresh = refusesRefresh(response.status, decoded)
         }
-        return error
+        return error.withRetryAfter(of: response, now: now)
+    }
+
+    /// Names of errors that pass by themselves.
+    private static let passing: Set<String> = [
+        "MaintenanceInProgress", "InternalServerError", "RateLimitExceeded", "TooManyRequests", "RateLimited",
+    ]
+
+    /// See `IdentityError.refusesRefresh`. A success that brings tokens beside an error is none.
+    private static func refusesRefresh(_ status: Int, _ decoded: TokenResponse?) -> Bool {
+        guard let decoded, decoded.hasError, decoded.accessToken == nil, !passing.contains(decoded.errorCode ?? "")
+        else { return false }
+        return 200..<300 ~= status || 400..<500 ~= status && ![408, 425, 429].contains(status)
     }
 
     /// What an operator does about an account that waits for its confirmation.
@@ -79,20 +92,28 @@ enum AppServicesVerdict {
         error.cause = call == .location || !isObject ? .unusableResponse : .unusableToken
         if call == .refresh {
             error.refreshResponse = RefreshResponse(status: status, error: decoded.hasError ? .named : .none)
+            error.refusesRefresh = refusesRefresh(status, decoded)
         }
         note(decoded, of: call, in: &error)
         return error
     }
 
     private static func cause(
-        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, hasError: Bool
+        _ call: Call, _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, hasError: Bool
     ) -> IdentityCause {
         guard case .transient = verdict else { return code == "AuthProviderNotFound" ? .grant : IdentityCause(verdict) }
         switch status {
         case 408, 425, 429: return .busy
         case 500...: return .serviceFailure
         case 300..<400, 404, 405, 421: return .noEndpoint
-        default: return hasError ? .unexplained : .unusableResponse
+        default: break
+        }
+        guard hasError else { return .unusableResponse }
+        // Neither sends a credential: the place is asked for by the app's id, and a refresh has the session's token.
+        return switch call {
+        case .location: .application
+        case .refresh, .logout: .session
+        case .login, .link, .connection: .unexplained
         }
     }
 

@@ -87,6 +87,21 @@ struct CurlResponse: Sendable {
     }
 }
 
+extension IdentityError {
+    /// The same with the time that the response names, where another call follows by itself.
+    func withRetryAfter(of response: CurlResponse, now: WallTime = .now) -> IdentityError {
+        var error = self
+        switch verdict {
+        case .transient(nil): error.verdict = .transient(retryAfter: response.retryAfter(now: now))
+        case .credentialDoubted: error.retryAfter = response.retryAfter(now: now)
+        case .transient, .unknownOutcome, .sessionDead, .credentialRefused, .gone, .unknownApp, .credentialUnavailable,
+            .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
+            break
+        }
+        return error
+    }
+}
+
 /// A connection that was made to an identity service, or to the proxy before it.
 package struct IdentityConnection: Equatable, Sendable {
     /// `203.0.113.5:443`.

@@ -16,8 +16,10 @@ enum GitHubAppResponse {
         switch outcome {
         case .failure(let failure): return .failure(failure.identityError(of: "the login"))
         case .success(let response):
-            return response.status == 201
+            let result =
+                response.status == 201
                 ? success(response, now) : .failure(error(response, now).with(wordsOf: response, without: secrets))
+            return result.mapError { $0.withRetryAfter(of: response, now: now) }
         }
     }
 

@@ -7,9 +7,9 @@ struct DeviceAuthorization {
     enum Poll: Equatable {
         case granted
         /// The user has not decided yet.
-        case pending
+        case pending(retryAfter: Duration?)
         /// The same, and the server wants longer intervals.
-        case slowDown
+        case slowDown(retryAfter: Duration?)
         /// No response, or none that decides.
         case unreachable(retryAfter: Duration?)
         case refused(IdentityError)
@@ -57,17 +57,19 @@ struct DeviceAuthorization {
         switch poll {
         case .granted: return .end(.granted)
         case .refused(let error): return .end(.refused(error))
-        case .pending: failures = 0
-        case .slowDown:
+        case .pending(let retryAfter):
+            failures = 0
+            return wait(max(interval, retryAfter ?? .zero), now)
+        case .slowDown(let retryAfter):
             failures = 0
             interval = interval + Self.slowDownStep
+            return wait(max(interval, retryAfter ?? .zero), now)
         case .unreachable(let retryAfter):
             // RFC 8628 §3.5: a time-out makes a client poll less often.
             failures = min(failures + 1, 16)
             let backoff = min(interval * (1 << failures), max(interval, Self.backoffMax))
             return wait(max(backoff, retryAfter ?? .zero), now)
         }
-        return wait(interval, now)
     }
 
     /// At the end of the code nothing is asked any more.

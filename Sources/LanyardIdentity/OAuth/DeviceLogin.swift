@@ -73,7 +73,9 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             let read = response.body.withBytes { bytes in
                 Result { () throws(DeviceResponse.ResponseError) in try DeviceResponse(bytes) }
             }
-            return read.mapError { OAuthVerdict.malformed(.login, response.status, $0.reason, nil) }
+            return read.mapError {
+                OAuthVerdict.malformed(.login, response.status, $0.reason, nil).withRetryAfter(of: response)
+            }
         }
     }
 
@@ -135,7 +137,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
         switch proof {
         // The client's own file is being replaced, or the server does not respond.
         case .failure(let error) where error.isRetryable && error.verdict != .clientRefused:
-            return (.unreachable(retryAfter: nil), nil)
+            return (.unreachable(retryAfter: error.retryAfter), nil)
         case .failure(let error): return (.refused(error), nil)
         case .success(let proof):
             guard let outcome else { return (.unreachable(retryAfter: nil), nil) }
@@ -155,8 +157,8 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
     /// What the grant's own errors mean (RFC 8628 §3.5); nil: another response.
     private static func pending(_ response: CurlResponse, _ proof: ClientProof) -> DeviceAuthorization.Poll? {
         switch response.body.withBytes({ OAuthResponse($0) }).deviceError {
-        case "authorization_pending": .pending
-        case "slow_down": .slowDown
+        case "authorization_pending": .pending(retryAfter: response.retryAfter(now: .now))
+        case "slow_down": .slowDown(retryAfter: response.retryAfter(now: .now))
         case "expired_token": .refused(expired)
         // The second one is Entra's.
         case "access_denied", "authorization_declined":
@@ -175,8 +177,8 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             return .refused(refusal)
         }
         return switch error.verdict {
-        case .transient(let retryAfter): .unreachable(retryAfter: retryAfter)
-        case .unknownOutcome, .credentialDoubted, .credentialDelayed: .unreachable(retryAfter: nil)
+        case .transient, .unknownOutcome, .credentialDoubted, .credentialDelayed:
+            .unreachable(retryAfter: error.retryAfter)
         default: .refused(error)
         }
     }

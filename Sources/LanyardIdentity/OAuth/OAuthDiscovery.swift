@@ -211,43 +211,21 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
 
     // MARK: The request
 
-    private func ask(_ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant) {
+    /// - Parameter former: the failure of the places before that tells most.
+    private func ask(
+        _ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant, after former: MetadataFailure? = nil
+    ) {
         let url = urls.first ?? issuer
         for call in waiting { call.progress?.wait(for: url) }
         let request = CurlRequest(method: .get, url: url, fields: fields, deadline: deadline)
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
-            if case .success(let response) = outcome, Self.isNoMetadata(response), urls.count > 1 {
-                return ask(urls.dropFirst(), issuer, deadline)
-            }
-            handle(Self.metadata(in: outcome, url, issuer))
-        }
-    }
-
-    /// Nothing is there for Lanyard: servers and gateways say so in several ways, such as a page for a browser.
-    private static func isNoMetadata(_ response: CurlResponse) -> Bool {
-        if response.status == 200 {
-            let decoded = response.body.withBytes { OAuthResponse($0) }
-            return decoded.isEmpty || decoded.hasOtherContent
-        }
-        return [401, 403, 404, 405].contains(response.status)
-    }
-
-    private static func metadata(
-        in outcome: Result<CurlResponse, CurlError>, _ url: String, _ issuer: String
-    ) -> Result<OAuthMetadata, IdentityError> {
-        switch outcome {
-        case .failure(let failure): return .failure(OAuthVerdict.error(.metadata, failure))
-        case .success(let response):
-            var subject = OAuthVerdict.Subject(call: .metadata, profile: .generic)
-            subject.url = url
-            if let error = OAuthVerdict.error(subject, response, now: .now) { return .failure(error) }
-            let read = response.body.withBytes { bytes in
-                Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: issuer) }
-            }
-            return read.mapError {
-                OAuthVerdict.malformed(
-                    .metadata, response.status, "\($0.message) (\(url))", nil, responsible: .operator)
+            switch MetadataFailure.read(outcome, url, issuer) {
+            case .metadata(let metadata): handle(.success(metadata))
+            case .failure(let failure):
+                let telling = former.map { $0.rank >= failure.rank ? $0 : failure } ?? failure
+                guard urls.count > 1, failure.leadsOn else { return handle(.failure(telling.error)) }
+                ask(urls.dropFirst(), issuer, deadline, after: telling)
             }
         }
     }

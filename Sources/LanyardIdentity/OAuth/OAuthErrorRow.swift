@@ -40,9 +40,21 @@ struct OAuthErrorRow: Sendable {
     /// a cause before the error that it explains.
     static func match(_ response: OAuthResponse, status: Int, profile: OAuthProfile) -> OAuthErrorClass? {
         let rows = all.filter { $0.profile == profile } + all.filter { $0.profile == nil }
-        return rows.first { row in
+        let row = rows.first { row in
             (row.status ?? status) == status && response.errors[row.pointer, default: []].contains(row.value)
-        }?.means
+        }
+        if let row { return row.means }
+        // In another place, such as an object in place of the text, a name only says that the error passes by itself. With a 5xx it may be
+        // a gateway's.
+        return status < 500 && response.otherNames.contains(where: isPassing) ? .retry : nil
+    }
+
+    /// Whether the name is one of a limit or an outage, in any case of letters.
+    static func isPassing(_ name: String) -> Bool {
+        let name = name.lowercased()
+        let others = ["resource_exhausted", "unavailable", "too_many_requests", "toomanyrequests", "ratelimitexceeded"]
+        return others.contains(name)
+            || all.contains { $0.profile == nil && $0.pointer == "/error" && $0.means == .retry && $0.value == name }
     }
 
     /// Whether a row or RFC 8628 §3.5 has this name. It tells nothing of a secret, whatever that holds.

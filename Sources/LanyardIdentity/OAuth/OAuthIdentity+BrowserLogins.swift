@@ -47,9 +47,11 @@ extension OAuthIdentity: BrowserLoginService {
     func grant(
         from outcome: Result<CurlResponse, CurlError>, _ proof: ClientProof
     ) -> Result<Grant, IdentityError> {
-        classified(.login, outcome, proof).flatMap {
+        classified(.login, outcome, proof).flatMap { response in
             OAuthGrant.make(
-                .login, $0, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile)
+                .login, response, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile
+            )
+            .mapError { $0.withRetryAfter(of: response) }
         }.map { grant in
             binding.check(grant.accessToken, with: http.certificate, identity: name, logger)
             var grant = grant
@@ -140,17 +142,24 @@ extension OAuthIdentity: BrowserLoginService {
         }
     }
 
-    /// - Parameter former: see `correctClock`.
-    private func send(_ post: BrowserLoginPost, to found: FoundEndpoints, after former: ServiceClock? = nil) {
+    /// - Parameters:
+    ///   - former: see `correctClock`.
+    ///   - trial: see `WantedClientFields.trial`.
+    private func send(
+        _ post: BrowserLoginPost, to found: FoundEndpoints, after former: ServiceClock? = nil,
+        trying trial: WantedClientFields? = nil
+    ) {
         guard let url = found.endpoints[keyPath: post.place] else {
             return post.reply(nil, .failure(IdentityError(.clientRefused, message: post.missing)))
         }
         let signed = clock
-        let made = request(to: url, of: found, post.contents, post.deadline) { form throws(IdentityError) in
+        let isNamed = (trial ?? wanted).id
+        let made = request(to: url, of: found, post.contents, post.deadline, trying: trial) {
+            form throws(IdentityError) in
             try post.write(&form)
             for parameter in settings.parameters { form.append(parameter.name, parameter.value) }
             // RFC 8628 §3.1, RFC 9126 §2: the client is named in the form, too, where Basic shows who it is.
-            if case .basic = settings.authentication, !wanted.id { form.append("client_id", settings.clientID) }
+            if case .basic = settings.authentication, !isNamed { form.append("client_id", settings.clientID) }
         }
         switch made {
         case .failure(let error): post.reply(nil, .failure(error))
@@ -158,9 +167,11 @@ extension OAuthIdentity: BrowserLoginService {
             request.isLogin = true
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                if learnField(from: outcome) { return send(post, to: found, after: former) }
+                if let more = learnField(from: outcome, trying: trial, by: proof) {
+                    return send(post, to: found, after: former, trying: more)
+                }
                 if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
-                    return send(post, to: found, after: first)
+                    return send(post, to: found, after: first, trying: trial)
                 }
                 discovery.findMoved(post.place, of: found, outcome, nil, by: post.deadline) { [self] moved in
                     if let moved { send(post, to: moved) } else { post.reply(outcome, .success(proof)) }

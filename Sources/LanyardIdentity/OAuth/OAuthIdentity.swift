@@ -28,6 +28,13 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     nonisolated(unsafe) var binding = CertificateBinding()
     /// What the server wants in each form besides the client's proof.
     nonisolated(unsafe) private(set) var wanted = WantedClientFields()
+    /// What the server does with the scopes that a session's login has granted, in a refresh.
+    private enum GrantedScopes {
+        case unknown, taken
+        /// It wants none: it has refused them, and has then given all of them without being asked.
+        case unwanted
+    }
+    nonisolated(unsafe) private var grantedScopes = GrantedScopes.unknown
     /// The service's clock, by which assertions begin and end.
     var clock: ServiceClock {
         get { discovery.clock }
@@ -191,6 +198,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         loop.post { [self] in
             let deadline = transport.deadline(of: progress)
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
+                let granted = grantedScopes == .unwanted ? [] : granted
                 let credential = refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
                 send(
                     TokenCall(
@@ -245,7 +253,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     private func revoke(
         _ token: Secret, _ hint: String, at found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome],
         _ progress: CallProgress, _ deadline: Instant, after former: ServiceClock? = nil,
-        _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
+        trying trial: WantedClientFields? = nil, _ reply: @escaping @Sendable (Result<Void, IdentityError>) -> Void
     ) {
         guard let url = found.endpoints.revocation else {
             let message = "the server names no revocation_endpoint; if it has one, add endpoints.revocation"
@@ -255,7 +263,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
         progress.wait(for: url)
         let signed = clock
-        let made = request(to: url, of: found, contents, deadline, isRevocation: true) { form in
+        let made = request(to: url, of: found, contents, deadline, isRevocation: true, trying: trial) { form in
             form.append("token", token)
             form.append("token_type_hint", hint)
         }
@@ -264,11 +272,13 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                if learnField(from: outcome, isRevocation: true) {
-                    return revoke(token, hint, at: found, contents, progress, deadline, after: former, reply)
+                if let more = learnField(from: outcome, trying: trial, by: proof, isRevocation: true) {
+                    return revoke(
+                        token, hint, at: found, contents, progress, deadline, after: former, trying: more, reply)
                 }
                 if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
-                    return revoke(token, hint, at: found, contents, progress, deadline, after: first, reply)
+                    return revoke(
+                        token, hint, at: found, contents, progress, deadline, after: first, trying: trial, reply)
                 }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
                     if let moved { return revoke(token, hint, at: moved, contents, progress, deadline, reply) }
@@ -297,6 +307,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var scopes: [String] = []
         /// They are those that the session's login has granted. A server that does not take them is asked once more without.
         var hasGrantedScopes = false
+        /// Those that the server has refused, in the call without them.
+        var refusedScopes: Set<String> = []
         /// That a login asks for, in the form or in its assertion.
         var requestedScopes: [String] = []
         /// Of a login, by its successful response; nil: unknown.
@@ -313,7 +325,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         /// The same call, which asks for no scopes.
         var withoutScopes: TokenCall {
             var call = self
-            (call.scopes, call.hasGrantedScopes) = ([], false)
+            (call.scopes, call.hasGrantedScopes, call.refusedScopes) = ([], false, Set(scopes))
             return call
         }
     }
@@ -329,13 +341,19 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    /// - Parameter former: the clock that a refusal was for, perhaps. The call is repeated with the service's; if that does not help, the
-    ///   former one counts again.
-    private func send(_ call: TokenCall, to found: FoundEndpoints, after former: ServiceClock? = nil) {
+    /// - Parameters:
+    ///   - former: the clock that a refusal was for, perhaps. The call is repeated with the service's; if that does not help, the former
+    ///     one counts again.
+    ///   - trial: see `WantedClientFields.trial`.
+    private func send(
+        _ call: TokenCall, to found: FoundEndpoints, after former: ServiceClock? = nil,
+        trying trial: WantedClientFields? = nil
+    ) {
         let url = found.endpoints.token ?? ""
         let signed = clock
-        let made = request(to: url, of: found, call.contents, call.deadline, isClientNamed: call.isClientNamed) {
-            form throws(IdentityError) in
+        let made = request(
+            to: url, of: found, call.contents, call.deadline, isClientNamed: call.isClientNamed, trying: trial
+        ) { form throws(IdentityError) in
             try call.write(&form, found)
             if !call.scopes.isEmpty { form.append("scope", call.scopes.joined(separator: " ")) }
             for parameter in parameters(for: call.variant) { form.append(parameter.name, parameter.value) }
@@ -352,7 +370,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 discovery.noteResponse(outcome)
-                if learnField(from: outcome) { return send(call, to: found, after: former) }
+                if let more = learnField(from: outcome, trying: trial, by: proof) {
+                    return send(call, to: found, after: former, trying: more)
+                }
                 let result = Self.withoutEarlyRefusal(
                     of: outcome,
                     classified(
@@ -361,10 +381,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 if case .failure(let error) = result, mayBeTime(error, of: call),
                     let first = correctClock(by: outcome, signed: signed, after: former)
                 {
-                    return send(call, to: found, after: first)
+                    return send(call, to: found, after: first, trying: trial)
                 }
-                if call.hasGrantedScopes, case .failure(let error) = result, error.code == "invalid_scope" {
-                    return send(call.withoutScopes, to: found)
+                if call.hasGrantedScopes, case .failure(let error) = result, mayRefuseScopes(error) {
+                    return send(call.withoutScopes, to: found, trying: trial)
                 }
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
@@ -376,7 +396,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         OAuthGrant.make(
                             call.kind, response, keepsRefreshToken: call.keepsRefreshToken,
                             lifetime: settings.tokenLifetime, profile: settings.profile
-                        ).map { grant in
+                        ).mapError { error in
+                            var error = error.withRetryAfter(of: response)
+                            error.refusesRefresh = error.refusesRefresh && call.variant == .plain
+                            return error
+                        }.map { grant in
                             var grant = grant
                             grant.account = call.account(response)
                             return grant
@@ -384,7 +408,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                     }.map { grant in
                         binding.check(grant.accessToken, with: certificate, identity: name, logger)
                         var grant = grant
-                        grant.scopes = OAuthScopes.stated(in: grant, without: proof.sent) ?? call.impliedScopes
+                        grant.scopes = OAuthScopes.stated(in: grant, without: proof.sent)
+                        noteGrantedScopes(call, grant.scopes)
+                        grant.scopes = grant.scopes ?? call.impliedScopes
                         return VariantAudience.checked(grant, for: call.variant)
                     })
             }
@@ -406,18 +432,46 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         guard case .success(let response) = outcome, response.isEarly, case .failure(var error) = result,
             [.sessionDead, .credentialRefused, .credentialDoubted].contains(error.verdict)
         else { return result }
-        error.verdict = .transient(retryAfter: nil)
+        error.verdict = .transient(retryAfter: error.retryAfter)
         error.message += ", before the refresh token was sent"
         return .failure(error)
     }
 
-    /// Learns what an error says that the form lacks.
+    /// Learns what the server wants in the form besides.
     ///
-    /// - Returns: whether the call is to be repeated with it. That happens once for each field in the identity's life.
-    func learnField(from outcome: Result<CurlResponse, CurlError>, isRevocation: Bool = false) -> Bool {
-        guard let more = wanted.learning(from: outcome, of: settings, isRevocation: isRevocation) else { return false }
-        wanted = more
-        return true
+    /// - Parameters:
+    ///   - trial: the fields that the call was repeated with; nil: it was the first.
+    ///   - proof: what the call had.
+    /// - Returns: the fields for the repetition of the call; nil: there is none. A field is tried once in a call.
+    func learnField(
+        from outcome: Result<CurlResponse, CurlError>, trying trial: WantedClientFields?, by proof: ClientProof,
+        isRevocation: Bool = false
+    ) -> WantedClientFields? {
+        if let more = proof.wanted.trial(after: outcome, of: settings, isRevocation: isRevocation) { return more }
+        if let trial, trial.isAccepted(outcome, settings.profile) {
+            wanted.id = wanted.id || trial.id
+            wanted.emptySecret = wanted.emptySecret || trial.emptySecret
+        }
+        return nil
+    }
+
+    /// A refresh was refused that has asked for the session's granted scopes, perhaps for these. A call without them is the one that
+    /// RFC 6749 §6 has. `invalid_request` may say so as well, unless the server has taken them before.
+    private func mayRefuseScopes(_ error: IdentityError) -> Bool {
+        guard error.verdict == .clientRefused else { return false }
+        return switch error.code {
+        case "invalid_scope", "insufficient_scope": true
+        case "invalid_request": grantedScopes == .unknown
+        default: false
+        }
+    }
+
+    /// Learns from a successful refresh whether the server wants the granted scopes. A session that has fewer of them says nothing: there
+    /// they were refused because they are more than it has.
+    private func noteGrantedScopes(_ call: TokenCall, _ stated: Set<String>?) {
+        if call.hasGrantedScopes { grantedScopes = .taken }
+        guard grantedScopes == .unknown, !call.refusedScopes.isEmpty else { return }
+        if stated?.isSuperset(of: call.refusedScopes) ?? true { grantedScopes = .unwanted }
     }
 
     /// A signature whose times are wrong may get such a refusal. A password or a refresh token has no time of Lanyard's: refused, it is
@@ -519,7 +573,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// (RFC 7523 §3, RFC 9126 §2), unless the configuration says otherwise.
     func request(
         to url: String, of found: FoundEndpoints, _ contents: [String: FileSnapshot.Outcome], _ deadline: Instant,
-        isClientNamed: Bool = true, isRevocation: Bool = false,
+        isClientNamed: Bool = true, isRevocation: Bool = false, trying trial: WantedClientFields? = nil,
         _ write: (inout FormBody) throws(IdentityError) -> Void
     ) -> Result<(CurlRequest, ClientProof), IdentityError> {
         Result { () throws(IdentityError) in
@@ -527,7 +581,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             var proof = try ClientProof(
                 of: settings, content, for: url, tokenEndpoint: found.namedTokenEndpoint ?? url, at: clock.time(),
                 isClientNamed: isClientNamed,
-                wanted: WantedClientFields(id: wanted.id, emptySecret: isRevocation && wanted.emptySecret))
+                wanted: trial
+                    ?? WantedClientFields(id: wanted.id, emptySecret: isRevocation && wanted.emptySecret))
             var form = FormBody()
             try write(&form)
             proof.write(into: &form)

@@ -9,6 +9,8 @@ struct OAuthMetadata: Equatable, Sendable {
     /// A member that is missing or wrong. A type of its own, because the caller adds the URL.
     struct MetadataError: Error, Equatable {
         let message: String
+        /// It is the metadata of a server, which names itself.
+        var namesIssuer = false
     }
 
     private(set) var endpoints = OAuthEndpoints()
@@ -32,7 +34,8 @@ struct OAuthMetadata: Equatable, Sendable {
         guard let stated = reader.issuer else { throw MetadataError(message: "it names no issuer") }
         guard Self.isSame(stated, issuer) else {
             throw MetadataError(
-                message: "its issuer is \(stated), and the configuration says \(issuer); they must be the same text")
+                message: "its issuer is \(stated), and the configuration says \(issuer); they must be the same text",
+                namesIssuer: true)
         }
         (endpoints, aliases) = (reader.endpoints, reader.aliases)
         requiresPushedAuthorization = reader.requiresPushedAuthorization
@@ -41,13 +44,16 @@ struct OAuthMetadata: Equatable, Sendable {
         for url in [endpoints, aliases].flatMap(\.all) {
             // RFC 6749 §3.1, §3.2: with a query perhaps.
             guard ServiceOrigin(base: String(url.prefix { $0 != "?" })) != nil else {
-                throw MetadataError(message: "an endpoint is no http or https URL")
+                throw MetadataError(message: "an endpoint is no http or https URL", namesIssuer: true)
             }
             guard URLOrigin(of: url)?.isTLS == true || URLOrigin(of: issuer)?.isTLS == false else {
-                throw MetadataError(message: "it leads from https to http, which would expose the tokens")
+                throw MetadataError(
+                    message: "it leads from https to http, which would expose the tokens", namesIssuer: true)
             }
         }
-        guard endpoints.token != nil else { throw MetadataError(message: "it names no token_endpoint") }
+        guard endpoints.token != nil else {
+            throw MetadataError(message: "it names no token_endpoint", namesIssuer: true)
+        }
     }
 
     /// What the store has kept. It was checked when the server sent it.

@@ -22,8 +22,17 @@ struct OAuthResponse: Sendable {
     var errors: [String: [String]] = [:]
     /// There is an `error`, or `ok` is false. An `error` that is null, false, 0 or an empty text is none.
     var hasError = false
-    /// `error` is a text, or another member that servers name errors by.
-    var namesError = false
+    /// The response states a failure, by a text or by a flag, and no token in another place that says otherwise: the service has made
+    /// none that Lanyard lacks.
+    var namesError: Bool { isFailure && !hidesToken }
+    /// Words of an error in other places than those of `errors`, such as the members of an object in place of its text.
+    private(set) var otherNames: [String] = []
+    /// `error` is a text or true, an object or a list with a text that says what is wrong, or another member that servers name errors by.
+    private var isFailure = false
+    /// A token is there that is not read: in another member, or one that cannot be used.
+    private var hidesToken = false
+    /// What a poll of a device login means, in the words of any member (RFC 8628 §3.5).
+    private var deviceState: String?
     /// The body is not empty and not an object: a gateway's page, for example.
     var hasOtherContent = false
     /// The body is empty.
@@ -70,7 +79,9 @@ struct OAuthResponse: Sendable {
 
     private enum Member: CaseIterable {
         case accessToken, refreshToken, idToken, tokenType, expiresIn, refreshExpiresIn, refreshTokenExpiresIn, error,
-            errorDescription, errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok, scope
+            errorDescription, errorCode, code, suberror, errorSubtype, errorCodes, oktaErrorCode, awsType, ok, scope,
+            success,
+            errors, detail, message, shortMessage
 
         var name: StaticString {
             switch self {
@@ -92,6 +103,11 @@ struct OAuthResponse: Sendable {
             case .awsType: "__type"
             case .ok: "ok"
             case .scope: "scope"
+            case .success: "success"
+            case .errors: "errors"
+            case .detail: "detail"
+            case .message: "message"
+            case .shortMessage: "msg"
             }
         }
     }
@@ -100,21 +116,30 @@ struct OAuthResponse: Sendable {
         _ name: JSONReader.Text, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
     ) throws(JSONError) {
         guard let member = Member.allCases.first(where: { JSONText.matches(name, of: bytes, $0.name) }) else {
-            return try reader.skipValue()
+            return try skipValue(of: name, &reader, bytes)
         }
         let token = try reader.next()
         if token == .arrayStart, member == .errorCodes { return try readErrorCodes(&reader, bytes) }
         if token == .arrayStart, member == .scope { return scopes = try OAuthScopes.list(&reader, bytes) }
-        if token == .objectStart || token == .arrayStart { try Self.skipRest(of: &reader) }
+        if token == .objectStart || token == .arrayStart {
+            let isNamed = try readWords(&reader, bytes)
+            if member == .error || member == .errors { isFailure = isFailure || isNamed }
+        }
         let text: JSONReader.Text? = if case .string(let text) = token { text } else { nil }
         switch member {
         case .accessToken:
             guard token != .null else { return }
-            guard let text else { return note("access_token is not text") }
+            guard let text else {
+                hidesToken = true
+                return note("access_token is not text")
+            }
             readAccessToken(text, bytes)
         case .refreshToken:
             guard token != .null else { return }
-            guard let text else { return note("refresh_token is not text") }
+            guard let text else {
+                hidesToken = true
+                return note("refresh_token is not text")
+            }
             readRefreshToken(text, bytes)
         case .idToken:
             idToken = text.flatMap { JSONText.secret($0, of: bytes, countMax: Self.refreshTokenBytesMax) }
@@ -124,13 +149,26 @@ struct OAuthResponse: Sendable {
             refreshExpiresIn = Self.integer(token, bytes) ?? refreshExpiresIn
         case .error:
             hasError = hasError || Self.statesError(token, bytes)
-            namesError = namesError || text.map { !$0.range.isEmpty } ?? false
+            isFailure = isFailure || token == .bool(true) || text.map { !$0.range.isEmpty } ?? false
             noteError(member, text, bytes)
         case .errorCode, .oktaErrorCode, .awsType:
-            namesError = namesError || text.map { !$0.range.isEmpty } ?? false
+            isFailure = isFailure || text.map { !$0.range.isEmpty } ?? false
             noteError(member, text, bytes)
-        case .errorDescription, .code, .suberror, .errorSubtype, .errorCodes: noteError(member, text, bytes)
-        case .ok: if token == .bool(false) { hasError = true }
+        case .code:
+            noteError(member, text, bytes)
+            // Successes have a code, too: "ok", "0".
+            guard let name = error(at: "/code"), OAuthErrorRow.isKnown(name) || OAuthErrorRow.isPassing(name) else {
+                break
+            }
+            isFailure = true
+            otherNames.append(name)
+        case .errorDescription, .suberror, .errorSubtype, .errorCodes: noteError(member, text, bytes)
+        case .ok:
+            guard token == .bool(false) else { break }
+            (hasError, isFailure) = (true, true)
+        case .success: isFailure = isFailure || token == .bool(false)
+        case .errors: break
+        case .detail, .message, .shortMessage: noteDeviceState(text, bytes)
         case .scope: scopes = text.flatMap { OAuthScopes.read($0, bytes) }
         }
     }
@@ -147,6 +185,85 @@ struct OAuthResponse: Sendable {
 
     private mutating func noteError(_ member: Member, _ text: JSONReader.Text?, _ bytes: UnsafeRawBufferPointer) {
         errors["/\(member.name)"] = text.flatMap { Self.word($0, bytes) }.map { [$0] }
+        noteDeviceState(text, bytes)
+    }
+
+    /// Members whose text tells an error within an object or a list.
+    private static let telling: [StaticString] = [
+        "code", "status", "type", "reason", "error", "message", "msg", "error_description", "description", "detail",
+        "title",
+    ]
+    private static let tokenNames: [StaticString] = ["access_token", "refresh_token", "accessToken", "refreshToken"]
+    private static let otherNamesMax = 8
+
+    /// Reads a container that is open already.
+    ///
+    /// - Returns: whether a text in it tells an error: an element of a list, or a member with such a name.
+    private mutating func readWords(_ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer) throws(JSONError)
+        -> Bool
+    {
+        var (depth, isTelling, isToken, isNamed) = (1, true, false, false)
+        while depth > 0 {
+            switch try reader.next() {
+            case .objectStart, .arrayStart: depth += 1
+            case .objectEnd, .arrayEnd: depth -= 1
+            case .name(let name):
+                isTelling = Self.telling.contains { JSONText.matches(name, of: bytes, $0) }
+                isToken = Self.tokenNames.contains { JSONText.matches(name, of: bytes, $0) }
+            case .string(let text) where !text.range.isEmpty:
+                hidesToken = hidesToken || isToken
+                guard isTelling else { break }
+                isNamed = true
+                noteDeviceState(text, bytes)
+                if otherNames.count < Self.otherNamesMax, let word = Self.word(text, bytes) { otherNames.append(word) }
+            case .end: return isNamed
+            default: break
+            }
+        }
+        return isNamed
+    }
+
+    /// Skips the value of another member. A token in it was given out all the same.
+    private mutating func skipValue(
+        of name: JSONReader.Text, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
+    ) throws(JSONError) {
+        switch try reader.next() {
+        case .objectStart, .arrayStart:
+            let names = otherNames
+            _ = try readWords(&reader, bytes)
+            otherNames = names
+        case .string(let text) where !text.range.isEmpty:
+            hidesToken = hidesToken || Self.tokenNames.contains { JSONText.matches(name, of: bytes, $0) }
+        default: break
+        }
+    }
+
+    /// Bytes of a text in which the state of a device login is looked for.
+    private static let deviceWordsMax = 256
+
+    private mutating func noteDeviceState(_ text: JSONReader.Text?, _ bytes: UnsafeRawBufferPointer) {
+        guard let text, deviceState == nil else { return }
+        // Letters alone: "authorization_pending: …", "Authorization pending", "authorizationPending".
+        var letters: [UInt8] = []
+        var count = 0
+        JSONText.decode(text, of: bytes) { byte in
+            count += 1
+            guard count <= Self.deviceWordsMax, 0x41...0x5a ~= byte & 0xdf else { return }
+            letters.append(byte | 0x20)
+        }
+        let words = String(decoding: letters, as: UTF8.self)
+        deviceState =
+            if words.contains("authorization"), words.contains("pending"), !words.contains("nopending") {
+                "authorization_pending"
+            } else if words.contains("slowdown") {
+                "slow_down"
+            } else if words.contains("expiredtoken") {
+                "expired_token"
+            } else if words.contains("accessdenied") {
+                "access_denied"
+            } else {
+                nil
+            }
     }
 
     /// Entra's numbers of causes. The array is open already.
@@ -167,13 +284,18 @@ struct OAuthResponse: Sendable {
     /// The first text at a pointer.
     func error(at pointer: String) -> String? { errors[pointer]?.first }
 
-    /// The error of a poll of a device login (RFC 8628 §3.5). authgent-server 0.3.4 has it as the description of an `invalid_grant`.
+    /// The error of a poll of a device login (RFC 8628 §3.5). Servers have it in other words or members, and under another code:
+    /// authgent-server 0.3.4 as the description of an `invalid_grant`. What another code says plainly counts.
     var deviceError: String? {
         let error = error(at: "/error")
-        guard error == "invalid_grant", let description = self.error(at: "/error_description"),
-            ["authorization_pending", "slow_down", "expired_token", "access_denied"].contains(description)
-        else { return error }
-        return description
+        // Tokens end the polls, whatever stands beside them.
+        let deviceState = accessToken == nil && refreshToken == nil && !hidesToken ? self.deviceState : nil
+        switch error {
+        case "authorization_pending", "slow_down", "expired_token", "access_denied", "authorization_declined":
+            return error
+        case nil, "invalid_grant", "invalid_request": return deviceState ?? error
+        case let error?: return OAuthErrorRow.isKnown(error) ? error : deviceState ?? error
+        }
     }
 
     /// The container is open already.
@@ -193,9 +315,11 @@ struct OAuthResponse: Sendable {
 
     private mutating func readAccessToken(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) {
         guard let secret = JSONText.secret(text, of: bytes, countMax: Self.accessTokenBytesMax) else {
+            hidesToken = true
             return note("access_token is larger than 32 KiB")
         }
         guard BearerToken.isValid(secret, isSalesforce: profile == .salesforce) else {
+            hidesToken = hidesToken || secret.count > 0
             return note("access_token has characters that a bearer token cannot have")
         }
         accessToken = secret
@@ -203,10 +327,12 @@ struct OAuthResponse: Sendable {
 
     private mutating func readRefreshToken(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) {
         guard let secret = JSONText.secret(text, of: bytes, countMax: Self.refreshTokenBytesMax) else {
+            hidesToken = true
             return note("refresh_token is larger than 64 KiB")
         }
         guard secret.count > 0 else { return }
         guard secret.withBytes({ $0.allSatisfy { 0x20..<0x7f ~= $0 } }) else {
+            hidesToken = true
             return note("refresh_token has characters that a token cannot have")
         }
         refreshToken = secret

@@ -9,12 +9,18 @@ enum OAuthScopes {
     /// Bytes of one: what the store's text can hold.
     private static let scopeBytesMax = 1024
 
-    /// A text of scopes with blanks between them.
+    /// A text of scopes. Between them are blanks, or commas as GitHub and Slack write them. An empty text states none: at least one is
+    /// granted (RFC 6749 §3.3).
     static func read(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Set<String>? {
+        split(text, bytes).flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    /// nil: one of them cannot be kept.
+    private static func split(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) -> Set<String>? {
         guard let text = JSONText.secret(text, of: bytes, countMax: bytesMax) else { return nil }
         return text.withBytes { text in
             var scopes: Set<String> = []
-            for scope in text.split(separator: UInt8(ascii: " ")) {
+            for scope in text.split(whereSeparator: { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: ",") }) {
                 guard scope.count <= scopeBytesMax, scope.allSatisfy(isOfScope) else { return nil }
                 scopes.insert(String(decoding: scope, as: UTF8.self))
             }
@@ -28,12 +34,12 @@ enum OAuthScopes {
         while true {
             switch try reader.next() {
             case .string(let text):
-                let read = read(text, bytes)
+                let read = split(text, bytes)
                 scopes = read.flatMap { scopes?.union($0) }
             case .objectStart, .arrayStart:
                 try OAuthResponse.skipRest(of: &reader)
                 scopes = nil
-            case .arrayEnd, .end: return scopes.flatMap { isWithinLimit($0) ? $0 : nil }
+            case .arrayEnd, .end: return scopes.flatMap { !$0.isEmpty && isWithinLimit($0) ? $0 : nil }
             default: scopes = nil
             }
         }
@@ -48,7 +54,8 @@ enum OAuthScopes {
 
     /// Scopes that a login has asked for, as far as they can be kept; nil: none.
     static func requested(_ scopes: [String]) -> Set<String>? {
-        let requested = Set(scopes)
+        // As a response states them.
+        let requested = Set(scopes.flatMap { $0.split(separator: ",").map(String.init) })
         let isKept = isWithinLimit(requested) && requested.allSatisfy { $0.utf8.count <= scopeBytesMax }
         return requested.isEmpty || !isKept ? nil : requested
     }

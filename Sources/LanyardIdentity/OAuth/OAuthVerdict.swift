@@ -61,7 +61,7 @@ enum OAuthVerdict {
             response.status == 400
             && ["unauthorized_client", "unsupported_grant_type"].contains(decoded.error(at: "/error"))
         error.responsible = row == .user ? .user : isMisdirected(subject.call, response.status) ? .operator : nil
-        return error
+        return error.withRetryAfter(of: response, now: now)
     }
 
     /// What the response to a refresh says of an error. A failing server's page is told by a name that no row has: "Internal Server
@@ -78,9 +78,10 @@ enum OAuthVerdict {
     private static func refusesRefresh(
         _ subject: Subject, _ status: Int, _ decoded: OAuthResponse, _ row: OAuthErrorClass?
     ) -> Bool {
-        guard !subject.isFetch, 400..<500 ~= status, ![408, 425, 429].contains(status), decoded.namesError
-        else { return false }
-        return row != .retry && row != .client
+        guard !subject.isFetch, ![408, 425, 429].contains(status), decoded.namesError else { return false }
+        // Tokens that came beside the error are the session's.
+        let isOfTable = 400..<500 ~= status || 200..<300 ~= status && decoded.accessToken == nil
+        return isOfTable && row != .retry && row != .client
     }
 
     private static func row(_ subject: Subject, _ status: Int, _ decoded: OAuthResponse) -> OAuthErrorClass? {
@@ -122,6 +123,7 @@ enum OAuthVerdict {
             // Beside no token, a member that names errors names one.
             let isNamed = decoded.map { $0.namesError && !$0.isBroken && $0.accessToken == nil } ?? false
             error.refreshResponse = RefreshResponse(isSent: isSent, status: status, error: isNamed ? .named : .none)
+            error.refusesRefresh = isNamed
         }
         if let decoded { note(decoded, of: call, in: &error) }
         return error

@@ -55,27 +55,6 @@ enum ServiceErrorText {
         return text.withBytes(scrubbed)
     }
 
-    /// Whether an error says that a field of the form is missing: `Missing client_id`, `client_secret: Field required`.
-    static func says(_ field: StaticString, isMissing bytes: UnsafeRawBufferPointer) -> Bool {
-        let found = ErrorWords(bytes)
-        guard let words = ErrorWords.texts.lazy.compactMap({ found.values[$0] }).first else { return false }
-        return words.withBytes { text in
-            contains(text, field) && (contains(text, "missing") || contains(text, "required"))
-        }
-    }
-
-    /// - Parameter word: in small letters.
-    private static func contains(_ text: UnsafeRawBufferPointer, _ word: StaticString) -> Bool {
-        let word = UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
-        guard text.count >= word.count else { return false }
-        return (0...min(text.count - word.count, 4096)).contains { start in
-            word.indices.allSatisfy { place in
-                let byte = text[start + place]
-                return (0x41...0x5a ~= byte ? byte + 0x20 : byte) == word[place]
-            }
-        }
-    }
-
     /// Bytes of a secret that give it away within a code.
     private static let codePieceBytes = 12
 

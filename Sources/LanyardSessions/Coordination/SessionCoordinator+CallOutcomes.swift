@@ -59,7 +59,8 @@ extension SessionCoordinator {
         case .unsent, .known: return error
         case .unknown:
             var error = error
-            error.verdict = .unknownOutcome
+            // What follows waits for the time that the service has named all the same.
+            (error.verdict, error.retryAfter) = (.unknownOutcome, error.retryAfter)
             return error
         }
     }

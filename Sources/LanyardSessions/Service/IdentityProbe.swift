@@ -16,9 +16,7 @@ struct IdentityProbe: Sendable {
     /// asked for.
     mutating func recordFailure(_ error: IdentityError, by policy: ClockPolicy, at eventContext: EventContext) {
         var delay = policy.probeDelay(chance: eventContext.chance)
-        if case .transient(let retryAfter?) = error.verdict {
-            delay = max(delay, min(retryAfter, policy.retryAfterMax))
-        }
+        if let pause = error.pause { delay = max(delay, min(pause, policy.retryAfterMax)) }
         nextAt = max(nextAt, eventContext.instant + delay)
     }
 

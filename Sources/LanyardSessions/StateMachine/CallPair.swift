@@ -74,8 +74,16 @@ package struct CallPair: Sendable {
 
 extension IdentityError {
     /// The service has asked for fewer calls: 429, 503, or a time in `Retry-After`.
-    var asksForPause: Bool {
-        if status == 429 || status == 503 { return true }
-        return if case .transient(_?) = verdict { true } else { false }
+    var asksForPause: Bool { status == 429 || status == 503 || retryAfter != nil }
+
+    /// How long the service wants no call, by a response after which another call follows by itself; nil: it names no time. A refusal has
+    /// times of its own.
+    var pause: Duration? {
+        switch verdict {
+        case .transient, .unknownOutcome, .credentialDoubted: retryAfter
+        case .sessionDead, .credentialRefused, .gone, .unknownApp, .credentialUnavailable, .credentialDelayed,
+            .accountInUse, .clientRefused, .callRefused:
+            nil
+        }
     }
 }

@@ -160,10 +160,10 @@ struct ServiceLimit: Sendable {
     mutating func record(_ instant: Instant, _ error: IdentityError) {
         let isNews =
             switch error.verdict {
-            case .gone, .transient(retryAfter: .some): true
-            case .transient(nil), .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
+            case .gone: true
+            case .transient, .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp,
                 .credentialUnavailable, .credentialDelayed, .accountInUse, .clientRefused, .callRefused:
-                self.error?.verdict == .gone || instant > notBefore
+                error.pause != nil || self.error?.verdict == .gone || instant > notBefore
             }
         guard isNews else { return }
         self.error = error

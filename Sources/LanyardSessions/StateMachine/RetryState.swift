@@ -140,11 +140,14 @@ package struct RetryState: Sendable {
             // Requests need the next token from then on.
             if let end = tokens?.usableUntil, end > now { delay = min(delay, end - now) }
         case .unknownOutcome:
-            next.notBefore = max(next.notBefore, now + policy.unknownOutcomePause)
-        case .transient(let retryAfter?):
-            next.notBefore = policy.honoured(now + retryAfter, advisoryEnd: advisoryEnd, at: now)
-        case .transient(nil), .sessionDead, .credentialRefused, .credentialDoubted, .unknownApp, .credentialUnavailable,
-            .credentialDelayed, .accountInUse, .callRefused:
+            let limit = error.pause.map { policy.honoured(now + $0, advisoryEnd: advisoryEnd, at: now) }
+            next.notBefore = max(limit ?? next.notBefore, now + policy.unknownOutcomePause)
+        case .transient, .credentialDoubted:
+            if let pause = error.pause {
+                next.notBefore = policy.honoured(now + pause, advisoryEnd: advisoryEnd, at: now)
+            }
+        case .sessionDead, .credentialRefused, .unknownApp, .credentialUnavailable, .credentialDelayed, .accountInUse,
+            .callRefused:
             break
         }
         if error.hasMadeSession {

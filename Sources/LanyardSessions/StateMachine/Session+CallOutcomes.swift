@@ -209,10 +209,13 @@ extension Session {
     /// The service has asked for no call before a time, in the response to a call for another access token. A call that waits
     /// for its turn is not made.
     consuming func limit(by error: IdentityError, _ transition: inout TransitionContext) -> Session {
-        guard case .transient(let retryAfter?) = error.verdict else { return self }
+        guard let pause = error.pause else { return self }
+        // Whatever else the response says is of the other call.
+        var error = error
+        error.verdict = .transient(retryAfter: pause)
         if let call = self.call { return fail(error, of: call, &transition) }
         let notBefore = transition.context.policy.honoured(
-            transition.now + retryAfter, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: transition.now)
+            transition.now + pause, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: transition.now)
         transition.context.recordRetryAfter(RetryState(restingUntil: notBefore, because: error), error)
         let next: Session
         switch self {
@@ -268,25 +271,43 @@ extension Session {
         return next
     }
 
-    /// The sessions of the logins before have ended without a refresh, one after the other: the next login is put off, and requests do not
-    /// bring it forward (refresh.md 12). Nil: it is made now.
+    /// The login that follows is put off, and requests do not bring it forward: the sessions of the logins before have ended without a
+    /// refresh, one after the other (refresh.md 12), or the response that cost the refresh token names a time (refresh.md 3, 4). The later
+    /// one counts. Nil: it is made now.
     private borrowing func waitAfterLogin(
         with tokens: SessionTokens, _ error: IdentityError, _ transition: inout TransitionContext
     ) -> Session? {
-        guard transition.context.canRenew(tokens), tokens.expiry != nil,
-            let loginAt = transition.context.reloginAt(transition.eventContext)
-        else { return nil }
-        let wait = RetryState(restingUntil: loginAt, because: error)
+        guard transition.context.canRenew(tokens), tokens.expiry != nil else { return nil }
+        let loginAt = transition.context.reloginAt(transition.eventContext)
+        let askedAt = limitOfLogin(with: tokens, error, transition)
+        guard let until = [loginAt, askedAt].compactMap(\.self).max() else { return nil }
+        let wait = RetryState(restingUntil: until, because: error)
         let next: Session
         switch self {
         case .valid, .refreshing, .stale, .unreachable:
             next = tokens.isUsable(at: transition.now) ? .stale(tokens, wait) : .unreachable(tokens, wait)
         case .loggedOut, .loggingIn, .loginRequired, .refused: return nil
         }
+        if let askedAt {
+            transition.context.recordRetryAfter(RetryState(restingUntil: askedAt, because: error), error)
+        }
         transition.publish(next)
-        transition.logEvent(
-            .loginPutOff, .warning, reason: SessionCall.Cause.sessionDead.rawValue, nextAt: loginAt, error: error)
+        if loginAt != nil {
+            transition.logEvent(
+                .loginPutOff, .warning, reason: SessionCall.Cause.sessionDead.rawValue, nextAt: until, error: error)
+        }
         return next
+    }
+
+    /// Before that the service wants no call, by the response that cost the refresh token; nil: it names no time.
+    private borrowing func limitOfLogin(
+        with tokens: SessionTokens, _ error: IdentityError, _ transition: TransitionContext
+    ) -> Instant? {
+        guard let pause = error.pause, pause > .zero else { return nil }
+        // Without a call it was a fetch, whose variant has no token.
+        let isServed = call != nil && tokens.isUsable(at: transition.now)
+        return transition.context.policy.honoured(
+            transition.now + pause, advisoryEnd: isServed ? tokens.mandatoryFrom : .past, at: transition.now)
     }
 
     /// The credential is refused: no further call until it changes or an operator logs in, but for the tries that follow a refusal of

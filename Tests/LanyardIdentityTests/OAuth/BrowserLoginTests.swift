@@ -147,6 +147,25 @@ import Testing
         #expect(error.status == status && bench.forms.count == 1)
     }
 
+    @Test(
+        "a poll's Retry-After holds the next one back, whatever the response is",
+        arguments: [
+            (400, #"{"error":"authorization_pending"}"#), (400, #"{"error":"slow_down"}"#), (401, ""), (400, ""),
+            (400, #"{"error":"invalid_grant","error_description":"Authorization pending"}"#), (503, ""), (500, ""),
+            (200, "<html>"), (404, "{}"),
+        ])
+    func pollRetryAfter(_ status: Int, _ body: String) async throws {
+        let bench = try Self.bench([
+            OAuthBench.json(status, body, fields: [("Retry-After", "77")]), Self.granted,
+        ])
+        bench.loop.freezeTime()
+        let (reports, login) = Self.begin(bench)
+        try await settle(bench, reports, login, requests: 1)
+        let device = try #require(login as? DeviceLogin)
+        try await waits(device, in: bench, reports)
+        #expect(bench.loop.perform { device.timer.instant - bench.loop.now } == .seconds(77))
+    }
+
     @Test("network trouble and pages of gateways do not end a device login")
     func trouble() async throws {
         let bench = try Self.bench([
@@ -559,7 +578,8 @@ extension BrowserLoginTests {
                 endpoints: #","device_authorization_endpoint":"ISSUER/former""#)
             let error = try await #require(throws: IdentityError.self) { try await prompt(bench, .device) }
             #expect(error.status == 404)
-            #expect(bench.server.requests.map(\.target) == ["/former", "/.well-known/openid-configuration"])
+            let places = ["/.well-known/openid-configuration", "/.well-known/oauth-authorization-server"]
+            #expect(bench.server.requests.map(\.target) == ["/former"] + places.prefix(status == 200 ? 1 : 2))
         }
     }
 

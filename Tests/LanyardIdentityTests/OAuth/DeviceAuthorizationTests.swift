@@ -21,16 +21,16 @@ import Testing
         var device = authorization()
         #expect(device.begin(at: start) == .wait(until: at(5)))
         #expect(device.handleDue(at: at(5)) == .poll)
-        #expect(device.handle(.pending, at: at(6)) == .wait(until: at(11)))
+        #expect(device.handle(.pending(retryAfter: nil), at: at(6)) == .wait(until: at(11)))
         #expect(device.handle(.granted, at: at(12)) == .end(.granted))
     }
 
     @Test("each slow_down adds five seconds for good")
     func slowDown() {
         var device = authorization()
-        #expect(device.handle(.slowDown, at: at(5)) == .wait(until: at(15)))
-        #expect(device.handle(.slowDown, at: at(15)) == .wait(until: at(30)))
-        #expect(device.handle(.pending, at: at(30)) == .wait(until: at(45)))
+        #expect(device.handle(.slowDown(retryAfter: nil), at: at(5)) == .wait(until: at(15)))
+        #expect(device.handle(.slowDown(retryAfter: nil), at: at(15)) == .wait(until: at(30)))
+        #expect(device.handle(.pending(retryAfter: nil), at: at(30)) == .wait(until: at(45)))
         #expect(device.interval == .seconds(15))
     }
 
@@ -42,18 +42,29 @@ import Testing
             #expect(device.handle(.unreachable(retryAfter: nil), at: at(now)) == .wait(until: at(now + expected)))
             now += expected
         }
-        #expect(device.handle(.pending, at: at(now)) == .wait(until: at(now + 5)))
+        #expect(device.handle(.pending(retryAfter: nil), at: at(now)) == .wait(until: at(now + 5)))
         #expect(device.handle(.unreachable(retryAfter: .seconds(90)), at: at(now)) == .wait(until: at(now + 90)))
         var slow = authorization(interval: 100)
         #expect(slow.handle(.unreachable(retryAfter: nil), at: at(0)) == .wait(until: at(100)))
     }
 
+    @Test("Retry-After is a minimum beside pending and slow_down, too, and moves no interval")
+    func retryAfter() {
+        var device = authorization()
+        #expect(device.handle(.pending(retryAfter: .seconds(9)), at: at(5)) == .wait(until: at(14)))
+        #expect(device.handle(.pending(retryAfter: .seconds(2)), at: at(14)) == .wait(until: at(19)))
+        #expect(device.handle(.slowDown(retryAfter: .seconds(30)), at: at(19)) == .wait(until: at(49)))
+        #expect(device.handle(.slowDown(retryAfter: .seconds(3)), at: at(49)) == .wait(until: at(64)))
+        #expect(device.interval == .seconds(15))
+        #expect(device.handle(.pending(retryAfter: .seconds(9000)), at: at(64)) == .wait(until: device.expiresAt))
+    }
+
     @Test("the code ends on time, whatever the interval; nothing is asked afterwards")
     func expiry() {
         var device = authorization(lifetime: 12)
-        #expect(device.handle(.pending, at: at(10)) == .wait(until: at(12)))
+        #expect(device.handle(.pending(retryAfter: nil), at: at(10)) == .wait(until: at(12)))
         #expect(device.handleDue(at: at(12)) == .end(.expired))
-        #expect(device.handle(.pending, at: at(13)) == .end(.expired))
+        #expect(device.handle(.pending(retryAfter: nil), at: at(13)) == .end(.expired))
         #expect(authorization(lifetime: 0).begin(at: start) == .end(.expired))
     }
 

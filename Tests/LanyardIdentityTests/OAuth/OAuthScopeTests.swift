@@ -35,7 +35,12 @@ import Testing
         "a login's scopes are those of its response, else those that it has asked for",
         arguments: [
             (#","scope":"read""#, ["read"]), (#","scope":"read  write read""#, ["read", "write"]),
-            (#","scope":"""#, []),
+            // GitHub and Slack have commas between them.
+            (#","scope":"a,b,c""#, ["a", "b", "c"]), (#","scope":"a, b,,c ""#, ["a", "b", "c"]),
+            (#","scope":["a,b","c"]"#, ["a", "b", "c"]),
+            // Empty ones state nothing (RFC 6749 §3.3 has one scope at least).
+            (#","scope":"""#, ["read", "write"]), (#","scope":" ""#, ["read", "write"]),
+            (#","scope":[]"#, ["read", "write"]), (#","scope":["",","]"#, ["read", "write"]),
             (#","scope":["a","b c"]"#, ["a", "b", "c"]), (#","scope":"a\u0020b""#, ["a", "b"]),
             // Those that cannot be read count as missing.
             ("", ["read", "write"]), (#","scope":null"#, ["read", "write"]), (#","scope":7"#, ["read", "write"]),
@@ -103,5 +108,59 @@ import Testing
         let refusing = try Self.bench { _ in (400, #"{"error":"invalid_scope"}"#) }
         guard case .failure = await Self.refresh(refusing, ["a"]) else { return #expect(Bool(false)) }
         #expect(refusing.forms.count == 2)
+    }
+
+    @Test(
+        "each refusal of the request leads to the repetition without them, and the server is known to want none",
+        arguments: [
+            (400, "invalid_scope"), (403, "insufficient_scope"), (400, "invalid_request"), (401, "invalid_scope"),
+            (422, "invalid_request"),
+        ])
+    func wantsNone(_ status: Int, _ code: String) async throws {
+        let bench = try Self.bench { request in
+            request.bodyText.contains("scope=") ? (status, #"{"error":"\#(code)"}"#) : Self.token()
+        }
+        for _ in 0..<3 { _ = try await Self.refresh(bench, ["a", "b"]).get() }
+        #expect(bench.forms.map { $0.contains("scope=") } == [true, false, false, false])
+        let fetch = await bench.settling {
+            bench.identity.fetch(
+                TokenVariant(audience: "x"), by: .refreshToken(Tokens.secret(Tokens.refresh), scopes: ["a", "b"]),
+                progress: CallProgress(.refresh), reply: $0)
+        }
+        #expect(fetch.failure == nil && bench.forms.last?.contains("scope=") == false && bench.forms.count == 5)
+        // A variant's own scopes are asked for all the same.
+        #expect(await bench.fetch(TokenVariant(scopes: ["c"])).failure?.status == status)
+        #expect(bench.forms.last?.contains("scope=c") == true)
+    }
+
+    @Test("a session that has fewer says nothing of the server: the scopes of the next one are asked for again")
+    func narrowedSession() async throws {
+        let bench = try Self.bench { request in
+            request.bodyText.contains("scope=") ? (400, #"{"error":"invalid_scope"}"#) : Self.token(#","scope":"a""#)
+        }
+        for _ in 0..<2 { #expect(try await Self.refresh(bench, ["a", "b"]).get().scopes == ["a"]) }
+        #expect(bench.forms.map { $0.contains("scope=") } == [true, false, true, false])
+    }
+
+    @Test("what has nothing to do with scopes is not repeated, nor invalid_request once the server has taken them")
+    func notOfScopes() async throws {
+        for code in ["invalid_target", "unsupported_grant_type", "invalid_client", "invalid_grant", "something_new"] {
+            let bench = try Self.bench { _ in (400, #"{"error":"\#(code)"}"#) }
+            _ = await Self.refresh(bench, ["a"])
+            #expect(bench.forms.count == 1, "\(code)")
+        }
+        let count = Guarded(0)
+        let bench = try Self.bench { _ in
+            count.withLock { count in
+                count += 1; return count
+            } == 1 ? Self.token() : (400, #"{"error":"invalid_request"}"#)
+        }
+        _ = try await Self.refresh(bench, ["a"]).get()
+        #expect(await Self.refresh(bench, ["a"]).failure?.refusesRefresh == true)
+        #expect(bench.forms.count == 2)
+        // The scopes are not at fault either if the call fails without them.
+        let refusing = try Self.bench { _ in (400, #"{"error":"invalid_request"}"#) }
+        for _ in 0..<2 { _ = await Self.refresh(refusing, ["a"]) }
+        #expect(refusing.forms.map { $0.contains("scope=") } == [true, false, true, false])
     }
 }

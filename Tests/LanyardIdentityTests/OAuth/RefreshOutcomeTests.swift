@@ -68,10 +68,25 @@ import Testing
         (200, #"{"errorCode":"E0000047"}"#, .okta, .named), (200, #"{"error_code":"something"}"#, .generic, .named),
         (200, #"{"access_token":"a.b.c","error":"x"}"#, .generic, .named),
         (200, #"{"error":"server_error"}"#, .generic, .ofServer),
+        // A failure that is stated in another way.
+        (200, #"{"ok":false}"#, .generic, .named), (200, #"{"ok":false,"message":"slow"}"#, .generic, .named),
+        (200, #"{"success":false}"#, .generic, .named), (200, #"{"error":true,"message":"x"}"#, .generic, .named),
+        (200, #"{"error":{"code":"x"}}"#, .generic, .named), (200, #"{"error":["x"]}"#, .generic, .named),
+        (200, #"{"error":{"code":429,"message":"quota"}}"#, .generic, .named),
+        (200, #"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED"}}"#, .generic, .named),
+        (200, #"{"errors":[{"code":"x"}]}"#, .generic, .named), (200, #"{"errors":["x"]}"#, .generic, .named),
+        (200, #"{"code":"rate_limited","message":"x"}"#, .generic, .named),
+        // What may be a success elsewhere: tokens stand in another place, or cannot be read.
+        (200, #"{"code":"ok","message":"done"}"#, .generic, .none),
+        (200, #"{"errors":[{"code":"x"}],"data":{"access_token":"a.b.c"}}"#, .generic, .none),
+        (200, #"{"ok":false,"user":{"refresh_token":"r"}}"#, .generic, .none),
+        (200, #"{"error_code":"x","refreshToken":"r"}"#, .generic, .none),
+        (200, #"{"error_code":"x","access_token":"a b"}"#, .generic, .none),
+        (200, #"{"success":true}"#, .generic, .none), (200, #"{"errors":[]}"#, .generic, .none),
+        (200, #"{"errors":{}}"#, .generic, .none), (200, #"{"error":{"code":429}}"#, .generic, .none),
+        (200, #"{"error":{}}"#, .generic, .none), (200, #"{"error":[]}"#, .generic, .none),
         // No name, or no error.
-        (200, #"{"ok":false}"#, .generic, .none), (200, #"{"error":5}"#, .generic, .none),
-        (200, #"{"error":{"code":"x"}}"#, .generic, .none), (200, #"{"error":["x"]}"#, .generic, .none),
-        (200, #"{"error":true}"#, .generic, .none), (200, #"{"error":null}"#, .generic, .none),
+        (200, #"{"error":5}"#, .generic, .none), (200, #"{"error":null}"#, .generic, .none),
         (200, #"{"error":""}"#, .generic, .none), (200, "{}", .generic, .none), (200, "", .generic, .none),
         (200, "<html>", .generic, .none), (200, #"["error"]"#, .generic, .none),
         // Cut off, or followed by something else.
@@ -83,6 +98,9 @@ import Testing
         (500, fiveHundred, .generic, .none), (500, #"{"error":"internal_error"}"#, .generic, .none),
         (500, #"{"error":"temporarily_unavailable"}"#, .generic, .named), (502, "<html>", .generic, .none),
         (504, #"{"message":"The upstream server is timing out"}"#, .generic, .none),
+        (503, #"{"error":"server_error"}"#, .generic, .ofServer), (503, #"{"ok":false}"#, .generic, .none),
+        (500, #"{"error":{"code":"x"}}"#, .generic, .none),
+        (502, #"{"error":{"status":"UNAVAILABLE"}}"#, .generic, .none),
     ]
 
     @Test("what a whole response says of an error", arguments: responses)
@@ -107,6 +125,18 @@ import Testing
     }
 
     @Test(
+        "tokens that came are a success, whatever names an error beside them without saying that there is one",
+        arguments: [
+            #""errors":[{"code":"x"}]"#, #""code":"rate_limited""#, #""success":false"#, #""error_code":"x""#,
+            #""message":"x""#, #""errors":"x""#,
+        ])
+    func success(_ member: String) async throws {
+        let body = #"{\#(member),"access_token":"a.b.c","refresh_token":"r2"}"#
+        let bench = try OAuthBench(script: { $0.target == "/token" ? OAuthBench.json(200, body) : nil })
+        #expect(Tokens.text(try await bench.refresh().get().refreshToken) == "r2")
+    }
+
+    @Test(
         "the refresh token beside an error in a 200 is kept, and beside one in another status it is not",
         arguments: [
             #"{"ok":false,"error":"ratelimited","refresh_token":"r2"}"#,
@@ -120,6 +150,27 @@ import Testing
             #expect(Tokens.text(failure.unusedRefreshToken) == token, "\(status)")
             guard let grant = Grant(successorIn: failure) else { continue }
             #expect(grant.unusable?.verdict == .transient(retryAfter: nil))
+        }
+    }
+
+    @Test("Rule 3: Retry-After counts whatever the response is: a doubtful refusal, a page, a success without a token")
+    func retryAfterOfOthers() async throws {
+        let rows: [(Int, String)] = [
+            (400, ""), (401, ""), (400, #"{"error":"too_fast"}"#), (401, #"{"error":"too_fast"}"#), (200, "<html>"),
+            (200, ""), (200, "{}"), (200, #"{"token_type":"bearer"}"#), (200, #"{"access_token":"a","expires_in":1}"#),
+            (200, #"{"ok":false}"#), (200, #"{"error_code":"x"}"#), (403, ""), (404, ""), (302, ""), (500, ""),
+            (502, ""), (504, ""),
+        ]
+        for (status, body) in rows {
+            let bench = try OAuthBench(script: { request in
+                request.target == "/token" ? OAuthBench.json(status, body, fields: [("Retry-After", "6")]) : nil
+            })
+            for error in [
+                await bench.refresh().failure, await bench.login(.clientCredentials).failure,
+                await bench.fetch(TokenVariant(audience: "a")).failure,
+            ] {
+                #expect(error?.retryAfter == .seconds(6), "\(status) \(body)")
+            }
         }
     }
 
@@ -156,7 +207,7 @@ import Testing
     }
 
     @Test(
-        "Rule 12: a refresh is refused by name with a 4xx, unless it says later or blames the client, or is a variant's",
+        "Rule 12: a refresh is refused by name with a 4xx or a 2xx, unless it says later or blames the client, or is a variant's",
         arguments: [
             (400, #"{"error":"invalid_request"}"#, true), (400, #"{"error":"invalid_scope"}"#, true),
             (403, #"{"error":"something_new"}"#, true), (400, #"{"error":"No such token"}"#, true),
@@ -164,7 +215,14 @@ import Testing
             (400, #"{"error":"invalid_client"}"#, false), (401, #"{"error":"unauthorized_client"}"#, false),
             (400, #"{"error":"temporarily_unavailable"}"#, false), (400, #"{"error":"ratelimited"}"#, false),
             (429, #"{"error":"invalid_request"}"#, false), (408, #"{"error":"x"}"#, false), (400, "", false),
-            (400, #"{"message":"x"}"#, false), (403, "<html>", false), (200, #"{"error":"x"}"#, false),
+            (400, #"{"message":"x"}"#, false), (403, "<html>", false), (200, #"{"error":"x"}"#, true),
+            (200, #"{"error":"bad_refresh_token"}"#, true), (200, #"{"ok":false,"error":"fatal_error"}"#, true),
+            (200, #"{"ok":false}"#, true), (200, #"{"error_code":"x"}"#, true),
+            (200, #"{"error":{"code":"x"}}"#, true), (400, #"{"error":{"code":"x"}}"#, true),
+            (200, #"{"ok":false,"error":"ratelimited"}"#, false), (200, #"{"error":"server_error"}"#, false),
+            (200, #"{"error":{"code":"RATE_LIMITED"}}"#, false), (200, #"{"code":"rate_limited"}"#, false),
+            (200, #"{"error":"invalid_client"}"#, false), (200, "{}", false), (200, "<html>", false),
+            (200, #"{"error":"x","access_token":"a.b.c"}"#, false),
             (500, #"{"error":"invalid_request"}"#, false),
         ])
     func refusedByName(_ status: Int, _ body: String, _ isRefused: Bool) async throws {

@@ -87,7 +87,7 @@ import Testing
 
     @Test("a server that asks again gets no third call, and other errors no second one")
     func once() async throws {
-        for (words, calls) in [("Missing client_id", 2), ("client_id is wrong", 1), ("Missing secret", 1)] {
+        for (words, calls) in [("Missing client_id", 2), ("client_id is wrong", 2), ("Missing secret", 1)] {
             let bench = try OAuthBench(
                 script: { request in
                     guard request.target == "/token" else { return nil }
@@ -100,6 +100,129 @@ import Testing
             #expect(await bench.login(.clientCredentials).failure?.status == 401)
             #expect(bench.forms.count == calls, "\(words)")
         }
+    }
+
+    /// A server that wants `client_id` in each form of a token call, and says so in these words.
+    private static func bench(_ status: Int, _ body: String, type: String = "application/json") throws -> OAuthBench {
+        try OAuthBench(
+            script: { request in
+                guard request.target == "/token", !request.bodyText.contains("client_id=") else { return nil }
+                return .response(status, "X", fields: [("Content-Type", type)], body: body).closing
+            },
+            settings: {
+                $0.authentication = .basic(secretFile: try $1.write("s", "s1"), isRaw: false)
+                $0.isAuthenticationAutomatic = true
+            })
+    }
+
+    private static func words(_ words: String) -> String {
+        #"{"error":"invalid_request","error_description":"\#(words)"}"#
+    }
+
+    @Test(
+        "the words by which a server wants client_id are its own: whatever names it leads to the one repetition",
+        arguments: [
+            (400, words("client_id not provided")), (401, words("No client_id")),
+            (401, words("You must provide a client_id")),
+            (400, words("client_id absent")), (400, words("client_id cannot be empty")),
+            (400, words("Missing client ID")),
+            (400, words("clientId is required")), (400, words("MISSING CLIENT-ID")), (403, words("Missing client_id")),
+            (422, words("client_id: Field required")), (400, #"{"error":"Missing client_id"}"#),
+            (400, #"{"error":"missing_client_id"}"#), (400, #"{"message":"client_id?"}"#),
+            (422, #"{"detail":[{"type":"missing","loc":["body","client_id"],"msg":"Field required","input":null}]}"#),
+            (400, #"{"errors":[{"field":"client_id","code":"blank"}]}"#),
+            (400, #"{"client_id":["This field is required."]}"#),
+            (400, #"{"error":{"message":"client\u005fid needed"}}"#),
+            (200, #"{"ok":false,"error":"missing_client_id"}"#),
+            (400, "Missing client_id"), (401, "<p>client_id is missing</p>"),
+        ])
+    func namedAnywhere(_ status: Int, _ body: String) async throws {
+        let bench = try Self.bench(status, body, type: body.first == "{" ? "application/json" : "text/plain")
+        _ = try await bench.refresh().get()
+        _ = try await bench.refresh().get()
+        #expect(bench.forms.map { $0.contains("client_id=") } == [false, true, true], "\(body)")
+    }
+
+    @Test(
+        "what refuses the grant or asks for a pause leads to none, nor does a page of another status or one that never names it",
+        arguments: [
+            (400, #"{"error":"invalid_grant","error_description":"issued to another client_id"}"#),
+            (400, #"{"error":"access_denied","error_description":"client_id"}"#),
+            (400, #"{"error":"slow_down","error_description":"client_id"}"#), (404, words("no client_id")),
+            (429, words("Missing client_id")), (500, words("Missing client_id")), (302, words("client_id")),
+            (400, words("the client is unknown")), (401, #"{"error":"invalid_client"}"#),
+            (200, #"{"ok":false,"error":"client_id","access_token":"a.b.c"}"#),
+            (200, #"{"ok":false,"error":"client_id","refresh_token":"r"}"#), (200, #"{"client_id":"x"}"#),
+        ])
+    func notNamed(_ status: Int, _ body: String) async throws {
+        let bench = try Self.bench(status, body)
+        #expect(await bench.refresh().failure?.status == status)
+        #expect(bench.forms.count == 1)
+    }
+
+    @Test(
+        "a server that refuses the client all the same gets the form without it from then on, and is asked once more each time"
+    )
+    func notLearned() async throws {
+        let bench = try OAuthBench(
+            script: { request in
+                request.target == "/token"
+                    ? OAuthBench.json(401, #"{"error":"invalid_client","error_description":"unknown client_id"}"#) : nil
+            },
+            settings: {
+                $0.authentication = .basic(secretFile: try $1.write("s", "s1"), isRaw: false)
+                $0.isAuthenticationAutomatic = true
+            })
+        for _ in 0..<2 { #expect(await bench.refresh().failure?.verdict == .clientRefused) }
+        #expect(bench.forms.map { $0.contains("client_id=") } == [false, true, false, true])
+    }
+
+    @Test("calls that are sent at once learn each for itself: none is refused because another one has learned first")
+    func atOnce() async throws {
+        let asked = Guarded(0)
+        let released = Milestone()
+        let bench = try OAuthBench(
+            script: { request in
+                guard request.target == "/token", !request.bodyText.contains("client_id=") else { return nil }
+                if asked.withLock({ count in
+                    count += 1; return count == 2
+                }) {
+                    released.set()
+                }
+                released.wait(for: "both calls are there")
+                return OAuthBench.json(401, #"{"error":"invalid_client","error_description":"Missing client_id"}"#)
+            },
+            settings: {
+                $0.authentication = .basic(secretFile: try $1.write("s", "s1"), isRaw: false)
+                $0.isAuthenticationAutomatic = true
+            })
+        async let first = bench.refresh()
+        async let second = bench.refresh("another")
+        let results = await [first, second]
+        #expect(results.allSatisfy { $0.failure == nil }, "\(results)")
+    }
+
+    @Test("a server's second word on a device login's poll is that of the poll: no poll is made twice later")
+    func learnedByPoll() async throws {
+        let polls = Guarded(0)
+        let bench = try OAuthBench(
+            script: { request in
+                guard request.target == "/token" else { return nil }
+                guard request.bodyText.contains("client_id=") else {
+                    return OAuthBench.json(400, Self.words("client_id, please"))
+                }
+                let count = polls.withLock { count in
+                    count += 1; return count
+                }
+                return count == 1 ? OAuthBench.json(400, #"{"error":"invalid_grant"}"#) : nil
+            },
+            settings: {
+                $0.authentication = .basic(secretFile: try $1.write("s", "s1"), isRaw: false)
+                $0.isAuthenticationAutomatic = true
+            })
+        #expect(await bench.refresh().failure?.verdict == .sessionDead)
+        _ = try await bench.refresh().get()
+        #expect(bench.forms.map { $0.contains("client_id=") } == [false, true, true])
     }
 
     @Test("metadata below the issuer's path is the third place, which a root without a path does not have")
@@ -122,7 +245,39 @@ import Testing
             (#"{"error":"invalid_grant","error_description":"The code is wrong"}"#, "invalid_grant"),
             (#"{"error":"invalid_client","error_description":"authorization_pending"}"#, "invalid_client"),
             (#"{"error":"slow_down"}"#, "slow_down"),
-        ] {
+            // In other words, other members, under other codes.
+            (
+                #"{"error":"invalid_grant","error_description":"authorization_pending: not yet approved"}"#,
+                "authorization_pending"
+            ),
+            (#"{"error":"invalid_grant","error_description":"Authorization pending"}"#, "authorization_pending"),
+            (
+                #"{"error":"invalid_grant","error_description":"The authorization request is still pending"}"#,
+                "authorization_pending"
+            ),
+            (#"{"error":"invalid_grant","detail":"AUTHORIZATION_PENDING"}"#, "authorization_pending"),
+            (#"{"error":"invalid_grant","message":"authorization-pending"}"#, "authorization_pending"),
+            (#"{"error":"invalid_request","error_description":"authorization_pending"}"#, "authorization_pending"),
+            (#"{"detail":"authorization_pending"}"#, "authorization_pending"),
+            (#"{"detail":{"error":"authorization_pending"}}"#, "authorization_pending"),
+            (#"{"error":{"code":"authorization_pending"}}"#, "authorization_pending"),
+            (#"{"error":"bad_request","error_code":"authorization_pending"}"#, "authorization_pending"),
+            (#"{"error":"Authorization pending"}"#, "authorization_pending"),
+            (#"{"error":"authorizationPending"}"#, "authorization_pending"),
+            (#"{"error":"invalid_grant","error_description":"slow_down: too fast"}"#, "slow_down"),
+            (#"{"error":"invalid_grant","error_description":"Please slow down"}"#, "slow_down"),
+            (#"{"error":"invalid_grant","error_description":"expired_token: start again"}"#, "expired_token"),
+            (#"{"error":"invalid_grant","error_description":"access_denied by the user"}"#, "access_denied"),
+            // Others say what they say, and tokens are a success.
+            (#"{"access_token":"a.b.c","detail":"authorization no longer pending"}"#, nil),
+            (#"{"refresh_token":"r","message":"slow down"}"#, nil),
+            (#"{"token":{"access_token":"a"},"detail":"slow down"}"#, nil),
+            (#"{"error":"invalid_grant","error_description":"The device code has expired"}"#, "invalid_grant"),
+            (#"{"error":"access_denied","error_description":"authorization_pending"}"#, "access_denied"),
+            (#"{"error":"expired_token","error_description":"authorization_pending"}"#, "expired_token"),
+            (#"{"error":"temporarily_unavailable","detail":"pending"}"#, "temporarily_unavailable"),
+            (#"{"error":"invalid_request","error_description":"authorization header missing"}"#, "invalid_request"),
+        ] as [(String, String?)] {
             #expect(Tokens.secret(body).withBytes { OAuthResponse($0).deviceError } == error, "\(body)")
         }
     }
