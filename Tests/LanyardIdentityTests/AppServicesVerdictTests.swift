@@ -1,4 +1,6 @@
 import IdentityTestSupport
+import LanyardFoundations
+import LanyardSettings
 import TestSupport
 import Testing
 
@@ -159,6 +161,40 @@ struct AppServicesVerdictTests {
             request.method == "DELETE" ? IdentityBench.json(401, #"{"error":"failed to find refresh token"}"#) : nil
         }
         #expect(await bench.revoke().failure?.verdict == .sessionDead)
+    }
+
+    @Test("a refusal of the location request or of a refresh blames no credential, which was not sent")
+    func blame() async throws {
+        for status in [400, 422] {
+            let body = #"{"error":"bad","error_code":"BadRequest"}"#
+            let place = try IdentityBench { request, _ in
+                request.method == "GET" ? IdentityBench.json(status, body) : nil
+            }
+            let session = try IdentityBench { request, path in
+                path == IdentityBench.sessionPath ? IdentityBench.json(status, body) : nil
+            }
+            for error in [await place.login().failure, await place.refresh().failure, await session.refresh().failure] {
+                let error = try #require(error)
+                #expect(!(error.message + (error.remedy ?? "")).contains("credential"), "\(error.remedy ?? "")")
+            }
+            let error = try #require(await place.login().failure)
+            #expect(error.action(canLogIn: true) == .operator && error.cause == .metadata)
+            #expect(error.remedy?.contains("app_id or base_url") == true, "\(error.remedy ?? "")")
+        }
+    }
+
+    @Test("a login that the service does not offer names no file of the credential")
+    func annotation() async throws {
+        for (code, isNamed) in [("AuthProviderNotFound", false), ("InvalidPassword", true), ("Unheard", true)] {
+            let bench = try IdentityBench { request, path in
+                path.hasSuffix("/login")
+                    ? IdentityBench.json(401, #"{"error":"no","error_code":"\#(code)"}"#) : nil
+            }
+            let file = try bench.folder.write("p", "hunter2hunter")
+            let error = try #require(
+                await bench.login(.emailPassword(email: "a@example.com", password: file)).failure)
+            #expect(error.message.contains(file) == isNamed, "\(error.message)")
+        }
     }
 
     private func check(_ error: IdentityError?, _ given: VerdictCase) {
