@@ -71,8 +71,11 @@ package final class CallProgress: Sendable {
     /// file is read.
     package var url: String? { waitingFor.withLock { $0 } }
 
-    /// A request to this URL is sent.
-    package func wait(for url: String) { waitingFor.withLock { $0 = url } }
+    /// A request to this URL is sent. It is shown without its query, which a service may have written.
+    package func wait(for url: String) {
+        let shown = String(url.prefix { $0 != "?" && $0 != "#" })
+        waitingFor.withLock { $0 = shown }
+    }
 
     /// Whole seconds since the call began.
     package func ageSeconds(at now: Instant = .now) -> Int { Int((now - startedAt).inSeconds) }

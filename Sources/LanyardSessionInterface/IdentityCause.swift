@@ -40,7 +40,7 @@ package enum IdentityCause: String, CaseIterable, Sendable {
     case user
     /// The server's policy denies a machine's login.
     case policy
-    /// A refusal that does not say why.
+    /// A refusal that does not say why, or by an error that Lanyard does not know.
     case unexplained
     /// A success whose access token cannot be used.
     case unusableToken = "unusable_token"
@@ -52,6 +52,8 @@ package enum IdentityCause: String, CaseIterable, Sendable {
     case file
     /// Two users have one account.
     case account
+    /// The response to a login in a browser is of another issuer, or its ID token is not for this client.
+    case wrongIssuer = "wrong_issuer"
     /// This machine lacks something, or Lanyard is stopping.
     case machine
 
@@ -77,7 +79,8 @@ package enum IdentityCause: String, CaseIterable, Sendable {
         switch self {
         case .noEndpoint, .untrusted, .clientCertificate, .prohibited, .metadata, .unusableToken: true
         case .noResponse, .serviceFailure, .busy, .tls, .credential, .session, .client, .grant, .scope, .target,
-            .request, .user, .policy, .unexplained, .unusableResponse, .application, .file, .account, .machine:
+            .request, .user, .policy, .unexplained, .unusableResponse, .application, .file, .account, .wrongIssuer,
+            .machine:
             false
         }
     }

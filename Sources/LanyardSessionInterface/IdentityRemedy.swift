@@ -14,14 +14,15 @@ extension IdentityCause {
             "give the right credential; after a repair or a confirmation of the account: repeat the command"
         case .file where isGiven: "give a credential of the form that the message names"
 
-        case .noResponse: "check the identity service and the way to it; Lanyard tries again by itself"
-        case .serviceFailure: "look at the identity service, which fails; Lanyard tries again by itself"
-        case .busy: "wait: the identity service limits calls, and Lanyard tries again by itself"
-        case .unusableResponse:
-            "check what stands between Lanyard and the identity service; Lanyard tries again by itself"
-        case .machine: "look at this machine: memory, descriptors, disk; Lanyard tries again by itself"
+        case .noResponse: "check the identity service and the way to it" + Self.again(login)
+        case .serviceFailure: "look at the identity service, which fails" + Self.again(login)
+        case .busy: "wait: the identity service wants calls later, or less of them" + Self.again(login)
+        case .unusableResponse: "check what stands between Lanyard and the identity service" + Self.again(login)
+        case .machine: "look at this machine: memory, descriptors, disk" + Self.again(login)
         case .noEndpoint: "correct \(Self.address(service)) of the identity, then: lanyard reload"
         case .prohibited: "correct \(Self.address(service)) of the identity, or the name's address"
+        case .metadata where service == .appServices:
+            "correct \(Self.application(service)) of the identity, then: lanyard reload"
         case .metadata where service != .oauth: "correct \(Self.address(service)) of the identity, then: lanyard reload"
         case .metadata: "correct issuer of the identity, or name endpoints.token there; then: lanyard reload"
         case .untrusted: "check the identity service's certificate, and tls.ca_file of the identity"
@@ -33,13 +34,21 @@ extension IdentityCause {
         case .session: "lanyard login NAME"
         case .user: "the user logs in or consents: lanyard login NAME"
         case .unusableToken:
-            "have the identity service give tokens that a request can carry (no blank, 32 KiB at most) and that live for 2 s at "
-                + "least; Lanyard tries again by itself"
+            "have the identity service give bearer tokens that a request can carry (no blank, 32 KiB at most) and that live for "
+                + "2 s at least" + Self.again(login)
+        case .wrongIssuer where service == .oauth:
+            "check issuer and client_id of the identity, and the clocks of both machines; then: lanyard login NAME"
+        case .wrongIssuer: "correct what the message names"
         case .application: "correct \(Self.application(service)) of the identity, then: lanyard reload"
         case .credential: Self.credential(service, login)
         case .unexplained: Self.unexplained(service, login)
         case .client, .grant, .scope, .target, .request, .policy: refusal(service, login)
         }
+    }
+
+    /// A login that a user makes in a browser is not made again without one.
+    private static func again(_ login: LoginKind?) -> String {
+        login?.isInteractive == true ? "; then: lanyard login NAME" : "; Lanyard tries again by itself"
     }
 
     /// The client or what it asks for was refused.
@@ -53,7 +62,11 @@ extension IdentityCause {
         case .scope: "correct scopes of the identity, or allow them to the client at the server" + again
         case .target:
             "correct params (audience, resource) of the identity, or allow them to the client at the server" + again
-        case .policy: "have the server's access policy allow this to the client" + again
+        case .policy:
+            "have the server's access policy allow this to the client, with an administrator's consent if it wants one"
+                + again
+        case .request where login == .authorizationCode:
+            "check params of the identity, and the client at the server: its redirect URIs and scopes" + again
         case .request: "check params of the identity, and what the server allows to the client" + again
         default:
             "check client_id, client_authentication and the client's secret, key or certificate; or mend the client at the server"
@@ -115,9 +128,12 @@ extension IdentityCause {
 
     private static func unexplained(_ service: LoginKind.Service?, _ login: LoginKind?) -> String {
         switch service {
-        case .oauth:
-            "the server does not say why: check client_id, client_authentication"
-                + (login == .clientCredentials ? "" : ", what the login sends,") + " and the server's log"
+        // Of a refresh, which sends none of the login.
+        case .oauth where login == nil || login == .clientCredentials:
+            "check client_id, client_authentication and the server's log"
+        case .oauth: "check client_id, client_authentication, what the login sends, and the server's log"
+        case .appServices where login == nil:
+            "look at the service's log, and at what stands between Lanyard and the service; or: lanyard login NAME"
         case .appServices: "check the credential of NAME, and what stands between Lanyard and the service"
         case .gitHubApp: "check app_id and key_file, and what stands between Lanyard and GitHub"
         case nil: "correct what the message names"

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -48,6 +49,24 @@ import Testing
             (
                 "oauth2: {client_id: c}", "password: {username: u, password_file: a}",
                 ["identities.corp.oauth2 names no server"]
+            ),
+            // The login needs the same endpoint; what is missing is told once.
+            ("oauth2: {client_id: c}", "device: {}", ["identities.corp.oauth2 names no server"]),
+            ("oauth2: {client_id: c}", "authorization_code: {}", ["identities.corp.oauth2 names no server"]),
+            (
+                "oauth2: {client_id: c, scopes: [openid]}", "device: {}", ["identities.corp.oauth2 names no server"]
+            ),
+            (
+                "oauth2: {issuer: \"https://h\", client_id: c, client_authentication: none, client_secret_file: secret}",
+                "client_credentials: {}", ["client_secret_file is not used by client_authentication: none"]
+            ),
+            (
+                "oauth2: {issuer: \"https://h\", client_id: c, client_authentication: none, client_key: {file: secret}}",
+                "client_credentials: {}", ["client_key is not used by client_authentication: none"]
+            ),
+            (
+                "oauth2: {issuer: \"https://h\", client_id: c, client_authentication: none, client_secret_credential: x}",
+                "client_credentials: {}", ["client_secret_credential is not used by client_authentication: none"]
             ),
             (
                 "oauth2: {}", "password: {username: u, password_file: a}",
@@ -198,6 +217,15 @@ import Testing
                 Self.oauth, "password: {username: u, password_file: a}", "password: {username: v, password_file: a}",
                 false
             ),
+            // Such a token works as often as it is used.
+            (
+                Self.oauth.replacing("}", with: ", rotation: none}"), "refresh_token: {token_file: a}",
+                "refresh_token: {token_file: a}", false
+            ),
+            (
+                Self.oauth.replacing("}", with: ", rotation: {grace: 30s}}"), "refresh_token: {token_file: a}",
+                "refresh_token: {token_file: a}", true
+            ),
             (Self.app, "google: {auth_code_file: a}", "google: {auth_code_file: a}", true),
             (Self.app, "google: {id_token_file: a}", "google: {id_token_file: a}", false),
         ] {
@@ -208,6 +236,25 @@ import Testing
                     found[0].hasPrefix("warning: lanyard.yaml:6:")
                         && found[0].contains("users.other.login: robot has the same file"))
             }
+        }
+    }
+
+    @Test("a file has several names: a link to it, or to its folder, and a second name")
+    func links() throws {
+        let folder = try TemporaryFolder()
+        let token = try folder.write("token", "secret-of-thirty-two-bytes-or-more")
+        try folder.write("same-text", "secret-of-thirty-two-bytes-or-more")
+        #expect(symlink("token", folder.file("link")) == 0 && link(token, folder.file("second")) == 0)
+        #expect(symlink(".", folder.file("here")) == 0)
+        for (name, isWarned) in [
+            ("link", true), ("second", true), ("here/token", true), ("here/here/link", true), ("same-text", false),
+            ("missing", false),
+        ] {
+            let login = { (path: String) in "refresh_token: {token_file: \"\(path)\"}" }
+            let other = "  other: {identity: corp, login: {\(login(folder.file(name)))}}"
+            let found = try Loading.diagnostics(Self.text(Self.oauth, login(token), more: other), files: Self.files)
+                .filter { $0.contains("has the same file") }
+            #expect(found.count == (isWarned ? 1 : 0), "\(name): \(found)")
         }
     }
 }

@@ -1,4 +1,6 @@
 import IdentityTestSupport
+import LanyardFoundations
+import LanyardSettings
 import TestSupport
 import Testing
 
@@ -217,6 +219,20 @@ struct AppServicesVerdictTests {
             let refused = try #require(await bench.refresh().failure)
             #expect(refused.cause == .session && refused.remedy == "lanyard login NAME", "\(refused)")
             #expect(await bench.login().failure?.cause == .unexplained)
+        }
+    }
+
+    @Test("a login that the service does not offer names no file of the credential")
+    func annotation() async throws {
+        for (code, isNamed) in [("AuthProviderNotFound", false), ("InvalidPassword", true), ("Unheard", true)] {
+            let bench = try IdentityBench { request, path in
+                path.hasSuffix("/login")
+                    ? IdentityBench.json(401, #"{"error":"no","error_code":"\#(code)"}"#) : nil
+            }
+            let file = try bench.folder.write("p", "hunter2hunter")
+            let error = try #require(
+                await bench.login(.emailPassword(email: "a@example.com", password: file)).failure)
+            #expect(error.message.contains(file) == isNamed, "\(error.message)")
         }
     }
 

@@ -94,6 +94,15 @@ import Testing
         return body.seal().withBytes { String(decoding: $0.dropFirst(2), as: UTF8.self) }
     }
 
+    private static func base32(_ text: String) -> String {
+        let digits = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+        let bits = text.utf8.flatMap { byte in (0..<8).map { byte >> (7 - $0) & 1 } }
+        return stride(from: 0, to: bits.count, by: 5).map { start in
+            let value = (0..<5).reduce(0) { $0 << 1 | (start + $1 < bits.count ? Int(bits[start + $1]) : 0) }
+            return String(digits[value])
+        }.joined()
+    }
+
     /// In which forms servers repeat a value. All have eight bytes of it at least.
     static let echoes: [(name: String, write: @Sendable (String) -> String)] = [
         ("as it is", { $0 }), ("in a sentence", { "password '\($0)' is wrong" }), ("of a form", form),
@@ -121,7 +130,11 @@ import Testing
         ("in cut Base64", { String(Data($0.utf8).base64EncodedString().dropFirst(2).dropLast(3)) }),
         ("a form in Base64", { Data("grant_type=password&password=\(form($0))&x=1".utf8).base64EncodedString() }),
         ("in hexadecimal digits", { $0.utf8.map { String(format: "%02x", $0) }.joined() }),
-        ("in capitals", { $0.uppercased() }),
+        ("in capitals", { $0.uppercased() }), ("backwards", { String($0.reversed()) }),
+        ("letter by letter", { $0.map(String.init).joined(separator: " ") }),
+        ("in pairs of digits", { $0.utf8.map { String(format: "%02x", $0) }.joined(separator: " ") }),
+        ("in pairs of digits with colons", { $0.utf8.map { String(format: "%02X", $0) }.joined(separator: ":") }),
+        ("in Base32", base32), ("in small and cut Base32", { String(base32($0).lowercased().dropFirst(3)) }),
         ("its beginning", { String(decoding: $0.utf8.prefix(8), as: UTF8.self) }),
         ("its end", { "..." + String(decoding: $0.utf8.suffix(8), as: UTF8.self) }),
         ("its middle", { "[" + String(decoding: $0.utf8.dropFirst(3).prefix(8), as: UTF8.self) + "]" }),

@@ -64,14 +64,25 @@ import Testing
             switch cause {
             case .credential, .unexplained: break
             case .noResponse, .serviceFailure, .busy, .unusableResponse, .machine:
-                #expect(!text.contains("_") && text.contains("by itself"), "\(cause): \(text)")
+                // A login that a user makes is not made again by itself.
+                let isRepeated = cell.login?.isInteractive != true
+                #expect(!text.contains("_") && text.contains("by itself") == isRepeated, "\(cause): \(text)")
+                #expect(isRepeated || text.contains("lanyard login NAME"), "\(cause): \(text)")
                 fallthrough
             case .noEndpoint, .untrusted, .tls, .clientCertificate, .prohibited, .metadata, .session, .client, .grant,
-                .scope, .target, .request, .user, .policy, .unusableToken, .application, .file, .account:
+                .scope, .target, .request, .user, .policy, .unusableToken, .application, .file, .account, .wrongIssuer:
                 // The name of a login is no blame.
                 let words = text.replacing("client_credentials", with: "")
                 #expect(!words.contains("credential"), "\(cause): \(text)")
             }
+        }
+    }
+
+    @Test("a refresh that is refused without a reason blames no credential, which was not sent")
+    func refresh() {
+        for service in [LoginKind.Service.appServices, .oauth] {
+            let text = IdentityCause.unexplained.remedy(service)
+            #expect(!text.contains("credential") && !text.contains("what the login sends"), "\(text)")
         }
     }
 
@@ -93,6 +104,11 @@ import Testing
             var error = IdentityError(.transient(retryAfter: nil), message: "x")
             error.cause = cause
             #expect(error.action(canLogIn: true) == (cause.needsOperator ? .operator : .nobody), "\(cause)")
+            // Whether the refresh token was exchanged changes nothing of that.
+            error.verdict = .unknownOutcome
+            #expect(error.action(canLogIn: true) == (cause.needsOperator ? .operator : .nobody), "\(cause)")
+            error.responsible = .operator
+            #expect(error.action(canLogIn: true) == .operator, "\(cause)")
         }
     }
 }

@@ -121,7 +121,8 @@ import Testing
     private static func error(_ cause: IdentityCause) -> IdentityError {
         let verdict: IdentityError.Verdict =
             switch cause {
-            case .credential, .grant, .client, .scope, .target, .request, .policy, .user: .credentialRefused
+            case .credential, .grant, .client, .scope, .target, .request, .policy, .user, .wrongIssuer:
+                .credentialRefused
             case .session: .sessionDead
             case .unexplained: .credentialDoubted
             case .application: .unknownApp

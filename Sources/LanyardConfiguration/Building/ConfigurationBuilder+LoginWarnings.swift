@@ -1,3 +1,4 @@
+import Glibc
 import LanyardSettings
 
 /// Logins that the configuration allows and that cannot succeed, or not for long.
@@ -17,7 +18,8 @@ extension ConfigurationBuilder {
             warnOfEndpoint(client, "device_authorization", login, place, shown: shown)
         case .authorizationCode where client.endpoints.authorization == nil:
             warnOfEndpoint(client, "authorization", login, place, shown: shown)
-        case .clientCredentials where client.authentication == .none:
+        // A file that is not used is reported there.
+        case .clientCredentials where client.authentication == .none && !Self.hasProof(node):
             reportWarning(
                 place,
                 "\(shown).login.client_credentials: \(user.identity) is a public client, as which every program could log in",
@@ -26,6 +28,13 @@ extension ConfigurationBuilder {
                     + "otherwise (RFC 6749 4.4)")
         default: break
         }
+    }
+
+    /// The client has a secret, a key or an assertion, whether its authentication uses it or not.
+    private static func hasProof(_ node: ConfigurationNode) -> Bool {
+        ["client_secret", "client_assertion"].contains { name in
+            node[name + "_file"] != nil || node[name + "_credential"] != nil
+        } || node["client_key"] != nil
     }
 
     /// A part at any depth could not be read.
@@ -39,7 +48,8 @@ extension ConfigurationBuilder {
         _ client: IdentitySettings.OAuth, _ key: String, _ login: UserSettings.Login, _ place: ConfigurationPlace,
         shown: String
     ) {
-        guard client.issuer == nil || client.endpoints.token != nil else { return }
+        // Without a server nothing has an endpoint, which is reported there.
+        guard client.endpoints.token != nil else { return }
         let remedy =
             client.issuer == nil
             ? "add endpoints: {\(key): URL} to oauth2, or issuer in place of endpoints.token"
@@ -51,21 +61,38 @@ extension ConfigurationBuilder {
 
     /// A token or code that works for one login only would be taken by one of two users.
     private mutating func warnOfSharedFile(_ user: UserSettings, _ place: ConfigurationPlace, shown: String) {
-        func oneUseFile(_ user: UserSettings) -> String? {
-            switch user.login?.kind {
-            case .refreshToken, .googleAuthCode:
-                user.login?.secretFile.map { $0.split(separator: "/").filter { $0 != "." }.joined(separator: "/") }
-            default: nil
-            }
-        }
         guard let file = oneUseFile(user),
-            let other = configuration.users.first(where: {
-                oneUseFile($0) == file && $0.login?.kind == user.login?.kind
+            let other = configuration.users.first(where: { other in
+                other.login?.kind == user.login?.kind && oneUseFile(other).map { Self.isSame($0, file) } == true
+                    && (repeatsTokens(user) && repeatsTokens(other)) == false
             })
         else { return }
         reportWarning(
             place,
             "\(shown).login: \(other.name) has the same file, whose content works for one login only",
             remedy: "give each user a file of its own")
+    }
+
+    private func oneUseFile(_ user: UserSettings) -> String? {
+        switch user.login?.kind {
+        case .refreshToken, .googleAuthCode: user.login?.secretFile
+        default: nil
+        }
+    }
+
+    /// The identity's refresh tokens work as often as they are used.
+    private func repeatsTokens(_ user: UserSettings) -> Bool {
+        guard case .oauth(let client) = configuration.identities.first(where: { $0.name == user.identity })?.kind
+        else { return false }
+        return client.refreshTokens.rotation == .none
+    }
+
+    /// Two names of one file: links to it, or to its folder, count.
+    private static func isSame(_ path: String, _ other: String) -> Bool {
+        let plain = { (path: String) in path.split(separator: "/").filter { $0 != "." }.joined(separator: "/") }
+        if plain(path) == plain(other) { return true }
+        var (status, otherStatus) = (stat(), stat())
+        return stat(path, &status) == 0 && stat(other, &otherStatus) == 0 && status.st_dev == otherStatus.st_dev
+            && status.st_ino == otherStatus.st_ino
     }
 }

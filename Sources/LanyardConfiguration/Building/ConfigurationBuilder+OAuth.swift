@@ -75,7 +75,8 @@ extension ConfigurationBuilder {
         _ settings: IdentitySettings.OAuth, _ section: ConfigurationSection, shown: String
     ) {
         guard settings.scopes.contains("openid") else { return }
-        if settings.issuer == nil, !section.isUnread("issuer") {
+        // An identity without a server is reported as such.
+        if settings.issuer == nil, settings.endpoints.token != nil, !section.isUnread("issuer") {
             reportWarning(
                 section.place("scopes"),
                 "\(shown).scopes: without issuer the ID token may be that of any server",
@@ -236,8 +237,9 @@ extension ConfigurationBuilder {
     private mutating func checkUnusedFiles(_ section: ConfigurationSection, _ method: String, shown: String) {
         let readers: [(key: String, methods: Set<String>)] = [
             ("client_secret_file", ["basic", "basic_raw", "basic_with_id", "post"]),
+            ("client_secret_credential", ["basic", "basic_raw", "basic_with_id", "post"]),
             ("client_key", ["private_key_jwt"]),
-            ("client_assertion_file", ["assertion"]),
+            ("client_assertion_file", ["assertion"]), ("client_assertion_credential", ["assertion"]),
         ]
         for (key, methods) in readers where section.has(key) && !methods.contains(method) {
             reportError(

@@ -76,7 +76,7 @@ enum AppServicesAccountResult {
     private static func error(_ response: CurlResponse, _ subject: Subject) -> IdentityError {
         let decoded = response.isJSON ? response.body.withBytes { TokenReader.readUsable($0).response } : nil
         let verdict = verdict(response, decoded, subject)
-        let code = decoded?.errorCode(without: subject.secrets)
+        let code = decoded?.errorCode(without: SecretEcho(of: subject.secrets, and: response))
         var message =
             "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to \(subject.label)"
         switch verdict {

@@ -25,6 +25,9 @@ enum AppServicesExplanation {
         }
     }
 
+    /// One of the service's codes. It tells nothing of a secret, whatever that holds.
+    static func isKnown(_ code: String) -> Bool { texts[code] != nil }
+
     private static let texts: [String: String] = [
         "AccountNameInUse": "there is an account with this email already; log in, or reset its password",
         "APIKeyAlreadyExists": "the user has an API key of this name already",

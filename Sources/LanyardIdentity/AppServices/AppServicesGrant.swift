@@ -31,14 +31,17 @@ enum AppServicesGrant {
     ) throws(UnusableGrantError) -> Grant {
         // Core reports an error in a 200 response as an error (app-services.md 2.3).
         guard !decoded.hasError else {
-            let code = decoded.errorCode(without: secrets)
+            let code = decoded.errorCode(without: SecretEcho(of: secrets, and: response))
             throw UnusableGrantError("it carries an error (\(code ?? "without a code"))")
         }
         guard let accessToken = decoded.accessToken else { throw UnusableGrantError("there is no access_token") }
         guard let claims = JWTClaims(of: accessToken) else { throw UnusableGrantError("the access_token is not a JWT") }
+        // It is shown and stored as the account's name.
+        let userID = decoded.userID.flatMap { repeatsSecret($0, secrets, response) ? nil : $0 }
         if call == .login {
             guard decoded.refreshToken != nil else { throw UnusableGrantError("there is no refresh_token") }
             guard decoded.userID?.isEmpty == false else { throw UnusableGrantError("there is no user_id") }
+            guard userID != nil else { throw UnusableGrantError("its user_id repeats a secret of the login") }
         }
         if let expiry = claims.expiry, isPast(expiry, response.serverDate) {
             throw UnusableGrantError("the access_token had expired when it came")
@@ -47,9 +50,14 @@ enum AppServicesGrant {
         return Grant(
             accessToken: accessToken,
             // A link continues the session: whatever else its response brings is not used.
-            refreshToken: call == .link ? nil : decoded.refreshToken, userID: decoded.userID,
+            refreshToken: call == .link ? nil : decoded.refreshToken, userID: userID,
             lifetime: .seconds(try lifetime(decoded, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
             serverDate: response.serverDate, requestStartedAt: response.requestStartedAt)
+    }
+
+    private static func repeatsSecret(_ userID: String, _ sent: [Secret], _ response: CurlResponse) -> Bool {
+        let isSent = Array(userID.utf8).withUnsafeBytes { SecretEcho(ofWhole: sent).isIn($0) }
+        return isSent || SecretEcho(of: [], and: response).isIn(name: userID)
     }
 
     private static func lifetime(_ decoded: TokenResponse, _ claims: JWTClaims) throws(UnusableGrantError) -> Int64 {

@@ -99,12 +99,10 @@ struct AppServicesLogin: Sendable {
             error.verdict = .credentialRefused
             error.credential = fingerprint?.spent
         }
-        switch error.verdict {
-        case .credentialRefused, .credentialDoubted:
+        if error.mayBeOfCredential {
             let subject = path == nil ? "the credential given" : "the file"
             let notes = [secretLocation, finding.map { "\(subject) \($0)" }, kind.refusalHint].compactMap(\.self)
             if !notes.isEmpty { error.message += " (\(notes.joined(separator: "; ")))" }
-        default: break
         }
         return error
     }

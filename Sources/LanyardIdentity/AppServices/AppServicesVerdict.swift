@@ -30,13 +30,13 @@ enum AppServicesVerdict {
         guard !(200..<300 ~= response.status) else { return nil }
         let decoded = response.isJSON ? response.body.withBytes { try? TokenReader.read($0) } : nil
         let verdict = verdict(call, response.status, decoded, retryAfter: response.retryAfter(now: now))
-        let code = decoded?.errorCode(without: secrets)
+        let code = decoded?.errorCode(without: SecretEcho(of: secrets, and: response))
         let message =
             "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the \(call.rawValue)"
         var error = IdentityError(
             verdict, status: response.status, code: code,
-            message: message + remedy(verdict, response.status, code, login, appID: appID))
-        error.cause = cause(call, verdict, response.status, code, hasError: decoded?.hasError ?? false)
+            message: message + remedy(call, verdict, response.status, decoded, login, appID: appID))
+        error.cause = cause(call, verdict, response.status, decoded)
         error.isServiceError = decoded?.hasError ?? false
         // Of a refresh they say no more than its code, and might quote what an earlier login has sent.
         if error.isServiceError, call == .login {
@@ -99,16 +99,18 @@ enum AppServicesVerdict {
     }
 
     private static func cause(
-        _ call: Call, _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, hasError: Bool
+        _ call: Call, _ verdict: IdentityError.Verdict, _ status: Int, _ decoded: TokenResponse?
     ) -> IdentityCause {
-        guard case .transient = verdict else { return code == "AuthProviderNotFound" ? .grant : IdentityCause(verdict) }
+        guard case .transient = verdict else {
+            return decoded?.errorCode == "AuthProviderNotFound" ? .grant : IdentityCause(verdict)
+        }
         switch status {
         case 408, 425, 429: return .busy
         case 500...: return .serviceFailure
         case 300..<400, 404, 405, 421: return .noEndpoint
         default: break
         }
-        guard hasError else { return .unusableResponse }
+        guard decoded?.hasError == true else { return .unusableResponse }
         // Neither sends a credential: the place is asked for by the app's id, and a refresh has the session's token.
         return switch call {
         case .location: .application
@@ -145,9 +147,11 @@ enum AppServicesVerdict {
     /// Distinguishes what the responses allow: a disabled user; a wrong credential or a deleted account (the same response for
     /// both); an account that is not confirmed; a session that has ended (app-services.md 3.3).
     private static func remedy(
-        _ verdict: IdentityError.Verdict, _ status: Int, _ code: String?, _ login: AppServicesLoginKind?, appID: String
+        _ call: Call, _ verdict: IdentityError.Verdict, _ status: Int, _ decoded: TokenResponse?,
+        _ login: AppServicesLoginKind?, appID: String
     ) -> String {
-        switch verdict {
+        let code = decoded?.errorCode
+        return switch verdict {
         case .credentialRefused where code == "UserDisabled":
             ": the user is disabled at the service; enable it, then log it in by the admin API"
         case .credentialRefused where code == "AuthProviderNotFound":
@@ -162,7 +166,24 @@ enum AppServicesVerdict {
         case .unknownApp: ": it knows no app \(appID); check app_id and base_url"
         case .gone: ": it has ended; check base_url"
         case .transient where 300..<400 ~= status: ", a redirect that is not followed; check base_url"
+        case .transient where [408, 425, 429].contains(status): OAuthVerdict.busy(status)
+        case .transient where cause(call, verdict, status, decoded) == .application:
+            ": it does not take app_id \(appID) there; check app_id and base_url"
         default: ""
+        }
+    }
+}
+
+extension IdentityError {
+    /// A refusal for which the credential itself may be at fault. The message then names its file.
+    var mayBeOfCredential: Bool {
+        guard verdict == .credentialRefused || verdict == .credentialDoubted else { return false }
+        return switch cause ?? IdentityCause(verdict) {
+        case .credential, .file, .unexplained: true
+        case .noResponse, .serviceFailure, .busy, .noEndpoint, .untrusted, .tls, .clientCertificate, .prohibited,
+            .metadata, .session, .client, .grant, .scope, .target, .request, .user, .policy, .unusableToken,
+            .unusableResponse, .application, .account, .machine, .wrongIssuer:
+            false
         }
     }
 }

@@ -193,14 +193,13 @@ package struct TokenResponse: Sendable {
         accessToken != nil || revocableToken != nil || userID != nil || (!hasError && !hasOtherContent)
     }
 
-    /// The code if it may be shown: without a digit, as the service's codes are, and no piece of a secret. A service that
-    /// quotes another secret quotes a random one, which rarely has letters alone.
+    /// The code if it may be shown: one of the service's, or one without a digit, as its codes are, and without a secret of the call. A
+    /// service that quotes another secret quotes a random one, which rarely has letters alone.
     ///
-    /// - Parameter secrets: what the request carried.
-    func errorCode(without secrets: [Secret]) -> String? {
-        guard let errorCode, !errorCode.utf8.contains(where: { 0x30...0x39 ~= $0 }),
-            !ServiceErrorText.repeats(errorCode, anyOf: secrets)
-        else { return nil }
-        return errorCode
+    /// - Parameter echo: of the call.
+    func errorCode(without echo: @autoclosure () -> SecretEcho) -> String? {
+        guard let errorCode else { return nil }
+        if AppServicesExplanation.isKnown(errorCode) { return errorCode }
+        return errorCode.utf8.contains(where: { 0x30...0x39 ~= $0 }) || echo().isIn(name: errorCode) ? nil : errorCode
     }
 }

@@ -50,7 +50,8 @@ enum GitHubAppResponse {
     ) -> Result<Void, IdentityError> {
         switch outcome {
         case .failure(let failure): return .failure(failure.identityError(of: "the revocation"))
-        case .success(let response) where 200..<300 ~= response.status: return .success(())
+        // The one success that GitHub has (its REST API, "Revoke an installation access token"). A page is a gateway's.
+        case .success(let response) where response.status == 204: return .success(())
         case .success(let response):
             let isOwn = response.body.withBytes { Body($0) }?.hasMessage == true
             let verdict: IdentityError.Verdict =
@@ -76,7 +77,8 @@ enum GitHubAppResponse {
             retryAfter: response.retryAfter(now: now) ?? (isLimit ? limitEnd(response, now) : nil))
         let (verdict, cause, remedy): (IdentityError.Verdict, IdentityCause, String) =
             switch response.status {
-            case 408, 425, 429: (transient, .busy, ": a limit on requests, which ends by itself")
+            case 408, 425: (transient, .busy, OAuthVerdict.busy(response.status))
+            case 429: (transient, .busy, ": a limit on requests, which ends by itself")
             case 500...599: (transient, .serviceFailure, "")
             case 401 where isOwn:
                 (

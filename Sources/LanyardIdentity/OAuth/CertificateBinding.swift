@@ -18,11 +18,15 @@ struct CertificateBinding {
     /// - Parameters:
     ///   - certificate: PEM, that the connection of the token call has shown; nil: none, and nothing is compared.
     ///   - identity: its name in the configuration.
-    mutating func check(_ token: Secret, with certificate: Secret?, identity: String, _ logger: Logger) {
+    ///   - echo: of the call. A claim with one of its secrets is not shown.
+    mutating func check(
+        _ token: Secret, with certificate: Secret?, identity: String, _ logger: Logger,
+        without echo: @autoclosure () -> SecretEcho
+    ) {
         guard let certificate, let bound = JWTClaims.certificateThumbprint(in: token),
             let own = SigningKey.thumbprint(of: certificate)
         else { return }
-        let difference = bound == own ? nil : Difference(bound: VariantAudience.shown(bound), own: own)
+        let difference = bound == own ? nil : Difference(bound: Self.shown(bound, echo()), own: own)
         defer { told = difference }
         guard let difference, difference != told else { return }
         logger.warning(
@@ -34,5 +38,9 @@ struct CertificateBinding {
                 "event": "identity.token.binding_differs", "identity": "\(identity)", "bound_to": "\(difference.bound)",
                 "certificate": "\(difference.own)",
             ])
+    }
+
+    private static func shown(_ thumbprint: String, _ echo: SecretEcho) -> String {
+        echo.isIn(name: thumbprint) ? "a text that cannot be shown" : VariantAudience.shown(thumbprint)
     }
 }

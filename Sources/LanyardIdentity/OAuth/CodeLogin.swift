@@ -74,7 +74,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             case .success(let found):
                 metadata = found.metadata
                 guard let url = found.endpoints.authorization else {
-                    return end(.failure(IdentityError(.clientRefused, message: Self.missingEndpoint)))
+                    return end(.failure(.missingEndpoint(Self.missingEndpoint)))
                 }
                 let isPushed =
                     identity.settings.endpoints.pushedAuthorization != nil
@@ -129,6 +129,12 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             guard let pushed = response.body.withBytes({ PushedRequest($0) }) else {
                 return .failure(OAuthVerdict.malformed(.login, response.status, "there is no request_uri", nil))
             }
+            // The browser keeps it in its history. State and nonce it gets anyway.
+            let secrets = (try? proof.get().sent)?.filter { $0 != state && $0 != nonce } ?? []
+            guard !Array(pushed.uri.utf8).withUnsafeBytes({ SecretEcho(ofWhole: secrets).isIn($0) }) else {
+                let reason = "its request_uri repeats a secret of the client"
+                return .failure(OAuthVerdict.malformed(.login, response.status, reason, nil))
+            }
             return .success(pushed)
         }
     }
@@ -167,30 +173,42 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     private func proceed(with response: AuthorizationResponse) {
         if let defect = issuerDefect(response) {
-            return end(.failure(IdentityError(.credentialRefused, code: "wrong_issuer", message: defect)))
+            var error = IdentityError(.credentialRefused, code: "wrong_issuer", message: defect)
+            error.cause = .wrongIssuer
+            return end(.failure(error))
         }
-        if let error = response.error {
-            let words = response.errorDescription.flatMap {
-                ServiceErrorText.shown($0, without: [state, nonce, key.verifier])
-            }
-            if error == "access_denied" {
-                var denied = DeviceLogin.denied(status: nil)
-                denied.serviceText = words
-                return end(.failure(denied))
-            }
-            let message =
-                "the identity service has responded with \(error.isEmpty ? "an error" : error) to the browser; "
-                + "check the client at the server, its redirect URIs and scopes"
-            var refusal = IdentityError(.credentialRefused, code: error.isEmpty ? nil : error, message: message)
-            refusal.serviceText = words
-            return end(.failure(refusal))
-        }
+        if let error = response.error { return end(.failure(refusal(error, response))) }
         guard let code = response.code else {
             let message = "the browser came back without a code; run lanyard login again"
             return end(.failure(IdentityError(.credentialRefused, message: message)))
         }
         exchangeDeadline = identity.loop.now + Self.exchangeTimeout
         exchange(code)
+    }
+
+    /// An error of the authorization endpoint (RFC 6749 §4.1.2.1): what it means is in the rows of the token endpoint.
+    private func refusal(_ error: String, _ response: AuthorizationResponse) -> IdentityError {
+        let secrets = [state, nonce, key.verifier, response.code].compactMap(\.self)
+        let words = response.errorDescription.flatMap { ServiceErrorText.shown($0, without: secrets) }
+        guard error != "access_denied" else {
+            var denied = DeviceLogin.denied(status: nil)
+            denied.serviceText = words
+            return denied
+        }
+        let isShown = !error.isEmpty && (OAuthErrorRow.isKnown(error) || !SecretEcho(of: secrets).isIn(name: error))
+        let cause = OAuthVerdict.browserCause(error, profile: identity.settings.profile)
+        var refusal = IdentityError(
+            .credentialRefused, code: isShown ? error : nil,
+            message: "the identity service has responded with \(isShown ? error : "an error") to the browser"
+                + (cause == .request
+                    ? "; check the client at the server, its redirect URIs and scopes"
+                    : OAuthVerdict.meaning(
+                        cause, OAuthVerdict.Subject(call: .login, profile: identity.settings.profile), 400)))
+        refusal.serviceText = words
+        refusal.cause = cause
+        // The login has ended: who has begun it begins another one later.
+        if [.user, .serviceFailure, .busy].contains(cause) { refusal.responsible = .user }
+        return refusal
     }
 
     /// RFC 9207 §2.4: a response of another server would send the code of one server to another.
@@ -242,29 +260,32 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     ) -> Result<Grant, IdentityError> {
         proof.flatMap { proof in
             guard let outcome else { return .failure(Self.noCall) }
-            return identity.grant(from: outcome, proof).flatMap {
-                checked($0, outcome)
-            }
+            var proof = proof
+            proof.sent += [state, nonce]
+            return identity.grant(from: outcome, proof).flatMap { checked($0, outcome, proof.sent) }
         }
     }
 
     /// The grant if the ID token belongs to this login. Else its tokens are revoked. An ID token that was not asked for names the
     /// account if it is valid.
-    private func checked(_ grant: Grant, _ outcome: Result<CurlResponse, CurlError>) -> Result<Grant, IdentityError> {
+    private func checked(
+        _ grant: Grant, _ outcome: Result<CurlResponse, CurlError>, _ sent: [Secret]
+    ) -> Result<Grant, IdentityError> {
         guard case .success(let response) = outcome else { return .success(grant) }
         let read = identity.idToken(
             in: response, hasTenants: metadata?.hasTenants ?? true,
-            nonce: isOpenID ? nonce.withBytes { String(decoding: $0, as: UTF8.self) } : nil)
+            nonce: isOpenID ? nonce.withBytes { String(decoding: $0, as: UTF8.self) } : nil, without: sent)
         guard isOpenID, let defect = read.defect else {
             var grant = grant
             grant.name(by: read)
             return .success(grant)
         }
         identity.discard(grant)
-        return .failure(
-            IdentityError(
-                .credentialRefused, status: response.status, code: "wrong_id_token",
-                message: "the ID token of the login cannot be used: \(defect)"))
+        var error = IdentityError(
+            .credentialRefused, status: response.status, code: "wrong_id_token",
+            message: "the ID token of the login cannot be used: \(defect)")
+        error.cause = .wrongIssuer
+        return .failure(error)
     }
 
     private func classified(

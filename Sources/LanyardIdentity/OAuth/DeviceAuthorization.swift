@@ -119,6 +119,16 @@ struct DeviceResponse {
         interval = .seconds(min(max(fields.interval ?? 5, 1), Self.intervalMax))
     }
 
+    /// The same if the user may see it: no text has a secret of the call.
+    func checked(without sent: [Secret]) -> Result<DeviceResponse, ResponseError> {
+        let echo = SecretEcho(ofWhole: sent)
+        let hasSecret = [userCode, verificationURI, completeURI].compactMap(\.self).contains { text in
+            Array(text.utf8).withUnsafeBytes { echo.isIn($0) }
+        }
+        return hasSecret
+            ? .failure(ResponseError(reason: "its codes or addresses repeat a secret of the client")) : .success(self)
+    }
+
     /// A user is led there: another scheme would have a program of the user's machine act on it, and user info would hide the host.
     private static func isWeb(_ uri: String) -> Bool {
         uri.utf8.allSatisfy { 0x21..<0x7f ~= $0 && $0 != UInt8(ascii: "\\") }

@@ -73,7 +73,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             let read = response.body.withBytes { bytes in
                 Result { () throws(DeviceResponse.ResponseError) in try DeviceResponse(bytes) }
             }
-            return read.mapError {
+            return read.flatMap { $0.checked(without: (try? proof.get().sent) ?? []) }.mapError {
                 OAuthVerdict.malformed(.login, response.status, $0.reason, nil).withRetryAfter(of: response)
             }
         }
@@ -146,7 +146,8 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             case .success(var grant):
                 // A token that is not valid is as good as none: then nothing names the account.
                 if case .success(let response) = outcome {
-                    grant.name(by: identity.idToken(in: response, hasTenants: true, nonce: nil))
+                    grant.name(
+                        by: identity.idToken(in: response, hasTenants: true, nonce: nil, without: proof.sent))
                 }
                 return (.granted, grant)
             case .failure(let error): return (poll(error, outcome), nil)

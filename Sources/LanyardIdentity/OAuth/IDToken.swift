@@ -40,8 +40,12 @@ struct IDToken {
     ///   - issuer: that the token must name; nil: endpoints are configured in its place, and it is not checked.
     ///   - nonce: of the login; nil: it had none (RFC 8628).
     ///   - now: by the service's clock.
-    func defect(clientID: String, issuer: ExpectedIssuer?, nonce: String?, now: WallTime) -> String? {
-        if let issuer, let defect = issuer.defect(of: self) { return defect }
+    ///   - echo: of the call. An issuer with one of its secrets is not shown.
+    func defect(
+        clientID: String, issuer: ExpectedIssuer?, nonce: String?, now: WallTime,
+        without echo: @autoclosure () -> SecretEcho = SecretEcho(of: [])
+    ) -> String? {
+        if let issuer, let defect = issuer.defect(of: self, without: echo()) { return defect }
         guard audiences.contains(clientID) else { return "its aud does not name the client" }
         if audiences.count > 1, authorizedParty == nil { return "it has several aud and no azp" }
         if let authorizedParty, authorizedParty != clientID { return "its azp is another client" }
@@ -94,6 +98,14 @@ struct IDToken {
         return try reader.next() == .end
     }
 
+    /// The same with an account's id that can be shown: without a secret of the call.
+    func named(without echo: @autoclosure () -> SecretEcho) -> IDToken {
+        guard let subject, echo().isIn(name: subject) else { return self }
+        var token = self
+        token.subject = nil
+        return token
+    }
+
     private static func shown(_ subject: String) -> String? {
         let isPlain = 1...subjectBytesMax ~= subject.utf8.count && subject.utf8.allSatisfy { 0x21..<0x7f ~= $0 }
         return isPlain ? subject : nil
@@ -124,10 +136,15 @@ struct ExpectedIssuer {
     }
 
     /// What is wrong with the token's issuer; nil: nothing.
-    fileprivate func defect(of token: IDToken) -> String? {
+    fileprivate func defect(of token: IDToken, without echo: @autoclosure () -> SecretEcho) -> String? {
         guard let issuer = token.issuer else { return "it has no iss" }
         let expected = tenant(of: token) ?? text
-        return issuer == text || issuer == expected ? nil : "its iss is \(Self.shown(issuer)), not \(expected)"
+        guard issuer != text, issuer != expected else { return nil }
+        let echo = echo()
+        let isShown = Self.isPlain(issuer) && !echo.isIn(name: issuer)
+        // The tenant in it is the token's.
+        let own = expected == text || !echo.isIn(name: expected) ? expected : text
+        return "its iss is \(isShown ? issuer : "a text that cannot be shown"), not \(own)"
     }
 
     private func tenant(of token: IDToken) -> String? {
@@ -142,8 +159,6 @@ struct ExpectedIssuer {
     private static func parts(_ text: String) -> [Substring] {
         text.split(separator: "/", omittingEmptySubsequences: false)
     }
-
-    private static func shown(_ text: String) -> String { isPlain(text) ? text : "a text that cannot be shown" }
 
     private static func isPlain(_ text: String) -> Bool {
         1...textBytesMax ~= text.utf8.count && text.utf8.allSatisfy { 0x21..<0x7f ~= $0 }

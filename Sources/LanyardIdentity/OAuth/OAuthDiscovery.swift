@@ -241,7 +241,8 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
             logger.info(
                 "The identity service has named its endpoints.",
                 metadata: [
-                    "event": "identity.located", "identity": "\(name)", "origin": "\(read.endpoints.token ?? "")",
+                    "event": "identity.located", "identity": "\(name)",
+                    "origin": "\(read.endpoints.token?.prefix { $0 != "?" } ?? "")",
                 ])
             let found = FoundEndpoints(endpoints: merged(read), metadata: read, areRemembered: false)
             for call in calls { call.reply(.success(found)) }

@@ -57,10 +57,22 @@ struct OAuthErrorRow: Sendable {
             || all.contains { $0.profile == nil && $0.pointer == "/error" && $0.means == .retry && $0.value == name }
     }
 
-    /// Whether a row or RFC 8628 §3.5 has this name. It tells nothing of a secret, whatever that holds.
-    static func isKnown(_ name: String) -> Bool {
-        all.contains { $0.value == name } || ["authorization_pending", "expired_token"].contains(name)
+    /// The class of an `error` without a status; nil: no row has it.
+    static func match(_ error: String, profile: OAuthProfile) -> OAuthErrorClass? {
+        let own = all.filter { $0.profile == profile } + all.filter { $0.profile == nil }
+        return own.first { $0.status == nil && $0.pointer == "/error" && $0.value == error }?.means
     }
+
+    /// Whether a row or another RFC has this name. It tells nothing of a secret, whatever that holds.
+    static func isKnown(_ name: String) -> Bool { all.contains { $0.value == name } || others.contains(name) }
+
+    /// RFC 8628 §3.5, RFC 7009 §2.2.1, RFC 6749 §4.1.2.1, RFC 6750 §3.1, RFC 9101 §7, OpenID Connect Core 3.1.2.6.
+    private static let others: Set<String> = [
+        "authorization_pending", "expired_token", "unsupported_token_type", "unsupported_response_type",
+        "invalid_token",
+        "invalid_request_uri", "invalid_request_object", "request_not_supported", "request_uri_not_supported",
+        "account_selection_required",
+    ]
 
     static let all: [OAuthErrorRow] = [
         // RFC 6749 §5.2.

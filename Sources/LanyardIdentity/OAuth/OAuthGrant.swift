@@ -14,9 +14,10 @@ enum OAuthGrant {
     ///   - keepsRefreshToken: false for a grant whose renewal is another grant (RFC 6749 §4.4.3): a refresh token that comes along is
     ///     ignored.
     ///   - lifetime: of a token that states none, as it is configured.
+    ///   - secrets: what the call has sent.
     static func make(
         _ call: OAuthVerdict.Call, _ response: CurlResponse, keepsRefreshToken: Bool, lifetime assumed: Duration?,
-        profile: OAuthProfile
+        profile: OAuthProfile, without secrets: [Secret] = []
     ) -> Result<Grant, IdentityError> {
         let decoded = response.body.withBytes { OAuthResponse($0, profile: profile) }
         let fail = { (reason: String) -> Result<Grant, IdentityError> in
@@ -27,8 +28,9 @@ enum OAuthGrant {
         if let type = decoded.tokenType, type.lowercased() != "bearer", !isBearerByAnotherName(type) {
             return .failure(
                 OAuthVerdict.malformed(
-                    call, response.status, "its token_type is \(type), and Lanyard sends bearer tokens", decoded,
-                    responsible: .operator))
+                    call, response.status,
+                    "its token_type is \(shown(type, SecretEcho(of: secrets, and: response))), and Lanyard sends bearer tokens",
+                    decoded, responsible: .operator))
         }
         let claims = JWTClaims(of: accessToken)
         let seconds = decoded.expiresIn ?? assumed.map { Int64($0.inSeconds) } ?? claims?.lifetime ?? lifetimeAssumed
@@ -44,6 +46,13 @@ enum OAuthGrant {
             grant.refreshTokenExpiry = start + .seconds(min(refreshSeconds, lifetimeMax))
         }
         return .success(grant)
+    }
+
+    /// Registered types (RFC 6749 §11.1), and one of an expired draft. They tell nothing of a secret.
+    private static let knownTypes: Set<String> = ["n_a", "pop", "dpop", "mac"]
+
+    private static func shown(_ type: String, _ echo: @autoclosure () -> SecretEcho) -> String {
+        knownTypes.contains(type.lowercased()) || !echo().isIn(name: type) ? type : "another one"
     }
 
     /// What some servers send for a bearer token: Slack names the kind of account.

@@ -49,14 +49,19 @@ extension OAuthIdentity: BrowserLoginService {
     ) -> Result<Grant, IdentityError> {
         classified(.login, outcome, proof).flatMap { response in
             OAuthGrant.make(
-                .login, response, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile
+                .login, response, keepsRefreshToken: true, lifetime: settings.tokenLifetime, profile: settings.profile,
+                without: proof.sent
             )
             .mapError { $0.withRetryAfter(of: response) }
         }.map { grant in
-            binding.check(grant.accessToken, with: http.certificate, identity: name, logger)
+            guard case .success(let response) = outcome else { return grant }
+            binding.check(
+                grant.accessToken, with: http.certificate, identity: name, logger,
+                without: SecretEcho(of: proof.sent, and: response))
             var grant = grant
             grant.scopes =
-                OAuthScopes.stated(in: grant, without: proof.sent) ?? OAuthScopes.requested(settings.scopes)
+                OAuthScopes.stated(in: grant, response, asked: settings.scopes, without: proof.sent)
+                ?? OAuthScopes.requested(settings.scopes)
             return grant
         }.mapError { error in
             guard Self.hasUsedUpCode(error, outcome) else { return error }
@@ -85,13 +90,19 @@ extension OAuthIdentity: BrowserLoginService {
     /// - Parameters:
     ///   - hasTenants: the metadata has `{tenantid}` in the issuer, or what it has is unknown.
     ///   - nonce: of the login; nil: it had none.
-    func idToken(in response: CurlResponse, hasTenants: Bool, nonce: String?) -> (token: IDToken?, defect: String?) {
+    ///   - sent: the secrets of the call. No text of the token shows one of them.
+    func idToken(
+        in response: CurlResponse, hasTenants: Bool, nonce: String?, without sent: [Secret]
+    ) -> (token: IDToken?, defect: String?) {
         guard let token = response.body.withBytes({ OAuthResponse($0) }).idToken else {
             return (nil, "there is none, although scopes has openid")
         }
         guard let read = IDToken(token) else { return (nil, "it is not a JWT") }
         let issuer = settings.issuer.map { ExpectedIssuer($0, hasTenants: hasTenants) }
-        return (read, read.defect(clientID: settings.clientID, issuer: issuer, nonce: nonce, now: clock.time()))
+        let defect = read.defect(
+            clientID: settings.clientID, issuer: issuer, nonce: nonce, now: clock.time(),
+            without: SecretEcho(of: sent, and: response))
+        return (read.named(without: SecretEcho(of: sent, and: response)), defect)
     }
 
     /// The login of the session that the tokens are for.
@@ -135,7 +146,8 @@ extension OAuthIdentity: BrowserLoginService {
                 place: place, missing: missing, contents: contents, deadline: deadline, write: write, reply: reply)
             discovery.find(place, nil, by: deadline) { [self] found in
                 switch found {
-                case .failure(let error): reply(nil, .failure(error))
+                case .failure(let error):
+                    reply(nil, .failure(error.without(contents.values.compactMap { try? $0.get().secret })))
                 case .success(let found): send(post, to: found)
                 }
             }
@@ -150,7 +162,7 @@ extension OAuthIdentity: BrowserLoginService {
         trying trial: WantedClientFields? = nil
     ) {
         guard let url = found.endpoints[keyPath: post.place] else {
-            return post.reply(nil, .failure(IdentityError(.clientRefused, message: post.missing)))
+            return post.reply(nil, .failure(.missingEndpoint(post.missing)))
         }
         let signed = clock
         let isNamed = (trial ?? wanted).id
@@ -178,6 +190,15 @@ extension OAuthIdentity: BrowserLoginService {
                 }
             }
         }
+    }
+}
+
+extension IdentityError {
+    /// The server names no endpoint for a login.
+    static func missingEndpoint(_ message: String) -> IdentityError {
+        var error = IdentityError(.clientRefused, message: message)
+        error.cause = .noEndpoint
+        return error
     }
 }
 

@@ -205,7 +205,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         kind: .refresh, variant: variant, credential: credential,
                         contents: contents,
                         keepsRefreshToken: true, scopes: variant.scopes.isEmpty ? granted : variant.scopes,
-                        hasGrantedScopes: variant.scopes.isEmpty && !granted.isEmpty, progress: progress,
+                        hasGrantedScopes: variant.scopes.isEmpty && !granted.isEmpty, refreshToken: refreshToken,
+                        progress: progress,
                         deadline: deadline,
                         write: { form, _ in
                             form.append("grant_type", "refresh_token")
@@ -242,7 +243,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 discovery.find(\.revocation, progress, by: deadline) { [self] found in
                     switch found {
-                    case .failure(let error): done(.failure(error))
+                    case .failure(let error): done(.failure(error.without([token])))
                     case .success(let found): revoke(token, hint, at: found, contents, progress, deadline, done)
                     }
                 }
@@ -311,6 +312,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var refusedScopes: Set<String> = []
         /// That a login asks for, in the form or in its assertion.
         var requestedScopes: [String] = []
+        /// Of a refresh.
+        var refreshToken: Secret?
         /// Of a login, by its successful response; nil: unknown.
         var account: (CurlResponse) -> AccountFingerprint? = { _ in nil }
         let progress: CallProgress
@@ -318,6 +321,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         /// Writes the fields of the grant for the token endpoint.
         let write: (inout FormBody, FoundEndpoints) throws(IdentityError) -> Void
         let reply: (Result<Grant, IdentityError>) -> Void
+
+        /// What the call is about to send. Metadata that are asked for before it must not show it.
+        var secrets: [Secret] {
+            contents.values.compactMap { try? $0.get().secret } + [refreshToken].compactMap(\.self)
+        }
 
         /// What a response without `scope` has granted (RFC 6749 §5.1); nil: unknown.
         var impliedScopes: Set<String>? { OAuthScopes.requested(requestedScopes) }
@@ -335,6 +343,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         discovery.find(refusal == nil ? .known : .confirmed, call.progress, by: call.deadline) { [self] found in
             switch found {
             case .failure(let error):
+                let error = error.without(call.secrets)
                 call.reply(.failure((refusal.map { error.leavingUnconfirmed($0) } ?? error).ofPlace))
             case .success(let found): send(call, to: found)
             }
@@ -391,29 +400,34 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 }
                 // Told again in minutes, or when a file changes: then perhaps by the server at its present place.
                 if case .failure(let error) = result, error.verdict == .clientRefused { discovery.doubt() }
-                call.reply(
-                    result.flatMap { response in
-                        OAuthGrant.make(
-                            call.kind, response, keepsRefreshToken: call.keepsRefreshToken,
-                            lifetime: settings.tokenLifetime, profile: settings.profile
-                        ).mapError { error in
-                            var error = error.withRetryAfter(of: response)
-                            error.refusesRefresh = error.refusesRefresh && call.variant == .plain
-                            return error
-                        }.map { grant in
-                            var grant = grant
-                            grant.account = call.account(response)
-                            return grant
-                        }
-                    }.map { grant in
-                        binding.check(grant.accessToken, with: certificate, identity: name, logger)
-                        var grant = grant
-                        grant.scopes = OAuthScopes.stated(in: grant, without: proof.sent)
-                        noteGrantedScopes(call, grant.scopes)
-                        grant.scopes = grant.scopes ?? call.impliedScopes
-                        return VariantAudience.checked(grant, for: call.variant)
-                    })
+                call.reply(result.flatMap { grant(in: $0, of: call, proof.sent, certificate) })
             }
+        }
+    }
+
+    /// The grant in a successful response. No text of it has a secret of the call.
+    private func grant(
+        in response: CurlResponse, of call: TokenCall, _ sent: [Secret], _ certificate: Secret?
+    ) -> Result<Grant, IdentityError> {
+        OAuthGrant.make(
+            call.kind, response, keepsRefreshToken: call.keepsRefreshToken, lifetime: settings.tokenLifetime,
+            profile: settings.profile, without: sent
+        ).mapError { error in
+            var error = error.withRetryAfter(of: response)
+            error.refusesRefresh = error.refusesRefresh && call.variant == .plain
+            return error
+        }.map { grant in
+            binding.check(
+                grant.accessToken, with: certificate, identity: name, logger,
+                without: SecretEcho(of: sent, and: response))
+            var grant = grant
+            grant.account = call.account(response)
+            grant.scopes = OAuthScopes.stated(
+                in: grant, response, asked: call.scopes + call.requestedScopes + settings.scopes, without: sent)
+            noteGrantedScopes(call, grant.scopes)
+            grant.scopes = grant.scopes ?? call.impliedScopes
+            return VariantAudience.checked(
+                grant, for: call.variant, without: SecretEcho(of: sent, and: response))
         }
     }
 
@@ -421,7 +435,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// for the upstream, and says nothing here.
     private func account(of login: OAuthLogin, _ response: CurlResponse) -> AccountFingerprint? {
         if let named = login.namedAccount(clientID: settings.clientID) { return named }
-        let (token, defect) = idToken(in: response, hasTenants: true, nonce: nil)
+        // Nothing of it is shown.
+        let (token, defect) = idToken(in: response, hasTenants: true, nonce: nil, without: [])
         return (defect == nil ? token?.account : nil) ?? login.assertedAccount
     }
 
@@ -554,7 +569,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             switch found {
             case .failure(let metadataError):
                 discovery.noteUnconfirmed(call.credential, error)
-                call.reply(.failure(metadataError.leavingUnconfirmed(error.message).ofPlace))
+                call.reply(
+                    .failure(metadataError.without(call.secrets).leavingUnconfirmed(error.message).ofPlace))
             case .success(let found):
                 guard found.endpoints.token != url else { return call.reply(.failure(error)) }
                 resend(call, to: found)

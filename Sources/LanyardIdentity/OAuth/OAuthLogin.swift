@@ -195,7 +195,7 @@ struct OAuthLogin: Sendable {
             error.verdict = .credentialRefused
             error.credential = ownFingerprint?.spent
         }
-        if error.verdict == .credentialRefused || error.verdict == .credentialDoubted {
+        if error.mayBeOfCredential {
             let notes = [secretLocation, finding.map { "the file \($0)" }].compactMap(\.self)
             if !notes.isEmpty { error.message += " (\(notes.joined(separator: "; ")))" }
         }

@@ -34,7 +34,8 @@ struct OAuthMetadata: Equatable, Sendable {
         guard let stated = reader.issuer else { throw MetadataError(message: "it names no issuer") }
         guard Self.isSame(stated, issuer) else {
             throw MetadataError(
-                message: "its issuer is \(stated), and the configuration says \(issuer); they must be the same text",
+                message: Self.issuerLabel + Self.shown(stated) + Self.configuredLabel + issuer
+                    + "; they must be the same text",
                 namesIssuer: true)
         }
         (endpoints, aliases) = (reader.endpoints, reader.aliases)
@@ -81,6 +82,20 @@ struct OAuthMetadata: Equatable, Sendable {
         if !origin.rest.isEmpty { urls.append(base + name) }
         return urls
     }
+
+    /// An issuer as it may be shown: a URL without a query, whose parts do not look like a token. What it has of a call's secrets is seen
+    /// where the call is known.
+    private static func shown(_ issuer: String) -> String {
+        guard issuer.utf8.count <= shownMax, let origin = ServiceOrigin(base: issuer) else { return hidden }
+        let parts = issuer.split { "/.:@".contains($0) }
+        return origin.text.isEmpty || parts.contains(where: ServiceErrorText.looksLikeToken) ? hidden : issuer
+    }
+
+    static let issuerLabel = "its issuer is "
+    static let configuredLabel = ", and the configuration says "
+    private static let shownMax = 256
+    /// In place of an issuer.
+    static let hidden = "another one"
 
     /// The same text; Entra's common metadata has `{tenantid}` where an issuer has its tenant.
     private static func isSame(_ stated: String, _ issuer: String) -> Bool {

@@ -45,11 +45,30 @@ enum OAuthScopes {
         }
     }
 
-    /// What the response states, without a text that repeats a secret of the call: that would reach the log and the store.
-    static func stated(in grant: Grant, without secrets: [Secret]) -> Set<String>? {
-        grant.scopes.flatMap { scopes in
-            scopes.contains { ServiceErrorText.repeats($0, anyOf: secrets) } ? nil : scopes
+    /// What the response states; nil: nothing, or a text with a secret of the call, which would reach the log and the store.
+    ///
+    /// - Parameter asked: scopes that the configuration or the session has: they are known, and hide nothing.
+    static func stated(
+        in grant: Grant, _ response: CurlResponse, asked: [String], without sent: [Secret]
+    ) -> Set<String>? {
+        guard let scopes = grant.scopes else { return nil }
+        let unknown = scopes.subtracting(asked)
+        guard !unknown.isEmpty else { return scopes }
+        let echo = SecretEcho(of: sent, and: response)
+        guard !unknown.contains(where: echo.isIn(name:)) else { return nil }
+        // A secret with a blank in it comes as two scopes, which stand side by side in the text.
+        let text = response.body.withBytes { ServiceErrorText.scope(in: $0) }
+        let rest = text.map { text in
+            text.withBytes { bytes in
+                var rest = SecretBuffer(capacity: bytes.count + 1)
+                for word in bytes.split(separator: 0x20) where unknown.contains(String(decoding: word, as: UTF8.self)) {
+                    if rest.count > 0 { rest.append(0x20) }
+                    rest.append(UnsafeRawBufferPointer(rebasing: word))
+                }
+                return rest.seal()
+            }
         }
+        return rest?.withBytes { echo.isIn($0, shortSecrets: .words) } == true ? nil : scopes
     }
 
     /// Scopes that a login has asked for, as far as they can be kept; nil: none.

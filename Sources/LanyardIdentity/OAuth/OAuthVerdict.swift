@@ -35,17 +35,17 @@ enum OAuthVerdict {
         // Some servers name an error of a 200 by another member than `error`.
         let hasError = decoded.hasError || decoded.namesError && row != nil && decoded.accessToken == nil
         guard !isSuccess || hasError else { return nil }
-        let code = code(decoded, subject.secrets)
+        let code = code(decoded, SecretEcho(of: subject.secrets, and: response))
         let verdict = verdict(subject, response, decoded, row, now: now)
         let cause = cause(subject, response.status, decoded, row)
-        var error = IdentityError(
-            verdict, status: response.status, code: code,
-            message: "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
-                + subject.call.rawValue + (subject.url.map { " at \($0)" } ?? "")
-                + meaning(cause, subject, response.status))
+        var error = IdentityError(verdict, status: response.status, code: code, message: "")
+            .with(wordsOf: response, without: subject.secrets)
+        error.message =
+            "the identity service responded with \(response.status)\(code.map { " \($0)" } ?? "") to the "
+            + subject.call.rawValue + (subject.url.map { " at \($0)" } ?? "")
+            + meaning(cause, subject, response.status, saysWhy: code != nil || error.serviceText != nil)
         error.cause = cause
         error.isServiceError = hasError
-        error = error.with(wordsOf: response, without: subject.secrets)
         error.isOfClient = row == .client
         if subject.call == .refresh {
             error.refreshResponse = RefreshResponse(
@@ -55,7 +55,8 @@ enum OAuthVerdict {
         // What it brings besides is the service's, whatever it says.
         if isSuccess { note(decoded, of: subject.call, in: &error) }
         // RFC 7009 §2.2.1.
-        error.isUnsupported = subject.call == .revocation && code == "unsupported_token_type"
+        error.isUnsupported =
+            subject.call == .revocation && decoded.error(at: "/error") == "unsupported_token_type"
         // RFC 6749 §5.2 has 400 for it. Keycloak says unauthorized_client with 401, too, when the client's secret is wrong.
         error.isGrantRefused =
             response.status == 400
@@ -86,9 +87,8 @@ enum OAuthVerdict {
 
     private static func row(_ subject: Subject, _ status: Int, _ decoded: OAuthResponse) -> OAuthErrorClass? {
         let row = OAuthErrorRow.match(decoded, status: status, profile: subject.profile)
-        // The server's policy denies the client: no user is there to consent.
-        let isPolicy = row == .user && subject.isMachineGrant && decoded.error(at: "/error") == "access_denied"
-        return isPolicy ? .policy : row
+        // The server's policy denies the client: no user is there who could log in or consent.
+        return row == .user && subject.isMachineGrant ? .policy : row
     }
 
     /// Nothing is there that takes the call, which only another configuration changes. A failing server says something else.
@@ -158,17 +158,28 @@ enum OAuthVerdict {
         }
     }
 
-    /// Only `[A-Za-z0-9_]` is a code for the log and the store.
-    private static func code(_ decoded: OAuthResponse, _ secrets: [Secret]) -> String? {
+    /// Only `[A-Za-z0-9_]` is a code for the log and the store. A name that is not known must have no secret of the call.
+    private static func code(_ decoded: OAuthResponse, _ echo: @autoclosure () -> SecretEcho) -> String? {
         guard let text = ["/error", "/error_code", "/code", "/errorCode"].lazy.compactMap(decoded.error).first,
             text.utf8.allSatisfy({ $0 != UInt8(ascii: ".") && $0 != UInt8(ascii: "-") && !(0x30...0x39 ~= $0) }),
-            OAuthErrorRow.isKnown(text) || !ServiceErrorText.repeats(text, anyOf: secrets)
+            OAuthErrorRow.isKnown(text) || !echo().isIn(name: text)
         else { return nil }
         return text
     }
 }
 
 extension IdentityError {
+    /// The same without the issuer that the metadata name, if that has a secret of the call for which they were asked.
+    func without(_ secrets: @autoclosure () -> [Secret]) -> IdentityError {
+        guard cause == .metadata, let start = message.firstRange(of: OAuthMetadata.issuerLabel)?.upperBound,
+            let end = message[start...].firstRange(of: OAuthMetadata.configuredLabel)?.lowerBound,
+            SecretEcho(of: secrets()).isIn(name: String(message[start..<end]))
+        else { return self }
+        var error = self
+        error.message = message[..<start] + OAuthMetadata.hidden + message[end...]
+        return error
+    }
+
     /// The same with the service's own words of a response.
     ///
     /// - Parameter secrets: what the call has sent.

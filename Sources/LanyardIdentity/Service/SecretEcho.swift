@@ -1,9 +1,13 @@
 import LanyardFoundations
 
-/// Finds what a request has carried in a text that came back, whole or cut, in each form in which servers write it.
+/// Finds a secret of a call in a text that came back, whole or cut, in each form in which servers write it. Such secrets are what the
+/// request has carried, and the tokens of its response.
+///
+/// Every text of a service passes here before it becomes a part of a message, a code, a scope or a name (security.md, T11).
 ///
 /// The text is compared in several readings: as it came, and with the escapes of URLs, forms, JSON and HTML undone, three times at most.
-/// Each run of Base64 or hexadecimal digits is decoded as well. Upper and lower case do not differ. Everything is compared as bytes.
+/// The text without its separators, and backwards, are further readings. Each run of Base64, Base32 or hexadecimal digits is decoded as
+/// well. Upper and lower case do not differ. Everything is compared as bytes.
 struct SecretEcho {
     /// So many bytes of a secret give it away. A shorter secret is looked for as a whole.
     static let pieceBytes = 8
@@ -11,7 +15,7 @@ struct SecretEcho {
     static let textBytesMax = 64 << 10
     /// More bytes of secrets count as found: their pieces would take too much memory.
     private static let secretBytesMax = 256 << 10
-    private static let readingsMax = 24
+    private static let readingsMax = 48
     private static let depthMax = 3
 
     /// Of this comparison: without it no piece can be read from the memory that `pieces` had.
@@ -19,6 +23,13 @@ struct SecretEcho {
     private var pieces: Set<UInt64> = []
     private var shortSecrets: [Secret] = []
     private let isTooMuch: Bool
+
+    /// - Parameters:
+    ///   - sent: what the request has carried.
+    ///   - response: its tokens count, too.
+    init(of sent: [Secret], and response: CurlResponse) {
+        self.init(of: sent + response.body.withBytes { ServiceErrorText.tokens(in: $0) })
+    }
 
     init(of secrets: [Secret]) {
         isTooMuch = secrets.reduce(0) { $0 + $1.count } > Self.secretBytesMax
@@ -37,14 +48,35 @@ struct SecretEcho {
         pieces = marks
     }
 
+    /// Finds whole secrets alone, for a text that a login needs: a piece may be in an address or an id by chance.
+    init(ofWhole secrets: [Secret]) {
+        isTooMuch = false
+        shortSecrets = secrets.filter { $0.count >= Self.pieceBytes }
+    }
+
+    /// How secrets are looked for that are shorter than a piece.
+    enum ShortSecrets {
+        /// At each place.
+        case anywhere
+        /// As a word of their own, or as the whole of what was encoded. A name that a call's meaning depends on would have the letters of
+        /// many a short password by chance.
+        case words
+    }
+
+    /// The same for a name: a code, a scope, a type, an address.
+    func isIn(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { isIn($0, shortSecrets: .words) } }
+
     /// Whether the text has a secret, or a piece of one.
-    func isIn(_ text: UnsafeRawBufferPointer) -> Bool {
+    func isIn(_ text: UnsafeRawBufferPointer, shortSecrets rule: ShortSecrets = .anywhere) -> Bool {
         guard !isTooMuch, text.count <= Self.textBytesMax else { return true }
         guard !pieces.isEmpty || !shortSecrets.isEmpty else { return false }
-        var readings = [Secret(copying: text)]
-        var (place, levelEnd, depth) = (0, 1, 0)
+        var readings = [
+            Secret(copying: text), Self.backwards(text), Self.spelled(text), Self.joined(text, keepingSigns: true),
+            Self.joined(text, keepingSigns: false),
+        ]
+        var (place, levelEnd, depth) = (0, readings.count, 0)
         while place < readings.count {
-            if readings[place].withBytes({ isInReading($0) }) { return true }
+            if readings[place].withBytes({ isInReading($0, rule) }) { return true }
             if depth < Self.depthMax {
                 let more = readings[place].withBytes { bytes in TextEscapes.allCases.compactMap { $0.undone(bytes) } }
                 for reading in more where !readings.contains(reading) { readings.append(reading) }
@@ -56,17 +88,79 @@ struct SecretEcho {
         return false
     }
 
-    private func isInReading(_ text: UnsafeRawBufferPointer) -> Bool {
-        isPlain(text) || isInRuns(text, ofHex: true) || isInRuns(text, ofHex: false)
+    private func isInReading(_ text: UnsafeRawBufferPointer, _ rule: ShortSecrets) -> Bool {
+        isPlain(text, rule) || isInRuns(text, ofHex: true, rule) || isInRuns(text, ofHex: false, rule)
+            || isInBase32(text)
     }
 
-    private func isPlain(_ text: UnsafeRawBufferPointer) -> Bool {
+    /// Without what may stand between letters one by one, or between pairs of digits.
+    private static func joined(_ text: UnsafeRawBufferPointer, keepingSigns: Bool) -> Secret {
+        var buffer = SecretBuffer(capacity: text.count + 1)
+        for byte in text {
+            let isKept = isAlphanumeric(byte) || keepingSigns && !" ,:;|\t\r\n".utf8.contains(byte)
+            if isKept { buffer.append(byte) }
+        }
+        return buffer.seal()
+    }
+
+    /// Letter by letter, with a separator behind each: blanks of the secret stay.
+    private static func spelled(_ text: UnsafeRawBufferPointer) -> Secret {
+        let isSeparator = { (place: Int) in place >= text.count || " ,:;|-.".utf8.contains(text[place]) }
+        var buffer = SecretBuffer(capacity: text.count + 1)
+        var place = 0
+        while place < text.count {
+            buffer.append(text[place])
+            place += isSeparator(place + 1) && isSeparator(place + 3) ? 2 : 1
+        }
+        return buffer.seal()
+    }
+
+    private static func backwards(_ text: UnsafeRawBufferPointer) -> Secret {
+        var buffer = SecretBuffer(capacity: text.count + 1)
+        for byte in text.reversed() { buffer.append(byte) }
+        return buffer.seal()
+    }
+
+    /// RFC 4648 §6, in either case. Of a cut run the decoding begins at each of its first eight digits.
+    private func isInBase32(_ text: UnsafeRawBufferPointer) -> Bool {
+        var start = 0
+        for end in 0...text.count {
+            guard end == text.count || Self.base32Value(text[end]) == nil else { continue }
+            let run = text[start..<end]
+            start = end + 1
+            // Of 13 digits on they may stand for a piece.
+            guard run.count >= 13 else { continue }
+            for phase in 0..<8 {
+                var buffer = SecretBuffer(capacity: run.count)
+                var (bits, count) = (0, 0)
+                for byte in run.dropFirst(phase) {
+                    (bits, count) = ((bits << 5 | Int(Self.base32Value(byte) ?? 0)) & 0xfff, count + 5)
+                    guard count >= 8 else { continue }
+                    count -= 8
+                    buffer.append(UInt8(bits >> count & 0xff))
+                }
+                let decoded = buffer.seal()
+                if decoded.withBytes({ Self.hasPiece($0, key) { pieces.contains($0) } }) { return true }
+            }
+        }
+        return false
+    }
+
+    private static func base32Value(_ byte: UInt8) -> UInt8? {
+        switch folded(byte) {
+        case 0x61...0x7a: folded(byte) - 0x61
+        case 0x32...0x37: byte - 0x32 + 26
+        default: nil
+        }
+    }
+
+    private func isPlain(_ text: UnsafeRawBufferPointer, _ rule: ShortSecrets) -> Bool {
         Self.hasPiece(text, key) { pieces.contains($0) }
-            || shortSecrets.contains { secret in secret.withBytes { Self.contains(text, $0) } }
+            || shortSecrets.contains { secret in secret.withBytes { Self.contains(text, $0, asWord: rule == .words) } }
     }
 
     /// Digits that may stand for a piece: each run is decoded from each of its first places, because it may be cut.
-    private func isInRuns(_ text: UnsafeRawBufferPointer, ofHex: Bool) -> Bool {
+    private func isInRuns(_ text: UnsafeRawBufferPointer, ofHex: Bool, _ rule: ShortSecrets) -> Bool {
         // A short secret may stand in digits on its own.
         let digitsMin = ofHex ? 4 : 3
         var start = 0
@@ -79,15 +173,22 @@ struct SecretEcho {
             for phase in 0..<(ofHex ? 2 : 4) {
                 let digits = run.dropFirst(phase)
                 guard let decoded = ofHex ? Self.hexDecoded(digits) : Base64.decoded(digits) else { continue }
-                if decoded.withBytes(isPlainOrEncoded) { return true }
+                if decoded.withBytes({ isPlainOrEncoded($0, rule) }) { return true }
             }
         }
         return false
     }
 
     /// A form in Base64, for example.
-    private func isPlainOrEncoded(_ text: UnsafeRawBufferPointer) -> Bool {
-        isPlain(text) || TextEscapes.form.undone(text)?.withBytes(isPlain) == true
+    private func isPlainOrEncoded(_ text: UnsafeRawBufferPointer, _ rule: ShortSecrets) -> Bool {
+        if rule == .words {
+            return Self.hasPiece(text, key) { pieces.contains($0) }
+                || shortSecrets.contains { $0.equals(text) }
+                || TextEscapes.form.undone(text)?.withBytes { bytes in Self.hasPiece(bytes, key) { pieces.contains($0) }
+                }
+                    == true
+        }
+        return isPlain(text, rule) || TextEscapes.form.undone(text)?.withBytes { isPlain($0, rule) } == true
     }
 
     /// Calls `isMeant` with the mark of each piece until one is meant.
@@ -108,11 +209,19 @@ struct SecretEcho {
         return mixed ^ mixed >> 32
     }
 
-    private static func contains(_ text: UnsafeRawBufferPointer, _ secret: UnsafeRawBufferPointer) -> Bool {
+    private static func contains(
+        _ text: UnsafeRawBufferPointer, _ secret: UnsafeRawBufferPointer, asWord: Bool
+    ) -> Bool {
         guard secret.count <= text.count else { return false }
+        let isInWord = { (place: Int) in text.indices.contains(place) && isAlphanumeric(text[place]) }
         return (0...(text.count - secret.count)).contains { start in
             secret.indices.allSatisfy { folded(text[start + $0]) == folded(secret[$0]) }
+                && !(asWord && (isInWord(start - 1) || isInWord(start + secret.count)))
         }
+    }
+
+    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        0x30...0x39 ~= byte || 0x41...0x5a ~= byte || 0x61...0x7a ~= byte
     }
 
     private static func folded(_ byte: UInt8) -> UInt8 { 0x41...0x5a ~= byte ? byte + 0x20 : byte }

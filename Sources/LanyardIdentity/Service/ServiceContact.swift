@@ -29,15 +29,18 @@ package final class ServiceContact: Sendable {
                 state.isReachable = true
                 if 200..<300 ~= response.status { state.succeededAt = now }
             }
-        case .success(let response): fail("\(request.url) has responded with \(response.status)", now)
+        case .success(let response): fail("\(Self.shown(request)) has responded with \(response.status)", now)
         case .failure(let error):
             switch error.kind {
             case .late, .stopped, .local: break
             case .timedOut, .unreachable, .untrusted, .handshake, .certificateRefused, .prohibited, .tooLarge, .broken:
-                fail("\(request.url): \(error.message)", now)
+                fail("\(Self.shown(request)): \(error.message)", now)
             }
         }
     }
+
+    /// A service may have named the URL: its query is not shown.
+    private static func shown(_ request: CurlRequest) -> Substring { request.url.prefix { $0 != "?" && $0 != "#" } }
 
     private func fail(_ message: String, _ now: WallTime) {
         latest.withLock { state in

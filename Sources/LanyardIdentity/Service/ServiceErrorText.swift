@@ -18,7 +18,7 @@ enum ServiceErrorText {
     /// - Parameter secrets: what the call has sent.
     static func read(_ bytes: UnsafeRawBufferPointer, without secrets: [Secret]) -> String? {
         let found = ErrorWords(bytes)
-        return found.values[.error].flatMap { shown($0, without: secrets) }
+        return found.values[.error].flatMap { shown($0, without: secrets + found.tokens) }
     }
 
     /// What explains an error of an authorization server (RFC 6749 §5.2), or of an API of GitHub; nil: there is nothing, or it must not be
@@ -31,6 +31,7 @@ enum ServiceErrorText {
         in bytes: UnsafeRawBufferPointer, besides code: String?, without secrets: [Secret]
     ) -> String? {
         let found = ErrorWords(bytes)
+        let secrets = secrets + found.tokens
         // A code that is no word alone, such as one with figures, is not in the message.
         let own = ErrorWords.codes.lazy.compactMap { found.values[$0] }.first { text in
             text.count > 0 && !text.withBytes { bytes in code.map { bytes.elementsEqual($0.utf8) } ?? false }
@@ -55,23 +56,15 @@ enum ServiceErrorText {
         return text.withBytes(scrubbed)
     }
 
-    /// Bytes of a secret that give it away within a code.
-    private static let codePieceBytes = 12
+    /// The tokens of a response, usable or not: no text may show one of them.
+    static func tokens(in bytes: UnsafeRawBufferPointer) -> [Secret] { ErrorWords(bytes).tokens }
 
-    /// Whether a code has one of the secrets, or a long piece of one, as it is. What a call means is decided by its code, so that one
-    /// which shares a word with a password, as `InvalidPassword` may, stays.
-    static func repeats(_ code: String, anyOf secrets: [Secret]) -> Bool {
-        let code = Array(code.utf8)
-        return secrets.contains { secret in
-            secret.withBytes { bytes in
-                let length = min(bytes.count, codePieceBytes)
-                guard length > 0, length <= code.count else { return false }
-                return (0...(bytes.count - length)).contains { start in
-                    let piece = bytes[start..<(start + length)]
-                    return (0...(code.count - length)).contains { code[$0..<($0 + length)].elementsEqual(piece) }
-                }
-            }
-        }
+    /// The text of `scope` as it came, or of its elements with a blank between them; nil: there is none.
+    static func scope(in bytes: UnsafeRawBufferPointer) -> Secret? { ErrorWords(bytes).scope }
+
+    /// Whether a part of an address may be another call's token.
+    static func looksLikeToken(_ part: Substring) -> Bool {
+        Array(part.utf8).withUnsafeBytes { looksLikeToken($0[...]) }
     }
 
     /// Printable ASCII, at most `bytesMax` of it.
@@ -147,6 +140,7 @@ private struct ErrorWords {
     enum Member: CaseIterable {
         case error, errorCode, code, oktaErrorCode, awsType
         case description, oktaSummary, errorMessage, message, shortMessage, detail
+        case accessToken, refreshToken, idToken, token, scope
 
         var name: StaticString {
             switch self {
@@ -161,6 +155,11 @@ private struct ErrorWords {
             case .message: "message"
             case .shortMessage: "msg"
             case .detail: "detail"
+            case .accessToken: "access_token"
+            case .refreshToken: "refresh_token"
+            case .idToken: "id_token"
+            case .token: "token"
+            case .scope: "scope"
             }
         }
     }
@@ -171,6 +170,12 @@ private struct ErrorWords {
     private static let bytesMax = SecretEcho.textBytesMax
 
     private(set) var values: [Member: Secret] = [:]
+
+    /// What no text of the same response may show.
+    var tokens: [Secret] {
+        [Member.accessToken, .refreshToken, .idToken, .token].compactMap { values[$0] }.filter { $0.count > 0 }
+    }
+    var scope: Secret? { values[.scope] }
 
     /// Reads what the bytes hold, up to the byte where they are no JSON.
     init(_ bytes: UnsafeRawBufferPointer) {
@@ -194,8 +199,28 @@ private struct ErrorWords {
         case .objectStart where member == .error:
             // As the APIs of Google have it.
             while case .name(let name) = try reader.next() { try readMember(name, &reader, bytes) }
+        case .arrayStart where member == .scope: try readScopes(&reader, bytes)
         case .objectStart, .arrayStart: try OAuthResponse.skipRest(of: &reader)
         default: break
+        }
+    }
+
+    /// The array is open already.
+    private mutating func readScopes(
+        _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
+    ) throws(JSONError) {
+        var all = SecretBuffer(capacity: 256)
+        while true {
+            switch try reader.next() {
+            case .string(let text):
+                if all.count > 0 { all.append(0x20) }
+                JSONText.secret(text, of: bytes, countMax: Self.bytesMax)?.withBytes { all.append($0) }
+            case .objectStart, .arrayStart: try OAuthResponse.skipRest(of: &reader)
+            case .arrayEnd, .end:
+                values[.scope] = all.seal()
+                return
+            default: break
+            }
         }
     }
 }

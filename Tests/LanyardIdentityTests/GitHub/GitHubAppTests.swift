@@ -66,6 +66,9 @@ import Testing
             (204, "", "revoked"), (401, #"{"message":"Bad credentials"}"#, "session_dead"),
             (401, "<html>", "transient"),
             (404, #"{"message":"Not Found"}"#, "unsupported"), (404, "no route", "transient"), (503, "", "transient"),
+            // GitHub has one response of success.
+            (200, #"{"error":"temporarily_unavailable"}"#, "transient"), (200, "<html>log in</html>", "transient"),
+            (200, "", "transient"), (202, "", "transient"), (205, "", "transient"),
         ])
     func revocation(_ status: Int, _ body: String, _ result: String) async throws {
         let bench = try Bench { Self.json(status, body) }

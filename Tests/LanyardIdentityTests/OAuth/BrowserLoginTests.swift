@@ -641,6 +641,199 @@ extension BrowserLoginTests {
         }
     }
 
+    // MARK: Secrets in responses
+
+    /// The end of a login by code, whose server responds with what it has got.
+    private func end(
+        query: (_ state: String) -> String, token respond: @escaping @Sendable (_ form: [String: String]) -> RawResponse
+    ) async throws -> (Result<LoginMethod<Secret>, IdentityError>, OAuthBench) {
+        let own = Guarded("")
+        let bench = try OAuthBench(
+            script: { request in
+                let issuer = own.withLock { $0 }
+                switch request.target {
+                case "/.well-known/openid-configuration":
+                    return OAuthBench.metadata(issuer, more: #","authorization_endpoint":"\#(issuer)/a""#)
+                case "/token": return respond(Self.fields("http://x/?" + request.bodyText))
+                default: return nil
+                }
+            },
+            settings: { client, _ in
+                own.withLock { $0 = client.issuer ?? "" }
+                (client.clientID, client.scopes) = ("lanyard", ["openid"])
+            })
+        let (reports, login) = Self.begin(bench, Self.redirect)
+        try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+        let state = Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")["state"] ?? ""
+        #expect(await Self.receive(login, query(state)) == nil)
+        try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+        return (try #require(reports.result.withLock { $0 }), bench)
+    }
+
+    @Test("no text of a login by code has its code, its verifier or a token, wherever the server writes them")
+    func echoes() async throws {
+        let code = "AuthorizationCodeOfLetters"
+        @Sendable func token(_ claims: String) -> RawResponse {
+            let token = Tokens.jwt(claims, signature: "x")
+            return OAuthBench.json(
+                200, #"{"access_token":"issued-access-1","token_type":"bearer","id_token":"\#(token)"}"#)
+        }
+        typealias Respond = @Sendable (_ code: String, _ verifier: String) -> RawResponse
+        let errors: [Respond] = [
+            { code, _ in OAuthBench.json(400, #"{"error":"\#(code.uppercased())"}"#) },
+            { code, _ in OAuthBench.json(400, #"{"error":"x_\#(code.prefix(9))"}"#) },
+        ]
+        let successes: [Respond] = [
+            { _, verifier in OAuthBench.json(200, #"{"access_token":"a","token_type":"\#(verifier)"}"#) },
+            { _, _ in OAuthBench.json(200, #"{"access_token":"a.b.c.d.e.f","token_type":"a.b.c.d.e.f"}"#) },
+            { code, _ in token(#"{"iss":"https://\#(code)","aud":"lanyard","sub":"s"}"#) },
+            { _, verifier in token(#"{"iss":"https://h/\#(verifier)","aud":"lanyard","sub":"s"}"#) },
+            { _, _ in token(#"{"iss":"issued-access-1","aud":"lanyard","sub":"s"}"#) },
+        ]
+        for respond in errors + successes {
+            let verifier = Guarded("")
+            let (result, _) = try await end(query: { "code=\(code)&state=\($0)" }) { form in
+                verifier.withLock { $0 = form["code_verifier"] ?? "-" }
+                return respond(form["code"] ?? "", form["code_verifier"] ?? "")
+            }
+            let error = try #require(result.failure)
+            let text = (error.operatorMessage + " " + (error.code ?? "")).lowercased()
+            for secret in [code, verifier.withLock { $0 }, "issued-access-1", "a.b.c.d.e.f"] {
+                #expect(!text.contains(secret.lowercased().prefix(8)), "\(text)")
+            }
+        }
+        // What the browser brings.
+        for query in [
+            "error=\(code)&code=\(code)", "error=x_\(code.prefix(9))&code=\(code)",
+            "error=foo&error_description=the+code+is+\(code)&code=\(code)",
+        ] {
+            let (result, _) = try await end(query: { query + "&state=\($0)" }) { _ in OAuthBench.json(500, "") }
+            let error = try #require(result.failure)
+            #expect(!error.operatorMessage.contains("Authorizat") && error.code?.contains("Authorizat") != true)
+        }
+    }
+
+    @Test("an ID token's sub that is a secret of the login is not shown; the account stays")
+    func secretSubject() async throws {
+        for sub in ["VERIFIER", "a.b.c.d.e.f", "CODE"] {
+            let own = Guarded((issuer: "", nonce: ""))
+            let bench = try OAuthBench(
+                script: { request in
+                    let (issuer, nonce) = own.withLock { $0 }
+                    switch request.target {
+                    case "/.well-known/openid-configuration":
+                        return OAuthBench.metadata(issuer, more: #","authorization_endpoint":"\#(issuer)/a""#)
+                    case "/token":
+                        let form = Self.fields("http://x/?" + request.bodyText)
+                        let text = sub.replacing("VERIFIER", with: form["code_verifier"] ?? "").replacing(
+                            "CODE", with: form["code"] ?? "")
+                        let token = Tokens.jwt(
+                            #"{"iss":"\#(issuer)","aud":"lanyard","nonce":"\#(nonce)","exp":9999999999,"iat":1,"sub":"\#(text)"}"#
+                        )
+                        return OAuthBench.json(
+                            200,
+                            #"{"access_token":"a.b.c.d.e.f","token_type":"bearer","expires_in":20,"id_token":"\#(token)"}"#
+                        )
+                    default: return nil
+                    }
+                },
+                settings: { client, _ in
+                    own.withLock { $0.issuer = client.issuer ?? "" }
+                    (client.clientID, client.scopes) = ("lanyard", ["openid"])
+                })
+            let (reports, login) = Self.begin(bench, Self.redirect)
+            try await eventually("the address has come") { reports.prompt.withLock { $0 != nil } }
+            let fields = Self.fields(reports.prompt.withLock { $0 }?.uri ?? "")
+            own.withLock { $0.nonce = fields["nonce"] ?? "" }
+            #expect(await Self.receive(login, "code=the-code-of-it&state=" + (fields["state"] ?? "")) == nil)
+            try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+            let method = try #require(try reports.result.withLock { $0 }?.get())
+            let grant = try bench.identity.obtained(method).get()
+            #expect(grant.subject == nil && grant.account != nil, "\(sub)")
+        }
+    }
+
+    @Test("codes of a device login with the client's secret are not shown")
+    func secretCodes() async throws {
+        for codes in [
+            #"{"device_code":"d","user_code":"the-client-secret","verification_uri":"http://i/d","expires_in":600}"#,
+            #"{"device_code":"d","user_code":"A","verification_uri":"http://i/the-client-secret","expires_in":600}"#,
+            #"{"device_code":"d","user_code":"A","verification_uri":"http://i/d","expires_in":600,"#
+                + #""verification_uri_complete":"http://i/?c=the-client-secret"}"#,
+        ] {
+            let own = Guarded("")
+            let bench = try OAuthBench(
+                script: { request in
+                    let issuer = own.withLock { $0 }
+                    switch request.target {
+                    case "/.well-known/openid-configuration":
+                        return OAuthBench.metadata(
+                            issuer, more: #","device_authorization_endpoint":"\#(issuer)/device""#)
+                    case "/device": return OAuthBench.json(200, codes)
+                    default: return nil
+                    }
+                },
+                settings: { client, folder in
+                    own.withLock { $0 = client.issuer ?? "" }
+                    client.authentication = .post(secretFile: try folder.write("s", "the-client-secret"))
+                })
+            let (reports, _) = Self.begin(bench)
+            for _ in 0..<2 { bench.loop.pass(FileSettling.settlingDelay) }
+            try await eventually("the login has ended or asks") {
+                reports.result.withLock { $0 != nil } || reports.prompt.withLock { $0 != nil }
+            }
+            #expect(reports.prompt.withLock { $0 == nil }, "\(codes)")
+            let error = try #require(reports.result.withLock { $0 }?.failure)
+            #expect(!error.operatorMessage.contains("the-client"), "\(error.operatorMessage)")
+        }
+    }
+
+    // MARK: What an operator does
+
+    @Test(
+        "an error that the browser brings has the cause of its class; the remedy is not to log in once more alone",
+        arguments: [
+            ("invalid_scope", IdentityCause.scope, "scopes"), ("unauthorized_client", .grant, "authorization_code"),
+            ("invalid_request", .request, "params"), ("unsupported_response_type", .grant, "authorization_code"),
+            ("temporarily_unavailable", .serviceFailure, "look at"), ("server_error", .serviceFailure, "look at"),
+            ("consent_required", .user, "consent"), ("something_new", .request, "redirect URIs"),
+            ("invalid_target", .target, "params"),
+        ])
+    func browserErrors(_ name: String, _ cause: IdentityCause, _ remedy: String) async throws {
+        let (result, _) = try await end(query: { "error=\(name)&state=\($0)" }) { _ in OAuthBench.json(500, "") }
+        let error = try #require(result.failure)
+        #expect(error.verdict == .credentialRefused && error.code == name && error.cause == cause, "\(error)")
+        #expect(error.remedy?.contains(remedy) == true, "\(error.remedy ?? "")")
+        #expect(error.remedy?.contains("by itself") == false, "\(error.remedy ?? "")")
+        #expect(error.remedy?.contains("lanyard login NAME") == true, "\(error.remedy ?? "")")
+    }
+
+    @Test("another issuer and a wrong ID token are the operator's: issuer, client_id, the clocks")
+    func wrongIssuer() async throws {
+        for (query, code) in [("code=c&iss=https%3A%2F%2Fevil", "wrong_issuer"), ("code=c", "wrong_id_token")] {
+            let (result, _) = try await end(query: { query + "&state=\($0)" }) { _ in
+                OAuthBench.json(
+                    200, #"{"access_token":"a.b.c","token_type":"bearer","id_token":"\#(Tokens.jwt(#"{"iss":"x"}"#))"}"#
+                )
+            }
+            let error = try #require(result.failure)
+            #expect(error.code == code && error.action(canLogIn: false) == .operator)
+            #expect(error.remedy?.contains("check issuer and client_id") == true, "\(error.remedy ?? "")")
+        }
+    }
+
+    @Test("a server without the endpoint of a login blames the endpoints, and no secret of the client")
+    func missingEndpoints() async throws {
+        for request in [BrowserLoginRequest.device, Self.redirect] {
+            let bench = try OAuthBench()
+            let (reports, _) = Self.begin(bench, request)
+            try await eventually("the login has ended") { reports.result.withLock { $0 != nil } }
+            let error = try #require(reports.result.withLock { $0 }?.failure)
+            #expect(error.cause == .noEndpoint && error.action(canLogIn: false) == .operator, "\(error)")
+            #expect(error.remedy?.contains("endpoints") == true, "\(error.remedy ?? "")")
+        }
+    }
+
     // MARK: Unusable responses of success
 
     @Test(

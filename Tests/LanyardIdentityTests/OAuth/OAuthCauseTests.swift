@@ -35,14 +35,19 @@ import Testing
         Row(403, #"{"error":"insufficient_scope"}"#, .scope, nil, "check scopes"),
         Row(400, #"{"error":"invalid_target"}"#, .target, nil, "audience or resource"),
         Row(400, #"{"error":"invalid_request"}"#, .request, nil, "params"),
-        Row(400, #"{"error":"consent_required"}"#, .user, nil, "consent"),
+        Row(400, #"{"error":"consent_required"}"#, .policy, .user, "consent"),
+        Row(400, #"{"error":"interaction_required"}"#, .policy, .user),
         Row(400, #"{"error":"access_denied"}"#, .policy, .user), Row(400, #"{"error":"slow_down"}"#, .busy),
         Row(400, #"{"error":"temporarily_unavailable"}"#, .serviceFailure), Row(503, "", .serviceFailure),
-        Row(500, "<html>", .serviceFailure), Row(408, "", .busy, nil, "it limits calls"), Row(425, "", .busy),
+        Row(500, "<html>", .serviceFailure),
+        Row(408, "", .busy, nil, "has waited too long for the request"),
+        Row(425, "", .busy, nil, "wants the request once more"),
         Row(429, "", .busy, nil, "it limits calls"), Row(429, #"{"error":"invalid_client"}"#, .busy),
         Row(404, "", .noEndpoint, nil, "check the endpoint"), Row(405, "<html>", .noEndpoint),
         Row(302, "", .noEndpoint, nil, "a redirect"), Row(400, "", .unexplained, nil, "without saying why"),
-        Row(403, "", .unexplained), Row(400, #"{"error":"something_new"}"#, .unexplained),
+        Row(403, "", .unexplained),
+        Row(400, #"{"error":"something_new"}"#, .unexplained, nil, "something_new"),
+        Row(402, #"{"message":"pay first"}"#, .unexplained, nil, "402"),
         Row(403, "<html>blocked</html>", .unusableResponse), Row(200, "<html>", .unusableResponse),
         Row(200, "", .unusableResponse), Row(200, #"{"access_token":"a b"}"#, .unusableToken, nil, "characters"),
         Row(200, #"{"access_token":"a","expires_in":1}"#, .unusableToken, nil, "less than 2 s"),
@@ -62,7 +67,15 @@ import Testing
             let error = try #require(result.failure)
             #expect(error.cause == cause && error.remedy != nil, "\(error.message)")
             #expect(error.message.contains(row.words), "\(error.message)")
-            #expect(error.message.contains("credential") == (cause == .unexplained), "\(error.message)")
+            // A refresh sends none.
+            let mayBlame = cause == .unexplained && error.message.contains("to the login")
+            #expect(error.message.contains("credential") == mayBlame, "\(error.message)")
+            // With its words beside it that would be no truth.
+            let isSilent = error.code == nil && error.serviceText == nil
+            #expect(error.message.contains("without saying why") == (cause == .unexplained && isSilent))
+            #expect(error.remedy?.contains("does not say why") == false)
+            #expect(error.message.contains("limits calls") == (row.status == 429 || row.body.contains("slow_down")))
+            if row.body.contains("mac") { #expect(error.remedy?.contains("bearer") == true) }
             #expect(!error.operatorMessage.contains("base_url"))
             if cause == .unusableToken { #expect(error.action(canLogIn: true) == .operator) }
         }
@@ -83,5 +96,43 @@ import Testing
         let bench = try OAuthBench(script: { request in request.target == "/token" ? .reset : nil })
         let error = try #require(await bench.login(.clientCredentials).failure)
         #expect(error.cause == .noResponse && error.remedy?.contains("the way to it") == true)
+    }
+
+    @Test(
+        "the file of the credential is named only where the credential may be at fault",
+        arguments: [
+            (400, #"{"error":"invalid_grant"}"#, true), (400, "", true), (401, #"{"error":"something_new"}"#, true),
+            (400, #"{"error":"invalid_scope"}"#, false), (403, #"{"error":"insufficient_scope"}"#, false),
+            (400, #"{"error":"invalid_target"}"#, false), (400, #"{"error":"invalid_request"}"#, false),
+            (400, #"{"error":"unauthorized_client"}"#, false), (401, #"{"error":"unauthorized_client"}"#, false),
+            (401, #"{"error":"invalid_client"}"#, false), (400, #"{"error":"unsupported_grant_type"}"#, false),
+            (403, #"{"error":"access_denied"}"#, false), (400, #"{"error":"consent_required"}"#, false),
+        ])
+    func annotation(_ status: Int, _ body: String, _ isNamed: Bool) async throws {
+        let bench = try OAuthBench(script: { request in
+            request.target == "/token" ? OAuthBench.json(status, body) : nil
+        })
+        // A line end is a finding of the file, too.
+        let file = try bench.folder.write("f", "x.y.z\nsecond")
+        let logins: [UserSettings.Login] = [
+            .password(username: "a", file), .refreshToken(file), .jwtBearer(assertion: file),
+            .tokenExchange(subjectToken: file),
+        ]
+        for login in logins {
+            let error = try #require(await bench.login(login).failure)
+            #expect(error.message.contains(file) == isNamed, "\(error.message)")
+            #expect(error.message.contains("(") == isNamed, "\(error.message)")
+        }
+    }
+
+    @Test("a revocation that is refused blames the token, and no login")
+    func revocation() async throws {
+        for code in ["invalid_grant", "invalid_token"] {
+            let bench = try OAuthBench(script: { request in
+                request.target == "/revoke" ? OAuthBench.json(400, #"{"error":"\#(code)"}"#) : nil
+            })
+            guard case .failure(let error) = await bench.revoke() else { return #expect(Bool(false)) }
+            #expect(!error.message.contains("login"), "\(error.message)")
+        }
     }
 }

@@ -122,8 +122,13 @@ import Testing
             return try #require(throws: IdentityError.self) { try outcome.get() }
         }
         let consent = #"{"error":"invalid_grant","suberror":"consent_required"}"#
+        // No user takes part in a machine's login: an administrator consents.
         let login = try await error(consent) { await $0.login(.clientCredentials) }
-        #expect(login.verdict == .credentialRefused && login.action(canLogIn: true) == .user)
+        #expect(login.verdict == .credentialRefused && login.action(canLogIn: true) == .operator)
+        let own = try await error(consent) {
+            await $0.login(.password(username: "a", (try? $0.folder.write("p", "hunter22")) ?? ""))
+        }
+        #expect(own.verdict == .credentialRefused && own.action(canLogIn: true) == .user)
         let client = try await error(#"{"error":"invalid_client"}"#) { await $0.login(.clientCredentials) }
         #expect(client.action(canLogIn: true) == .operator)
         let dead = try await error(consent) { await $0.refresh() }

@@ -19,6 +19,8 @@ final class CanaryBench: Sendable {
     private let upstream: RawServer
     /// An OAuth server that refuses each call and echoes what it has got.
     let echo: EchoingServer
+    /// An OAuth server that writes what it has got, and what it gives, into each member of its responses.
+    let spread: SpreadingServer
     private let admin: RawEndpoint
 
     // MARK: Start
@@ -30,7 +32,7 @@ final class CanaryBench: Sendable {
         let folder = try TemporaryFolder()
         let witness = try SecretWitness(before: emulator.endpoint, under: clock)
         let upstream = try RawServer { Self.respond($0.message) }
-        let echo = try EchoingServer()
+        let (echo, spread) = (try EchoingServer(), try SpreadingServer())
         let marked = Guarded<[(name: String, secret: String)]>([])
         let files = [
             "password", "key", "capability", "admin-token", "robot", "google", "facebook", "client", "oauth-password",
@@ -46,7 +48,9 @@ final class CanaryBench: Sendable {
         let change = try JSONEncoder().encode(["user": EmulatorProcess.email, "password": password])
         try await emulator.control("POST", "/users/password", String(decoding: change, as: UTF8.self))
         let path = try folder.write(
-            "lanyard.yaml", configuration(folder, witness.endpoint, upstream.endpoint, echo.endpoint, format))
+            "lanyard.yaml",
+            configuration(
+                folder, witness.endpoint, upstream.endpoint, echo.endpoint, spread.endpoint, format))
         let process = try ServerProcess("lanyard", ["run", "--config", path], under: clock)
         var admin = ""
         try await eventually("alice is logged in; \(process.log)") {
@@ -55,12 +59,14 @@ final class CanaryBench: Sendable {
             admin = bound?.firstMatch(of: #/127\.0\.0\.1:\d+/#).map { String($0.0) } ?? ""
             return !admin.isEmpty && lines.contains { $0.contains("session.login.succeeded") && $0.contains("alice") }
         }
-        return CanaryBench(folder, emulator, clock, witness, process, upstream, echo, try RawEndpoint(admin), marked)
+        return CanaryBench(
+            folder, emulator, clock, witness, process, upstream, (echo, spread), try RawEndpoint(admin), marked)
     }
 
     private init(
         _ folder: TemporaryFolder, _ emulator: EmulatorProcess, _ clock: TestClock, _ witness: SecretWitness,
-        _ process: ServerProcess, _ upstream: RawServer, _ echo: EchoingServer, _ admin: RawEndpoint,
+        _ process: ServerProcess, _ upstream: RawServer, _ servers: (EchoingServer, SpreadingServer),
+        _ admin: RawEndpoint,
         _ marked: consuming Guarded<[(name: String, secret: String)]>
     ) {
         self.folder = folder
@@ -69,14 +75,14 @@ final class CanaryBench: Sendable {
         self.witness = witness
         self.process = process
         self.upstream = upstream
-        self.echo = echo
+        (echo, spread) = servers
         self.admin = admin
         self.marked = marked
     }
 
     private static func configuration(
         _ folder: TemporaryFolder, _ identity: RawEndpoint, _ upstream: RawEndpoint, _ echo: RawEndpoint,
-        _ format: String
+        _ spread: RawEndpoint, _ format: String
     ) -> String {
         """
         listeners: [{address: "unix:\(folder.file("in"))", capability_file: capability}]
@@ -93,7 +99,15 @@ final class CanaryBench: Sendable {
               endpoints: {token: "http://\(echo)/token"}
               client_id: canary
               client_secret_file: client
+          wide:
+            oauth2:
+              endpoints: {token: "http://\(spread)/token"}
+              client_id: canary
+              client_secret_file: client
+              client_authentication: post
+              scopes: [read, write]
         users:
+          pam: {identity: wide, login: {password: {username: pam, password_file: oauth-password}}}
           olga: {identity: corp, login: {password: {username: olga, password_file: oauth-password}}}
           rex: {identity: corp, login: {refresh_token: {token_file: oauth-refresh}}}
           sue: {identity: corp, login: {token_exchange: {subject_token_file: subject}}}
@@ -105,6 +119,7 @@ final class CanaryBench: Sendable {
           robot: {identity: fixed}
         routes:
           - {name: robot, match: {path: /as/robot}, user: robot, upstream: "http://\(upstream)"}
+          - {name: pam, match: {path: /as/pam}, user: pam, token: {audience: orders}, upstream: "http://\(upstream)"}
           - {name: fay, match: {path: /as/fay}, user: fay, upstream: "http://\(upstream)"}
           - {name: all, upstream: "http://\(upstream)"}
 
@@ -224,6 +239,7 @@ final class CanaryBench: Sendable {
     /// All secrets so far: marked ones, and what the service has given out.
     var secrets: [(name: String, secret: String)] {
         marked.withLock { $0 } + witness.gifts.map { ($0.key, $0.secret) }
+            + spread.tokens.map { ("a token that was spread", $0) }
     }
 
     /// Everything said so far, the log included.

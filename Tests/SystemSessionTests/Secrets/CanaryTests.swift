@@ -17,6 +17,7 @@ import Testing
         try await commands(bench)
         try await lyingService(bench)
         try await echoingServer(bench)
+        try await spreadingServer(bench)
         try await changedFiles(bench)
         try await bench.keepHealth()
         if getuid() == 0 { try bench.keepProcess(bench.process.pid, as: "lanyard") }
@@ -217,6 +218,21 @@ import Testing
         #expect(bench.record.contains { $0.place.hasPrefix("admin POST") && $0.text.contains(EchoingServer.mark) })
         #expect(!bench.process.log.contains(EchoingServer.mark))
         #expect(bench.process.log.contains("invalid_grant"))
+    }
+
+    /// An OAuth server that writes each secret into each member, at logins, refreshes and fetches for a route.
+    private func spreadingServer(_ bench: CanaryBench) async throws {
+        let before = bench.spread.calls
+        while bench.spread.calls < before + SpreadingServer.callsMax {
+            try await bench.call("POST", "/users/pam/login")
+            try await bench.call("POST", "/users/pam/refresh")
+            if bench.spread.calls % 7 == 0 { try await bench.ask("/as/pam") }
+        }
+        try await bench.call("GET", "/users/pam")
+        try await bench.call("GET", "/status")
+        for arguments in [["status"], ["status", "--json"], ["login", "pam"], ["refresh", "pam"]] {
+            try await bench.command(arguments)
+        }
     }
 
     /// Secret files that change, and one that becomes unusable.
