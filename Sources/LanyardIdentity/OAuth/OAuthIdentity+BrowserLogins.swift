@@ -155,7 +155,7 @@ extension OAuthIdentity: BrowserLoginService {
         switch made {
         case .failure(let error): post.reply(nil, .failure(error))
         case .success((var request, let proof)):
-            request.isLogin = true
+            request.kind = .login
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 if learnField(from: outcome) { return send(post, to: found, after: former) }
