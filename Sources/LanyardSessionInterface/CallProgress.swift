@@ -28,6 +28,9 @@ package final class CallProgress: Sendable {
     package let cancellation = CallCancellation()
     /// How much time the call has.
     package let limit: Limit
+    /// A request for the service's place, its metadata or location, gets another one beside it after this time without a response
+    /// (refresh.md 17); nil: it gets none for this call.
+    package let repeatsPlaceAfter: Duration?
     private let waitingFor = Guarded<String?>(nil)
 
     /// The time that a call has with all its steps.
@@ -40,11 +43,13 @@ package final class CallProgress: Sendable {
 
     /// Of a call that a session makes for its token.
     package init(
-        _ kind: SessionCall.Kind, startedAt: Instant = .now, gate: SendGate? = nil, timeout: Duration? = nil
+        _ kind: SessionCall.Kind, startedAt: Instant = .now, gate: SendGate? = nil, timeout: Duration? = nil,
+        repeatsPlaceAfter: Duration? = nil
     ) {
         self.kind = Kind(rawValue: kind.rawValue)
         self.startedAt = startedAt
         self.gate = gate
+        self.repeatsPlaceAfter = repeatsPlaceAfter
         limit = .of(timeout)
     }
 
@@ -53,6 +58,7 @@ package final class CallProgress: Sendable {
         self.kind = Kind(rawValue: kind.rawValue)
         self.startedAt = startedAt
         gate = nil
+        repeatsPlaceAfter = nil
         limit = .until(deadline)
     }
 
@@ -61,6 +67,7 @@ package final class CallProgress: Sendable {
         self.kind = kind
         self.startedAt = startedAt
         gate = nil
+        repeatsPlaceAfter = nil
         limit = .of(nil)
     }
 

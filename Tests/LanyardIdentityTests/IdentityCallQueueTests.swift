@@ -46,6 +46,18 @@ import Testing
         #expect(starts(at: start) == [6])
     }
 
+    @Test("four second calls start whatever is in flight, and take no slot of another call")
+    mutating func secondCalls() {
+        add(1..<10)
+        #expect(starts(at: start).count == 8)
+        add(21..<26, .second)
+        #expect(starts(at: start) == [21, 22, 23, 24])
+        queue.end(.session, at: start)
+        #expect(starts(at: start) == [9])
+        queue.end(.second, at: start)
+        #expect(starts(at: start) == [25])
+    }
+
     @Test("a call that was started before goes first")
     mutating func prepended() {
         add(1..<10)

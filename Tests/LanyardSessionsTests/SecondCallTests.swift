@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Rule 17: a second call beside one that has no response, while requests wait.
+/// Rule 17: a second call beside one that has no response, while requests wait, and another one in its place.
 @Suite("Coordinator: second calls")
 struct SecondCallTests {
     private static let variant = TokenVariant(audience: "orders")
@@ -28,15 +28,13 @@ struct SecondCallTests {
         driver.handle(.due)
     }
 
-    @Test("Rule 17: two seconds after the first call of a login at a start, once, while a request waits")
+    @Test("Rule 17: two seconds after the first call of a login at a start, while a request waits; it is part of the attempt")
     func start() throws {
         let driver = Self.loggingIn()
         #expect(driver.coordinator.due == driver.now + .seconds(2))
         Self.pass(1.999, driver)
         #expect(Self.seconds(driver) == 0)
         Self.pass(0.001, driver)
-        #expect(Self.seconds(driver) == 1)
-        Self.pass(20, driver)
         #expect(Self.seconds(driver) == 1 && driver.calls.count == 1, "the attempt is one call")
         try driver.grant()
         #expect(driver.state == .valid)
@@ -74,7 +72,8 @@ struct SecondCallTests {
     func logins(_ login: UserSettings.Login, _ isRepeated: Bool) {
         let driver = Self.loggingIn(login)
         Self.pass(5, driver)
-        #expect(Self.seconds(driver) == (isRepeated ? 1 : 0))
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == (isRepeated ? 2 : 0))
         let other = Self.loggingIn(login, allows: false)
         Self.pass(5, other)
         #expect(Self.seconds(other) == 0, "the service does not allow it")
@@ -169,8 +168,82 @@ struct SecondCallTests {
         Self.pass(0.25, driver)
         #expect(Self.seconds(driver) == 2)
         driver.handle(.secondCallPostponed(until: driver.now, operation: number + 1))
-        Self.pass(5, driver)
+        Self.pass(4.75, driver)
         #expect(Self.seconds(driver) == 2, "of another operation")
+    }
+
+    @Test("Rule 17: while there is no response another second call takes the place of the one before every five seconds")
+    func renewed() throws {
+        let driver = Self.loggingIn()
+        Self.pass(2, driver)
+        for count in 2...5 {
+            Self.pass(4.999, driver)
+            #expect(Self.seconds(driver) == count - 1)
+            Self.pass(0.001, driver)
+            #expect(Self.seconds(driver) == count)
+        }
+        #expect(driver.calls.count == 1, "the first call is never cut short: a slow service may respond to it")
+        try driver.grant()
+        #expect(driver.state == .valid && driver.coordinator.due > driver.now + .seconds(5))
+    }
+
+    @Test(
+        "Rule 17: of a service that is slow, four times as late as its recent responses, but not after half of the attempt",
+        arguments: [(1, 5), (2, 8), (3, 12), (9, 15)])
+    func slow(_ responseTime: Double, _ interval: Double) throws {
+        let driver = CoordinatorDriver(allowsSecondCall: true)
+        driver.begin()
+        driver.pass(responseTime)
+        try driver.grant(refresh: "one", account: "a")
+        driver.toCall()
+        let end = try #require(driver.coordinator.session.tokens?.usableUntil)
+        Self.pass((end - driver.now).inSeconds + 0.001, driver)
+        driver.handle(.session(.tokenNeeded))
+        driver.handle(.due)
+        #expect(Self.seconds(driver) == 1)
+        for (time, count) in [(interval - 0.001, 1), (0.001, 2)] {
+            Self.pass(time, driver)
+            driver.handle(.session(.tokenNeeded))
+            driver.handle(.due)
+            #expect(Self.seconds(driver) == count)
+        }
+    }
+
+    @Test("Rule 17: another one only if a request has wanted the token since the last publication")
+    func unwanted() throws {
+        let driver = try Self.refreshing(.none)
+        #expect(Self.seconds(driver) == 1)
+        // Requests are refused from now on, until one asks again.
+        Self.pass(5, driver)
+        #expect(driver.state == .unreachable)
+        Self.pass(5, driver)
+        #expect(Self.seconds(driver) == 1)
+        driver.handle(.session(.tokenNeeded))
+        driver.handle(.due)
+        #expect(Self.seconds(driver) == 2)
+    }
+
+    @Test("Rule 17: once another session has had a response: at once, but not within two seconds of the call before")
+    func released() throws {
+        let driver = Self.loggingIn()
+        Self.pass(1, driver)
+        driver.handle(.serviceReturned(after: .seconds(0.02)))
+        Self.pass(0.999, driver)
+        #expect(Self.seconds(driver) == 0)
+        Self.pass(0.001, driver)
+        #expect(Self.seconds(driver) == 1)
+        Self.pass(2, driver)
+        driver.handle(.serviceReturned(after: .seconds(0.02)))
+        Self.pass(0.019, driver)
+        #expect(Self.seconds(driver) == 1 && driver.coordinator.awaitsResponse)
+        Self.pass(0.001, driver)
+        #expect(Self.seconds(driver) == 2 && driver.calls.count == 1)
+        // Nothing is brought forward that is not made.
+        let other = Self.loggingIn(.password(username: "a", "/p"))
+        Self.pass(3, other)
+        other.handle(.serviceReturned(after: .zero))
+        Self.pass(1, other)
+        #expect(Self.seconds(other) == 0 && !other.coordinator.awaitsResponse)
     }
 
     @Test("Rule 17: none after a logout, and none once the process ends", arguments: [false, true])
@@ -244,9 +317,38 @@ struct SecondCallTests {
 
     private static func pair() -> CallPair {
         var pair = CallPair()
-        let begun = [pair.beginSecond(), pair.beginSecond()]
-        #expect(begun == [true, false], "one second call")
+        let isBegun = pair.beginSecond()
+        #expect(isBegun)
         return pair
+    }
+
+    @Test("Rule 17: another second call takes the place of the one before, whose result is dropped")
+    func replaced() {
+        var pair = Self.pair()
+        let isBegun = pair.beginSecond()
+        #expect(isBegun)
+        #expect(Self.ask(&pair, .replaced, Self.grant("late")) == "drop")
+        #expect(Self.ask(&pair, .replaced, Self.error(.clientRefused, 401)) == "drop")
+        #expect(Self.ask(&pair, .second, Self.grant("second")) == "second")
+    }
+
+    @Test(
+        "Rule 17: after a second call that has had no response another one may follow, but not after the service's word",
+        arguments: [
+            (.transient(retryAfter: nil), nil, true), (.unknownOutcome, nil, true), (.transient(retryAfter: nil), 502, true),
+            (.transient(retryAfter: nil), 429, false), (.transient(retryAfter: nil), 503, false),
+            (.transient(retryAfter: .seconds(1)), nil, false), (.clientRefused, 401, false),
+        ] as [(IdentityError.Verdict, Int?, Bool)])
+    func afterSecond(_ verdict: IdentityError.Verdict, _ status: Int?, _ mayFollow: Bool) {
+        var pair = Self.pair()
+        #expect(Self.ask(&pair, .second, Self.error(verdict, status)) == "wait")
+        #expect(pair.maySendSecond == mayFollow)
+        let isBegun = pair.beginSecond()
+        #expect(isBegun == mayFollow)
+        // Once the first has failed, only the second is waited for.
+        var other = Self.pair()
+        #expect(Self.ask(&other, .first, Self.error(.unknownOutcome)) == "wait")
+        #expect(!other.maySendSecond)
     }
 
     @Test("Rule 17: the first token counts, and a later one is dropped", arguments: [true, false])

@@ -158,6 +158,63 @@ struct SecondCallServiceTests {
         bench.service.stop()
     }
 
+    @Test("another second call takes the place of one without a response, which is cancelled; the first call stays")
+    func renewed() async throws {
+        let bench = try await Bench()
+        try await bench.pass(.seconds(2), calls: 2)
+        try await bench.pass(.seconds(5), calls: 3)
+        let calls = bench.identity.calls
+        #expect(calls.map(\.progress.cancellation.isCancelled) == [false, true, false])
+        calls[1].reply(Service.grant("late"))
+        bench.service.loop.pass(.seconds(1))
+        #expect(bench.token == nil && bench.identity.revoked.isEmpty)
+        calls[2].reply(Service.grant("third"))
+        try await eventually("the token") { bench.token == "third" }
+        #expect(calls[0].progress.cancellation.isCancelled && bench.attempts("success") == 1)
+        bench.service.stop()
+    }
+
+    @Test("a call that is slower than each second call brings the token")
+    func slow() async throws {
+        let bench = try await Bench()
+        try await bench.pass(.seconds(2), calls: 2)
+        for count in 3...6 { try await bench.pass(.seconds(5), calls: count) }
+        bench.identity.calls[0].reply(Service.grant("first"))
+        try await eventually("the token") { bench.token == "first" }
+        let areCancelled = bench.identity.calls.map(\.progress.cancellation.isCancelled)
+        #expect(areCancelled == [false, true, true, true, true, true])
+        bench.service.stop()
+    }
+
+    @Test("three sessions at once have second calls while none has a response; each keeps its own")
+    func three() async throws {
+        let bench = try await Bench(users: 5)
+        try await bench.pass(.seconds(2), calls: 6)
+        try await bench.pass(.seconds(1), calls: 7)
+        try await bench.pass(.seconds(1), calls: 8)
+        bench.service.loop.pass(.seconds(2))
+        #expect(bench.identity.calls.count == 8)
+        for count in 9...14 { try await bench.pass(.seconds(count < 12 ? 1 : count == 12 ? 3 : 1), calls: count) }
+        let calls = bench.identity.calls.map(\.progress)
+        #expect(calls.map(\.isSecond) == calls.indices.map { $0 >= 5 })
+        // The first calls, and the latest second ones.
+        #expect(calls.map(\.cancellation.isCancelled) == calls.indices.map { 5..<11 ~= $0 })
+        bench.service.stop()
+    }
+
+    @Test("once a second call has had its response, those of the other sessions follow without the limit of one in a second")
+    func released() async throws {
+        let bench = try await Bench(users: 5)
+        try await bench.pass(.seconds(2), calls: 6)
+        try await bench.pass(.seconds(1), calls: 7)
+        let open = bench.identity.calls
+        open[6].reply(Service.grant("second"))
+        // The session whose second call was made a second ago still waits for that.
+        try await bench.pass(.milliseconds(100), calls: 10)
+        try await bench.pass(.seconds(1), calls: 11)
+        bench.service.stop()
+    }
+
     @Test("a logout while both are open: the token that comes is revoked as that of one login, the other is dropped")
     func logout() async throws {
         let bench = try await Bench()

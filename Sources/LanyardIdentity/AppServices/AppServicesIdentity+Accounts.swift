@@ -18,7 +18,7 @@ extension AppServicesIdentity: AccountService {
         begin(progress, fail: { end(.failure($0)) }) { [self] origin, deadline, _ in
             var request = CurlRequest(
                 method: exchange.method, url: origin.text + exchange.path, fields: Self.fields, bearer: token,
-                body: exchange.body, isLogin: true, deadline: deadline)
+                body: exchange.body, kind: .login, deadline: deadline)
             request.responseBytesMax = exchange.responseBytesMax
             progress.wait(for: request.url)
             http.send(request) { [self] outcome in
@@ -51,7 +51,7 @@ extension AppServicesIdentity: AccountService {
             if let error = prepared.expiryError(at: clock.time()) { return end(.failure(error)) }
             let request = CurlRequest(
                 method: .post, url: origin.text + path, fields: Self.fields, bearer: accessToken, body: prepared.body,
-                isLogin: true, deadline: deadline)
+                kind: .login, deadline: deadline)
             progress.wait(for: request.url)
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)

@@ -47,6 +47,7 @@ package final class AppServicesIdentity: TransportedIdentity {
     private let refusalKey = KeyedHash.newKey()
     /// Calls that wait for the location request, which is then in flight.
     private nonisolated(unsafe) var waiting: [PendingCall] = []
+    private let locationRequest: PlaceRequest<ServiceOrigin>
     /// The service's clock, by which a JWT has expired or not.
     nonisolated(unsafe) var clock = ServiceClock()
 
@@ -77,6 +78,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         device = AppServicesDevice(appID: app.appID, version: version)
         transport = IdentityTransport(
             of: settings, tls: tls, on: loop, ownsLoop: ownsLoop, limits: limits, logger: logger)
+        locationRequest = PlaceRequest(over: transport)
     }
 
     var loop: EventLoop { transport.loop }
@@ -148,7 +150,7 @@ package final class AppServicesIdentity: TransportedIdentity {
                     return .success(
                         CurlRequest(
                             method: .post, url: origin.text + path, fields: Self.fields, body: prepared.body,
-                            isLogin: true, deadline: deadline))
+                            kind: .login, deadline: deadline))
                 },
                 fail: { reply(.failure($0)) },
                 reply: { outcome in
@@ -237,6 +239,7 @@ package final class AppServicesIdentity: TransportedIdentity {
             PendingCall(need: need, progress: progress, proceed: { proceed($0, deadline, $1) }, fail: fail))
         // A call that the former origin can serve does not wait for a silent service as long as for its response.
         if waiting.count == 1 { locate(place.origin == nil ? deadline : min(deadline, transport.shortDeadline)) }
+        locationRequest.repeatAfter(progress?.repeatsPlaceAfter)
     }
 
     /// A call of a session: sent to the service's origin, and perhaps once more to another one.
@@ -275,6 +278,7 @@ package final class AppServicesIdentity: TransportedIdentity {
         case .success(let made): request = made
         }
         request.cancellation = call.progress?.cancellation
+        if call.progress?.isSecond == true { request.kind = .second }
         call.progress?.wait(for: request.url)
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
@@ -329,13 +333,23 @@ package final class AppServicesIdentity: TransportedIdentity {
             let message = "base_url is not an http or https URL"
             return handleLocation(.failure(IdentityError(.transient(retryAfter: nil), message: message)))
         }
-        askLocation(
-            CurlRequest(method: .get, url: locationURL, fields: ["Accept: application/json"], deadline: deadline), base,
-            hops: 0
-        )
+        let owner = PlaceRequest<ServiceOrigin>.Owner(
+            ask: { [self] attempt, reply in
+                var request = CurlRequest(
+                    method: .get, url: locationURL, fields: ["Accept: application/json"], kind: attempt.kind,
+                    deadline: attempt.deadline)
+                request.cancellation = attempt.cancellation
+                askLocation(request, base, hops: 0, reply)
+            },
+            isAwaited: { [self] in waiting.contains { $0.progress?.cancellation.isCancelled != true } },
+            finish: { [self] in handleLocation($0) })
+        locationRequest.begin(by: deadline, owner)
     }
 
-    private func askLocation(_ request: CurlRequest, _ base: ServiceOrigin, hops: Int) {
+    private func askLocation(
+        _ request: CurlRequest, _ base: ServiceOrigin, hops: Int,
+        _ reply: @escaping (Result<ServiceOrigin, IdentityError>) -> Void
+    ) {
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
             if case .success(let response) = outcome, [301, 302, 307, 308].contains(response.status),
@@ -346,12 +360,12 @@ package final class AppServicesIdentity: TransportedIdentity {
                 var next = request
                 next.url = url
                 for call in waiting { call.progress?.wait(for: url) }
-                return askLocation(next, base, hops: hops + 1)
+                return askLocation(next, base, hops: hops + 1, reply)
             }
-            let found = classified(.location, outcome).flatMap { response in
-                Self.origin(in: response, base).mapError { $0.withRetryAfter(of: response) }
-            }
-            handleLocation(found)
+            reply(
+                classified(.location, outcome).flatMap { response in
+                    Self.origin(in: response, base).mapError { $0.withRetryAfter(of: response) }
+                })
         }
     }
 

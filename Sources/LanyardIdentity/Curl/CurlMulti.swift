@@ -334,5 +334,5 @@ package final class CurlSocket: Watcher, @unchecked Sendable {
 
 extension CurlTransfer {
     /// What it needs a slot for.
-    fileprivate var kind: IdentityCallKind { request.isLogin ? .login : .session }
+    fileprivate var kind: IdentityCallKind { request.kind }
 }

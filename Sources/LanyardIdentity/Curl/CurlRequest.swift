@@ -27,9 +27,9 @@ struct CurlRequest: Sendable {
     var gate: SendGate?
     /// Ends the transfer; nil: it is always wanted.
     var cancellation: CallCancellation?
-    /// A login, or an operator's call about an account: it waits behind every call of a live session and never takes the
-    /// last slots (`CurlMulti`).
-    var isLogin = false
+    /// What it needs a slot for. An operator's call about an account is a login: it waits behind every call of a live session and never
+    /// takes the last slots (`IdentityCallQueue`).
+    var kind = IdentityCallKind.session
     /// Bytes of the response's body.
     var responseBytesMax = 1 << 20
     /// Connects and completes the handshake of TLS, and sends no request.

@@ -2,6 +2,8 @@ import LanyardFoundations
 
 /// What a call needs a slot for. The order is that of the queues.
 enum IdentityCallKind {
+    /// Beside a call that has no response (refresh.md 17). It has slots of its own: calls without a response may have all the others.
+    case second
     /// A refresh, a logout, a location request.
     case session
     /// A login, or an operator's call about an account.
@@ -12,6 +14,7 @@ enum IdentityCallKind {
     /// Logins leave slots for the others. So slow logins never delay the refresh of a live session.
     var inFlightMax: Int {
         switch self {
+        case .second: 4
         case .session: 8
         case .login: 5
         }
@@ -20,6 +23,7 @@ enum IdentityCallKind {
     /// For messages.
     var plural: String {
         switch self {
+        case .second: "second calls"
         case .session: "calls"
         case .login: "logins"
         }
@@ -67,9 +71,11 @@ struct IdentityCallQueue<Call> {
 
     /// A call with less time left is not started.
     var timeLeftMin: Duration
+    private var secondCalls: [Entry] = []
     private var sessionCalls: [Entry] = []
     /// They wait behind all others.
     private var logins: [Entry] = []
+    private var secondCallsInFlight = 0
     private var sessionCallsInFlight = 0
     private var loginsInFlight = 0
     /// In the order in which they become free.
@@ -82,6 +88,7 @@ struct IdentityCallQueue<Call> {
     mutating func append(_ call: Call, _ kind: IdentityCallKind, deadline: Instant, at now: Instant) {
         let entry = Entry(call: call, deadline: deadline, isLate: deadline - now <= timeLeftMin)
         switch kind {
+        case .second: secondCalls.append(entry)
         case .session: sessionCalls.append(entry)
         case .login: logins.append(entry)
         }
@@ -91,6 +98,7 @@ struct IdentityCallQueue<Call> {
     mutating func prepend(_ call: Call, _ kind: IdentityCallKind, deadline: Instant) {
         let entry = Entry(call: call, deadline: deadline, isLate: false)
         switch kind {
+        case .second: secondCalls.insert(entry, at: 0)
         case .session: sessionCalls.insert(entry, at: 0)
         case .login: logins.insert(entry, at: 0)
         }
@@ -99,15 +107,16 @@ struct IdentityCallQueue<Call> {
     /// The next call that leaves the queue; nil: the others wait.
     mutating func next(at now: Instant) -> Step? {
         lostSlots.removeAll { $0.freeAt <= now }
-        return next(of: .session, at: now) ?? next(of: .login, at: now)
+        return next(of: .second, at: now) ?? next(of: .session, at: now) ?? next(of: .login, at: now)
     }
 
     private mutating func next(of kind: IdentityCallKind, at now: Instant) -> Step? {
-        guard let first = kind == .login ? logins.first : sessionCalls.first else { return nil }
+        guard let first = first(of: kind) else { return nil }
         let timeLeft = first.deadline - now
         let isLate = timeLeft <= timeLeftMin
         guard isLate || hasSlot(for: kind) else { return nil }
         switch kind {
+        case .second: secondCalls.removeFirst()
         case .session: sessionCalls.removeFirst()
         case .login: logins.removeFirst()
         }
@@ -116,18 +125,33 @@ struct IdentityCallQueue<Call> {
         return .start(first.call, timeLeft: timeLeft)
     }
 
-    private func hasSlot(for kind: IdentityCallKind) -> Bool {
-        guard sessionCallsInFlight + loginsInFlight + lostSlots.count < IdentityCallKind.session.inFlightMax else {
-            return false
-        }
+    private func first(of kind: IdentityCallKind) -> Entry? {
         switch kind {
-        case .session: return true
-        case .login: return loginsInFlight + lostSlots.count { $0.kind == .login } < IdentityCallKind.login.inFlightMax
+        case .second: secondCalls.first
+        case .session: sessionCalls.first
+        case .login: logins.first
+        }
+    }
+
+    private func hasSlot(for kind: IdentityCallKind) -> Bool {
+        let lost = { (kind: IdentityCallKind) in lostSlots.count { $0.kind == kind } }
+        let logins = loginsInFlight + lost(.login)
+        let used =
+            switch kind {
+            case .second: secondCallsInFlight + lost(.second)
+            case .session, .login: sessionCallsInFlight + lost(.session) + logins
+            }
+        switch kind {
+        case .second: return used < IdentityCallKind.second.inFlightMax
+        case .session: return used < IdentityCallKind.session.inFlightMax
+        case .login:
+            return used < IdentityCallKind.session.inFlightMax && logins < IdentityCallKind.login.inFlightMax
         }
     }
 
     private mutating func count(_ change: Int, _ kind: IdentityCallKind) {
         switch kind {
+        case .second: secondCallsInFlight += change
         case .session: sessionCallsInFlight += change
         case .login: loginsInFlight += change
         }
@@ -146,12 +170,12 @@ struct IdentityCallQueue<Call> {
     /// - Returns: the calls that waited, in order.
     mutating func removeAll() -> [Call] {
         defer { self = Self(timeLeftMin: timeLeftMin) }
-        return (sessionCalls + logins).map(\.call)
+        return (secondCalls + sessionCalls + logins).map(\.call)
     }
 
     /// When `next` must be asked again at the latest; `.never`: after the next event.
     var checkAt: Instant {
-        [sessionCalls.first, logins.first].reduce(lostSlots.first?.freeAt ?? .never) { at, first in
+        [secondCalls.first, sessionCalls.first, logins.first].reduce(lostSlots.first?.freeAt ?? .never) { at, first in
             guard let first else { return at }
             return min(at, first.deadline + (.zero - timeLeftMin))
         }

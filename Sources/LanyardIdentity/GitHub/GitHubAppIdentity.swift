@@ -133,7 +133,7 @@ package final class GitHubAppIdentity: TransportedIdentity {
         }
         var request = CurlRequest(
             method: .post, url: tokenURL, fields: Self.fields, bearer: assertion, body: body,
-            isLogin: !progress.isSecond, deadline: deadline)
+            kind: progress.isSecond ? .second : .login, deadline: deadline)
         request.cancellation = progress.cancellation
         progress.wait(for: tokenURL)
         transport.http.send(request) { [self] outcome in

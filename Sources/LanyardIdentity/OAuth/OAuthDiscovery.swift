@@ -48,6 +48,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     /// Calls that wait for the metadata, whose request is then in flight.
     private var waiting: [PendingCall] = []
     private let patience = Deadline()
+    private let request: PlaceRequest<OAuthMetadata>
     /// What the store has, until the first call takes it; then what is to be told of later metadata.
     private let kept = Guarded(KeptMetadata())
 
@@ -69,6 +70,7 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         self.fields = fields
         (http, loop) = (transport.http, transport.loop)
         self.logger = logger
+        request = PlaceRequest(over: transport)
         super.init()
         patience.owner = self
     }
@@ -126,8 +128,14 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
         waiting.append(PendingCall(need: need, progress: progress, reply: reply))
         if state.askedAt == nil {
             state.beginAsking(at: loop.now)
-            ask(OAuthMetadata.urls(of: settings.issuerURL ?? issuer)[...], issuer, deadline)
+            let urls = OAuthMetadata.urls(of: settings.issuerURL ?? issuer)[...]
+            let owner = PlaceRequest<OAuthMetadata>.Owner(
+                ask: { [self] attempt, reply in ask(urls, issuer, attempt, reply) },
+                isAwaited: { [self] in waiting.contains { $0.progress?.cancellation.isCancelled != true } },
+                finish: { [self] in handle($0) })
+            request.begin(by: deadline, owner)
         }
+        request.repeatAfter(progress?.repeatsPlaceAfter)
         if need == .known, state.read != nil, let askedAt = state.askedAt {
             loop.set(patience, at: askedAt + Self.waitMax)
         }
@@ -213,19 +221,21 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
 
     /// - Parameter former: the failure of the places before that tells most.
     private func ask(
-        _ urls: ArraySlice<String>, _ issuer: String, _ deadline: Instant, after former: MetadataFailure? = nil
+        _ urls: ArraySlice<String>, _ issuer: String, _ attempt: PlaceRequest<OAuthMetadata>.Attempt,
+        after former: MetadataFailure? = nil, _ reply: @escaping (Result<OAuthMetadata, IdentityError>) -> Void
     ) {
         let url = urls.first ?? issuer
         for call in waiting { call.progress?.wait(for: url) }
-        let request = CurlRequest(method: .get, url: url, fields: fields, deadline: deadline)
+        var request = CurlRequest(method: .get, url: url, fields: fields, kind: attempt.kind, deadline: attempt.deadline)
+        request.cancellation = attempt.cancellation
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)
             switch MetadataFailure.read(outcome, url, issuer) {
-            case .metadata(let metadata): handle(.success(metadata))
+            case .metadata(let metadata): reply(.success(metadata))
             case .failure(let failure):
                 let telling = former.map { $0.rank >= failure.rank ? $0 : failure } ?? failure
-                guard urls.count > 1, failure.leadsOn else { return handle(.failure(telling.error)) }
-                ask(urls.dropFirst(), issuer, deadline, after: telling)
+                guard urls.count > 1, failure.leadsOn else { return reply(.failure(telling.error)) }
+                ask(urls.dropFirst(), issuer, attempt, after: telling, reply)
             }
         }
     }

@@ -176,7 +176,7 @@ extension OAuthIdentity: BrowserLoginService {
         switch made {
         case .failure(let error): post.reply(nil, .failure(error))
         case .success((var request, let proof)):
-            request.isLogin = true
+            request.kind = .login
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 if let more = learnField(from: outcome, trying: trial, by: proof) {

@@ -370,8 +370,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         switch made {
         case .failure(let error): call.reply(.failure(error))
         case .success((var request, let proof)):
-            // Slow logins leave slots, and the second call of one is not to wait behind them.
-            request.isLogin = call.kind == .login && !call.progress.isSecond
+            request.kind = call.progress.isSecond ? .second : call.kind == .login ? .login : .session
             request.gate = call.progress.gate
             request.cancellation = call.progress.cancellation
             call.progress.wait(for: url)

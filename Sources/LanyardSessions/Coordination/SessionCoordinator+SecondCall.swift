@@ -5,13 +5,14 @@ import LanyardSettings
 /// A second call beside one that has no response, while requests wait (refresh.md 17). It is part of the same operation: one lock, one
 /// intent, one result.
 extension SessionCoordinator {
-    /// Whether an operation's call may be repeated while it is open, and from when on.
-    func secondCall(of operation: TokenOperation) -> TokenOperation.SecondCall {
+    /// When an operation's call is repeated while it is open; nil: it is not.
+    func secondCall(of operation: TokenOperation) -> TokenOperation.SecondCall? {
         guard let delay = context.settings.secondCallAfter, operation.purpose == .own, setup.service.allowsSecondCall,
             isRepeatable(operation), context.lastError?.asksForPause != true,
             context.notBefore <= eventContext.instant
-        else { return .none }
-        return .possible(from: eventContext.instant + delay)
+        else { return nil }
+        let instant = eventContext.instant + delay
+        return TokenOperation.SecondCall(at: instant, earliest: instant)
     }
 
     /// Nothing in the call works once, and the service counts no failed attempts of an account. `auto` does not say that refresh tokens
@@ -27,29 +28,49 @@ extension SessionCoordinator {
 
     /// When the second call is due; `.never`: it is not.
     var secondCallDue: Instant {
-        guard let operation, case .calling = operation.stage, case .possible(let from) = operation.secondCall,
-            !isDraining
+        guard let operation, case .calling = operation.stage, let next = operation.secondCall, !isDraining
         else { return .never }
         guard operation.isFetch else {
             // A logout leaves a call open that the session does not wait for.
             guard waiting.isTokenWanted, session.call?.number == operation.number else { return .never }
-            return max(from, session.waitsFrom)
+            return max(next.at, session.waitsFrom)
         }
         let variant = variants.first { $0.session.call?.number == operation.number }
         guard let variant, variant.use.isDemanded else { return .never }
-        return max(from, variant.session.waitsFrom)
+        return max(next.at, variant.session.waitsFrom)
     }
 
     mutating func performSecondCall() {
-        guard let operation, secondCallDue <= eventContext.instant else { return }
-        self.operation?.secondCall = .begun
-        emit(.secondCall(operation: operation.number))
+        let now = eventContext.instant
+        guard let operation, let present = operation.secondCall, secondCallDue <= now else { return }
+        let next = nextSecondCall
+        self.operation?.secondCall = next
+        emit(.secondCall(operation: operation.number, isReleased: present.isReleased))
+    }
+
+    /// The one after that which is made now.
+    private var nextSecondCall: TokenOperation.SecondCall? {
+        guard let delay = context.settings.secondCallAfter else { return nil }
+        let now = eventContext.instant
+        let responseTime = variants.map(\.context.responseTime).reduce(context.responseTime, max)
+        let interval = context.policy.secondCallInterval(delay: delay, responseTime: responseTime)
+        return TokenOperation.SecondCall(at: now + interval, earliest: now + delay)
+    }
+
+    /// A call has no response yet, and a second one is made or was made: the service may respond to another one at once.
+    package var awaitsResponse: Bool { secondCallDue != .never }
+
+    /// The service has responded to another session of the identity.
+    mutating func releaseSecondCall(after delay: Duration) {
+        let next = operation?.secondCall?.released(at: eventContext.instant + delay)
+        operation?.secondCall = next
     }
 
     /// Another session of the identity has made its second call just now.
     mutating func postponeSecondCall(until instant: Instant, _ number: UInt64) {
-        guard let operation, operation.number == number, operation.secondCall == .begun else { return }
-        self.operation?.secondCall = .possible(from: instant)
+        guard let operation, operation.number == number, operation.secondCall != nil else { return }
+        let now = eventContext.instant
+        self.operation?.secondCall = TokenOperation.SecondCall(at: instant, earliest: now)
     }
 }
 

@@ -36,7 +36,7 @@ package struct SessionCoordinator: Sendable {
         case session(Session.Event)
         /// The session, or one of its variants, asks whether the service is back, as a request of its own wants to know.
         case probe
-        /// The service is back. Attempts that wait are made after this time.
+        /// The service is back. Attempts that wait are made after this time, and so is the second call of one in progress.
         case serviceReturned(after: Duration)
         /// An event of one variant.
         case variant(UserIndex, VariantEvent)
@@ -90,9 +90,11 @@ package struct SessionCoordinator: Sendable {
         case prepareRefresh(Secret, SessionCall)
         /// Sends the refresh token that is held back, or gives the call up.
         case sendRefresh(operation: UInt64), cancelRefresh(operation: UInt64)
-        /// Makes the call once more beside the one without a response (refresh.md 17). Both have one `callCompleted`. In place of it
-        /// `secondCallPostponed` may follow.
-        case secondCall(operation: UInt64)
+        /// Makes the call once more beside the one without a response, in place of such a call before (refresh.md 17). Both have one
+        /// `callCompleted`. In place of it `secondCallPostponed` may follow.
+        ///
+        /// - isReleased: however many second calls were made at the identity in this second.
+        case secondCall(operation: UInt64, isReleased: Bool)
         /// Asks whether this account may be the user's.
         case claim(account: String?, operation: UInt64)
         /// Tells the identity service that a session has ended.
@@ -397,6 +399,7 @@ package struct SessionCoordinator: Sendable {
         case .serviceReturned(let delay):
             applyToSession(.serviceReturned(after: delay))
             applyToVariants(.serviceReturned(after: delay))
+            releaseSecondCall(after: delay)
         case .variant(let index, let event): handle(event, of: index)
         case .login(let credential): beginOperatorLogin(OperatorLogin(credentials: .login(credential)))
         case .obtained(let obtained): beginOperatorLogin(OperatorLogin(credentials: .obtained(obtained)))

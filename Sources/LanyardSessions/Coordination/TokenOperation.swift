@@ -63,11 +63,24 @@ package struct TokenOperation: Sendable {
         case sent
     }
 
-    /// A second call beside one that has no response (refresh.md 17): one at most in an operation.
-    package enum SecondCall: Equatable, Sendable {
-        case none
-        case possible(from: Instant)
-        case begun
+    /// The next second call beside one that has no response (refresh.md 17). It takes the place of the one before it.
+    package struct SecondCall: Equatable, Sendable {
+        /// When it is due.
+        var at: Instant
+        /// It is not made before, because the calls in progress may still get their responses.
+        let earliest: Instant
+        /// The service has responded to another session: the limit of one in a second does not hold.
+        var isReleased = false
+
+        init(at instant: Instant, earliest: Instant) { (at, self.earliest) = (instant, earliest) }
+
+        /// The service has responded to another session.
+        func released(at instant: Instant) -> SecondCall {
+            var next = self
+            next.at = min(at, max(earliest, instant))
+            next.isReleased = true
+            return next
+        }
     }
 
     /// Who wants the operation.
@@ -78,8 +91,8 @@ package struct TokenOperation: Sendable {
     package internal(set) var stage = Stage.beginning(.lock)
     /// Of a refresh token that may work only once.
     var preparation = Preparation.none
-    /// Decided when the call is made.
-    package internal(set) var secondCall = SecondCall.none
+    /// Decided when the call is made; nil: there is none.
+    package internal(set) var secondCall: SecondCall?
     /// The wait for the lock has been logged.
     var hasLoggedWait = false
     /// What the call sends.

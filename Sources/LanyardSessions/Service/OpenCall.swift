@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 import Logging
 
 /// A user's call that has no response yet, and since when calls have failed. A slow call is logged once. Belongs to the queue of its loop.
@@ -28,10 +29,11 @@ final class OpenCall {
 
     /// - Parameters:
     ///   - gate: holds the call's body back; nil: it is sent as soon as the service is connected.
-    ///   - timeout: see `CallProgress.Limit.of`.
-    func begin(_ kind: SessionCall.Kind, gate: SendGate? = nil, timeout: Duration? = nil) -> CallProgress {
+    ///   - settings: the time of the call, and of a request for the service's place before it.
+    func begin(_ kind: SessionCall.Kind, gate: SendGate?, _ settings: RefreshSettings) -> CallProgress {
         loop.assertIsCurrent()
-        let progress = CallProgress(kind, gate: gate, timeout: timeout)
+        let progress = CallProgress(
+            kind, gate: gate, timeout: settings.attemptTimeout, repeatsPlaceAfter: settings.secondCallAfter)
         held = nil
         self.progress = progress
         timer.set(at: progress.startedAt + CallProgress.slowTime)

@@ -40,10 +40,12 @@ protocol RunnerEnvironment: SessionEnvironment {
     /// A login or refresh call begins; `endCall` follows when its result has come.
     func beginCall()
     func endCall()
-    /// A session of the identity wants to make a second call now (refresh.md 17): one in a second for each identity.
+    /// A session of the identity wants to make a second call now (refresh.md 17): one in a second for each identity, of three sessions at
+    /// once.
     ///
+    /// - Parameter isReleased: the service has responded to another session: there is no limit.
     /// - Returns: when it may ask again; nil: it makes the call.
-    func secondCallAllowedAt(_ identity: String) -> Instant?
+    func secondCallAllowedAt(_ identity: String, for attempt: CallAttempt, isReleased: Bool) -> Instant?
     func count(_ name: String, _ labels: [MetricSample.Label])
     func observe(refresh duration: Duration)
 }

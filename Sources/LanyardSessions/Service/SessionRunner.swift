@@ -416,7 +416,7 @@ package final class SessionRunner: @unchecked Sendable {
             environment.commit(change) { [weak self] in self?.send(.committed($0)) }
         case .login(let credential, let refused, let call): login(credential, refused, call)
         case .refresh(let token, let call): refresh(token, call, gate: nil)
-        case .secondCall(let operation): makeSecondCall(operation)
+        case .secondCall(let operation, let isReleased): makeSecondCall(operation, isReleased: isReleased)
         case .prepareRefresh(let token, let call):
             let gate = SendGate { [weak self] in self?.send(.refreshPrepared(operation: call.number)) }
             refresh(token, call, gate: gate)
@@ -476,23 +476,23 @@ package final class SessionRunner: @unchecked Sendable {
         _ call: SessionCall, _ kind: SessionCall.Kind, gate: SendGate?, send: @escaping CallAttempt.Send
     ) {
         environment.beginCall()
-        let settings = machine.context.settings
-        let progress = openCall.begin(kind, gate: gate, timeout: settings.attemptTimeout)
+        let progress = openCall.begin(kind, gate: gate, machine.context.settings)
         let deadline = progress.startedAt + machine.context.policy.attemptTimeout
         let attempt = CallAttempt(call, progress, deadline: deadline, send: send)
         openCall.attempt = attempt
         nonisolated(unsafe) let own = attempt
-        attempt.begin { [self] in complete($0, of: .first, in: own) }
+        attempt.begin { [self] in complete($0, of: progress, in: own) }
     }
 
     /// The call of this operation has had no response, and requests wait.
-    private func makeSecondCall(_ operation: UInt64) {
-        guard let attempt = openCall.attempt, attempt.call.number == operation else { return }
-        if let instant = environment.secondCallAllowedAt(user.settings.identity) {
+    private func makeSecondCall(_ operation: UInt64, isReleased: Bool) {
+        guard let attempt = openCall.attempt, attempt.call.number == operation, attempt.maySendSecond else { return }
+        let identity = user.settings.identity
+        if let instant = environment.secondCallAllowedAt(identity, for: attempt, isReleased: isReleased) {
             return handle(.secondCallPostponed(until: instant, operation: operation))
         }
         nonisolated(unsafe) let own = attempt
-        guard attempt.beginSecond({ [self] in complete($0, of: .second, in: own) }) else { return }
+        attempt.beginSecond { [self] in complete($0, of: $1, in: own) }
         var metadata: Logger.Metadata = [
             "event": "session.call.second", "call": .string(attempt.progress.kind.rawValue),
             "age_seconds": .stringConvertible(attempt.progress.ageSeconds()),
@@ -528,7 +528,7 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// May be called on any queue. The tokens of a user that was removed in that time are revoked.
     private func complete(
-        _ result: Result<Grant, IdentityError>, of member: CallPair.Member, in attempt: CallAttempt
+        _ result: Result<Grant, IdentityError>, of member: CallProgress, in attempt: CallAttempt
     ) {
         nonisolated(unsafe) let attempt = attempt
         environment.loop.post { [self] in

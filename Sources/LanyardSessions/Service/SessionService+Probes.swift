@@ -23,8 +23,9 @@ extension SessionService {
             probe.recordFailure(failure, by: probePolicy, at: .now)
             probe.isArmed = true
             probes[identity] = probe
-        } else if probes.removeValue(forKey: identity) != nil {
-            release(identity, besides: runner)
+        } else {
+            let hasFailed = probes.removeValue(forKey: identity) != nil
+            if endSilence(of: identity) || hasFailed { release(identity, besides: runner) }
         }
         setProbeTimer()
     }
@@ -64,10 +65,14 @@ extension SessionService {
     private func release(_ identity: String, besides other: SessionRunner) {
         let now = Instant.now
         let waiting = runners.filter {
-            $0 !== other && $0.managedUser.settings.identity == identity && $0.coordinator.awaitsService(at: now)
+            $0 !== other && $0.managedUser.settings.identity == identity
+                && ($0.coordinator.awaitsService(at: now) || $0.coordinator.awaitsResponse)
         }
-        let wanting = waiting.filter { $0.coordinator.wantsProbe(at: now) }
-        let others = waiting.filter { !$0.coordinator.wantsProbe(at: now) }
+        let isWanting = { (runner: SessionRunner) in
+            runner.coordinator.wantsProbe(at: now) || runner.coordinator.awaitsResponse
+        }
+        let wanting = waiting.filter(isWanting)
+        let others = waiting.filter { !isWanting($0) }
         for (place, runner) in (wanting + others).enumerated() {
             runner.handle(
                 .serviceReturned(after: IdentityProbe.releaseDelay(place, by: probePolicy, at: .now)))

@@ -522,11 +522,17 @@ package final class SessionService: TokenSource, @unchecked Sendable {
         waits.endCall()
     }
 
-    func secondCallAllowedAt(_ identity: String) -> Instant? {
+    func secondCallAllowedAt(_ identity: String, for attempt: CallAttempt, isReleased: Bool) -> Instant? {
         loop.assertIsCurrent()
-        if let allowedAt = records.secondCallsAllowedAt[identity], loop.now < allowedAt { return allowedAt }
-        records.secondCallsAllowedAt[identity] = loop.now + .seconds(1)
-        return nil
+        return records.secondCalls[identity, default: SecondCallLimit()].allowedAt(
+            for: attempt, isReleased: isReleased, at: loop.now)
+    }
+
+    /// The service has responded.
+    ///
+    /// - Returns: whether a session has wanted a second call since it did before.
+    func endSilence(of identity: String) -> Bool {
+        records.secondCalls[identity]?.endSilence() ?? false
     }
 
     /// From anywhere.
@@ -576,8 +582,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 private struct ServiceRecords {
     let revocations: RevocationRunner
     let metadata: MetadataKeeper
-    /// By the name of the identity: when its next second call may be made.
-    var secondCallsAllowedAt: [String: Instant] = [:]
+    /// By the name of the identity.
+    var secondCalls: [String: SecondCallLimit] = [:]
 }
 
 /// What the parts see of the service.

@@ -4,7 +4,11 @@ import LanyardSessionInterface
 /// The one or two calls of an attempt (refresh.md 17). The session sees one call with one result. It decides; `CallAttempt` acts.
 package struct CallPair: Sendable {
     /// A call of the attempt.
-    package enum Member: Equatable, Sendable { case first, second }
+    package enum Member: Equatable, Sendable {
+        case first, second
+        /// A former second call, in whose place another one was made.
+        case replaced
+    }
 
     /// What follows of a result.
     package enum Step: Sendable {
@@ -22,7 +26,7 @@ package struct CallPair: Sendable {
         case first
         /// Goes to `left` or `ended`.
         case both
-        /// The other one has failed with this error. Goes to `ended`.
+        /// The other one has failed with this error. Goes to `ended`, or to `both` with another second call.
         case left(Member, IdentityError)
         case ended
     }
@@ -31,11 +35,29 @@ package struct CallPair: Sendable {
 
     package init() {}
 
+    /// A second call may still bring the token. A former one without a response is given up for it. After the service's word there is
+    /// none.
+    package var maySendSecond: Bool {
+        switch state {
+        case .first, .both: true
+        case .left(.first, let error): !Self.decides(error)
+        case .left, .ended: false
+        }
+    }
+
+    /// The latest second call has no result yet.
+    package var hasOpenSecond: Bool {
+        switch state {
+        case .both, .left(.second, _): true
+        case .first, .left, .ended: false
+        }
+    }
+
     /// A second call begins.
     ///
-    /// - Returns: false: the attempt has ended, or has a second call already.
+    /// - Returns: `maySendSecond`.
     package mutating func beginSecond() -> Bool {
-        guard case .first = state else { return false }
+        guard maySendSecond else { return false }
         state = .both
         return true
     }
@@ -44,6 +66,7 @@ package struct CallPair: Sendable {
     ///
     /// - Parameter hasTime: the time of the attempt has not ended.
     package mutating func handle(_ result: Result<Grant, IdentityError>, of member: Member, hasTime: Bool) -> Step {
+        guard member != .replaced else { return .drop }
         switch (state, result) {
         case (.ended, _): return .drop
         case (.both, .failure(let error)) where hasTime && !(member == .first && Self.decides(error)):

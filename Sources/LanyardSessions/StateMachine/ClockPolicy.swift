@@ -34,6 +34,15 @@ package struct ClockPolicy: Sendable {
 
     /// From one attempt at an identity to the next.
     func probeDelay(chance: Double) -> Duration { probeInterval * (1 - probeJitter / 2 + probeJitter * chance) }
+    /// From one second call of an attempt to the next, which takes its place (refresh.md 17): a service that is slow responds in that time.
+    /// The first call, which nothing cuts short, is there for one that is slower still.
+    ///
+    /// - Parameters:
+    ///   - delay: `refresh.second_call_after`.
+    ///   - responseTime: of recent calls.
+    func secondCallInterval(delay: Duration, responseTime: Duration) -> Duration {
+        max(delay, .seconds(5), min(responseTime * 4, attemptTimeout / 2))
+    }
     /// How long another process may have the user's lock before that counts as a transient failure. It is longer than a
     /// call.
     package var lockTimeout: Duration { max(.seconds(35), attemptTimeout + .seconds(5)) }

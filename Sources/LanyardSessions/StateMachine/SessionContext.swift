@@ -72,10 +72,14 @@ package struct SessionContext: Sendable {
         var latest: (number: UInt64, at: Instant)?
         /// See `callDuration`.
         var duration = Duration.zero
+        /// See `responseTime`.
+        var responseTime = Duration.zero
         var logins = LoginHistory()
 
         /// A call that nothing has failed before was successful.
         mutating func recordSuccess(of call: SessionCall, at now: Instant) {
+            let time = max(now - call.startedAt, .zero)
+            responseTime = max(time, responseTime - (responseTime - time) / 4)
             guard let latest, latest.number == call.number, call.cause != .asked else { return }
             let measured = now - latest.at
             duration = max(measured, duration - (duration - measured) / 4)
@@ -85,6 +89,10 @@ package struct SessionContext: Sendable {
     /// How long the calls for the token have taken, from the instant at which one was due until its token served: the longest recent
     /// one. A shorter call lowers it by a quarter of the difference.
     package var callDuration: Duration { calls.duration }
+
+    /// How long the service has taken to respond to the requests that brought tokens: the longest recent time, which a shorter one lowers
+    /// by a quarter of the difference. A call before such a request that got no response does not count.
+    var responseTime: Duration { calls.responseTime }
 
     /// A token that is due is renewed by its user's coordinator, if it was used: the token of a variant. Its account is that of the user's
     /// session.

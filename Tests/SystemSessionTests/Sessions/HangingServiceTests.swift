@@ -178,6 +178,102 @@ import Testing
         isOver.set()
     }
 
+    @Test("a service that takes calls and responds to none: another second call every five seconds finds it back")
+    func silence() async throws {
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let service = try RawServer { request in
+            guard request.message.target == "/token" else { return .response(body: "served") }
+            let token = RawResponse.response(
+                fields: [("Content-Type", "application/json")],
+                body: #"{"access_token":"at-\#(request.connection)","token_type":"bearer","expires_in":3600}"#)
+            return request.connection < 3 ? token.after(isOver, "the test has ended") : token
+        }
+        let folder = try TemporaryFolder()
+        let clock = try TestClock()
+        clock.watch(service.threads)
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities:
+              corp:
+                oauth2:
+                  client_id: lanyard
+                  client_secret_file: \(try folder.write("secret", "s3cret"))
+                  endpoints: {token: "http://\(service.endpoint)/token"}
+            users: {svc: {identity: corp, login: {client_credentials: {}}}}
+            routes: [{name: all, upstream: "http://\(service.endpoint)"}]
+
+            """, under: clock)
+        let count = { service.requests.count { $0.target == "/token" } }
+        try await eventually("the first call") { count() == 1 }
+        clock.stop()
+        let request = Task { try await RawClient.ask(lanyard.data, "GET", "/x") }
+        for (seconds, calls) in [(3, 2), (3, 2), (2, 3), (3, 3)] {
+            try await clock.pass(.seconds(seconds))
+            #expect(count() == calls)
+        }
+        #expect(try await request.value.status == 503)
+        // The attempt is 12 s old, and its time limit is 30 s.
+        try await clock.pass(.seconds(2))
+        let response = try await RawClient.ask(lanyard.data, "GET", "/x")
+        #expect(response.status == 200 && response.bodyText == "served", "\(response)")
+        #expect(count() == 4)
+        #expect(lanyard.process.lines.count { $0.event == "session.call.second" } == 3)
+        #expect(!lanyard.process.lines.contains { $0.event == "session.login.failed" })
+        clock.run()
+        isOver.set()
+    }
+
+    @Test(
+        "metadata or a location without a response at the start: a request that waits is served by another one after 2 s, whatever the login",
+        arguments: [true, false])
+    func place(isOAuth: Bool) async throws {
+        let isOver = Milestone()
+        defer { isOver.set() }
+        let service = try RawServer { request in
+            let json = [("Content-Type", "application/json")]
+            let (target, origin) = (request.message.target, "http://\(request.message["Host"] ?? "")")
+            guard target.contains("/.well-known/") || target.hasSuffix("/location") else {
+                let access = LoginService.jwt("alice", expiresIn: 1800)
+                let tokens =
+                    #"{"access_token":"\#(access)","refresh_token":"r","user_id":"alice","token_type":"bearer","expires_in":1800}"#
+                return target == "/x" ? .response(body: "served") : .response(fields: json, body: tokens)
+            }
+            let place = RawResponse.response(
+                fields: json,
+                body: isOAuth ? #"{"issuer":"\#(origin)","token_endpoint":"\#(origin)/token"}"# : #"{"hostname":""}"#)
+            return request.connection == 0 ? place.after(isOver, "the test has ended") : place
+        }
+        let folder = try TemporaryFolder()
+        try folder.write("password", "correct-horse\n")
+        let clock = try TestClock()
+        clock.watch(service.threads)
+        let identity =
+            isOAuth
+            ? "{oauth2: {client_id: lanyard, issuer: \"http://\(service.endpoint)\"}}"
+            : "{app_services: {app_id: demo-abcde, base_url: \"http://\(service.endpoint)\"}}"
+        let login = isOAuth ? "password: {username: alice, " : "email_password: {email: a@example.com, "
+        let lanyard = try await LanyardProcess.start(
+            """
+            identities: {corp: \(identity)}
+            users: {alice: {identity: corp, login: {\(login)password_file: \(folder.file("password"))}}}}
+            routes: [{name: all, upstream: "http://\(service.endpoint)"}]
+
+            """, under: clock)
+        let count = { service.requests.count { $0.target.contains("/.well-known/") || $0.target.hasSuffix("/location") } }
+        try await eventually("the first request") { count() == 1 }
+        clock.stop()
+        let request = Task { try await RawClient.ask(lanyard.data, "GET", "/x") }
+        try await clock.pass(.seconds(1))
+        #expect(count() == 1)
+        try await clock.pass(.seconds(2))
+        let response = try await request.value
+        #expect(response.status == 200 && response.bodyText == "served", "\(response)")
+        #expect(count() == 2)
+        clock.run()
+        isOver.set()
+    }
+
     @Test("a call that gets its response in time is named nowhere")
     func quick() async throws {
         let emulator = try await EmulatorProcess.start(tokens: "30m")
