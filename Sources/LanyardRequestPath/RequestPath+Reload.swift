@@ -81,11 +81,14 @@ extension RequestPath {
     }
 
     /// The responses of upstreams to requests of the present routes that carry this user's token. From any thread.
-    package func useCount(of user: UserIndex) -> UInt64? {
+    package func uses(of user: UserIndex) -> TokenUses? {
         let served = served.withLock { $0 }
         guard let routes = served.first?.configuration.routeList else { return nil }
         let places = routes.filter { $0.user == user }.map(\.index)
-        return served.reduce(0) { sum, routes in places.reduce(sum) { $0 + routes.counters[$1].responseCount } }
+        let counters = served.flatMap { routes in places.map { routes.counters[$0] } }
+        return TokenUses(
+            responses: counters.reduce(0) { $0 + $1.responseCount },
+            successes: counters.reduce(0) { $0 + $1.successCount })
     }
 }
 

@@ -55,6 +55,8 @@ final class CoordinatorDriver {
     private(set) var variantAvailability: [UserIndex: AccessToken.Availability] = [:]
     /// How often the tokens of variants were used; unknown without an entry.
     var uses: [UserIndex: UInt64] = [:]
+    /// How often an upstream has accepted them, if their uses are known.
+    var successes: [UserIndex: UInt64] = [:]
     /// By the ticket of the operator's call.
     private(set) var replies: [UInt64: SessionReply] = [:]
     private var held: [SessionCoordinator.Action] = []
@@ -229,7 +231,9 @@ final class CoordinatorDriver {
                 #expect(now < token.usableUntil, "an expired token was published")
             }
         case .publishAccount(let account): accounts.append(account)
-        case .countUses(let index): handle(.variant(index, .usesCounted(uses[index])))
+        case .countUses(let index):
+            let uses = uses[index].map { TokenUses(responses: $0, successes: successes[index] ?? 0) }
+            handle(.variant(index, .usesCounted(uses)))
         case .logEvent(let logEvent): logEvents.append(logEvent)
         case .refuseCall, .loginEnded, .deletionPrepared, .refreshEnded: break
         }
@@ -356,10 +360,10 @@ final class CoordinatorDriver {
     /// - Parameter status: of the response; nil: none is known.
     func fail(
         _ verdict: IdentityError.Verdict, credential: CredentialFingerprint? = nil, status: Int? = nil,
-        isNamed: Bool = false
+        isNamed: Bool = false, isOfClient: Bool = false
     ) throws {
         var error = IdentityError(verdict, status: status, message: "planned", credential: credential)
-        error.isServiceError = isNamed
+        (error.isServiceError, error.isOfClient) = (isNamed, isOfClient)
         if isNamed, let status { error.refreshResponse = RefreshResponse(status: status, error: .named) }
         handle(.callCompleted(.failure(error), try #require(call)))
     }

@@ -12,11 +12,20 @@ import Testing
 
     private static func fetched() throws -> CoordinatorDriver {
         let driver = CoordinatorDriver(rotation: .oneUse, variants: [orders])
+        driver.uses = [UserIndex(0): 0, UserIndex(1): 0]
         driver.begin()
         try driver.grant(refresh: "one", account: "a", token: "plain")
         try driver.grant(refresh: "two", token: "for orders")
         driver.forget()
         return driver
+    }
+
+    /// Upstreams have accepted the present tokens.
+    private static func accept(_ driver: CoordinatorDriver) {
+        for place in [0, 1] {
+            driver.uses[UserIndex(place), default: 0] += 1
+            driver.successes[UserIndex(place), default: 0] += 1
+        }
     }
 
     /// An upstream refuses the present plain token, which is then renewed.
@@ -41,8 +50,10 @@ import Testing
     @Test("each token is refused once the other one is issued: one error names the key, and the status keeps it")
     func eachOther() throws {
         let driver = try Self.fetched()
+        Self.accept(driver)
         try Self.refusePlain(driver)
         #expect(Self.isTold(driver) == 0, "one refusal may have another cause")
+        Self.accept(driver)
         try Self.refuseOrders(driver)
         let line = try #require(driver.logEvents.first { $0.event == .tokensSuperseded })
         #expect(line.level == .error && line.error?.message.contains("access_tokens: single") == true)
@@ -70,6 +81,53 @@ import Testing
                 .variant(UserIndex(1), .freshTokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
         }
         #expect(Self.isTold(driver) == 0 && driver.coordinator.superseded.since == nil)
+    }
+
+    @Test(
+        "an upstream that accepts no token, where nothing can be sent once more: each refusal is one of a token that was accepted nowhere",
+        arguments: [true, false])
+    func acceptedNowhere(areKnown: Bool) throws {
+        let driver = try Self.fetched()
+        if !areKnown { driver.uses = [:] }
+        for _ in 0..<6 {
+            for place in [0, 1] where areKnown { driver.uses[UserIndex(place), default: 0] += 1 }
+            try Self.refusePlain(driver)
+            try Self.refuseOrders(driver)
+        }
+        #expect(Self.isTold(driver) == 0 && driver.coordinator.superseded.since == nil)
+        // What was accepted before says nothing of a later token.
+        driver.uses = [UserIndex(0): 9, UserIndex(1): 9]
+        try Self.refusePlain(driver)
+        try Self.refuseOrders(driver)
+        Self.accept(driver)
+        try Self.refusePlain(driver)
+        for _ in 0..<4 {
+            try Self.refuseOrders(driver)
+            try Self.refusePlain(driver)
+        }
+        #expect(Self.isTold(driver) == 1, "each of the two tokens was accepted once")
+    }
+
+    @Test("the token of a first route in place of the plain one is known by its own uses")
+    func standIn() throws {
+        let driver = CoordinatorDriver(
+            login: .clientCredentials, rotation: .auto, variants: [Self.orders], standIn: TokenVariant(audience: "stock"))
+        driver.uses = [UserIndex(9): 0, UserIndex(1): 0]
+        driver.begin()
+        try driver.grant(token: "for stock")
+        try driver.grant(token: "for orders")
+        for _ in 0..<2 {
+            for index in [UserIndex(9), UserIndex(1)] { driver.successes[index, default: 0] += 1 }
+            driver.pass(60)
+            driver.handle(
+                .variant(UserIndex(9), .tokenRefused(Generation(try #require(driver.variant(9)?.generation)))))
+            try driver.grant(token: "stock again")
+            driver.pass(60)
+            driver.handle(
+                .variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
+            try driver.grant(token: "orders again")
+        }
+        #expect(Self.isTold(driver) == 1)
     }
 
     @Test("a refusal that is told twice, or of a former token, counts once; the newest token's says nothing")

@@ -131,6 +131,88 @@ struct VariantCostTests {
         #expect(missing == ["write", "read write"])
     }
 
+    @Test(
+        "scopes that no fetch can have taken away: no variant is blamed for them, and the token serves",
+        arguments: [["read", "write"], ["write"], []])
+    func narrowedByNobody(stated: [String]) throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.reading])
+        driver.begin()
+        let granted: Set<String> = ["read", "write", "offline_access"]
+        try driver.grant(refresh: "one", account: "a", token: "plain", scopes: granted)
+        try driver.grant(refresh: "two", token: "to read", scopes: ["read"])
+        for count in 1...2 {
+            driver.refreshNow(ticket: UInt64(count))
+            #expect(driver.call?.scopes == granted.sorted())
+            try driver.grant(refresh: "three \(count)", token: "plain \(count)", scopes: Set(stated))
+            #expect(driver.state == .valid && driver.call == nil && driver.variant(1) != nil)
+        }
+        let lines = driver.logEvents.filter { $0.event == .scopesNarrowed }
+        #expect(lines.map(\.reason) == ["service"] && driver.stored?.session?.blockedVariants == [:])
+        #expect(driver.coordinator.refreshToken.narrowedSince == nil)
+    }
+
+    @Test("a fetch that asks for the granted scopes and gets fewer: nothing is served before the plain token says why")
+    func narrowedFetch() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.reading, Self.orders])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain", scopes: Self.both)
+        try driver.grant(refresh: "two", token: "to read", scopes: ["read"])
+        #expect(driver.call?.variant == Self.orders && driver.call?.scopes == ["read", "write"])
+        try driver.grant(refresh: "three", token: "narrow", scopes: ["read"])
+        #expect(driver.variant(2) == nil && driver.storedRefresh == "three" && driver.state == .refreshing)
+        #expect(driver.call?.variant == .plain && driver.sent.last == "three")
+        try driver.grant(refresh: "four", token: "narrow plain", scopes: ["read"])
+        #expect(driver.call?.kind == .login && Tokens.text(driver.token?.token) == "plain")
+        try driver.grant(refresh: "fresh", account: "a", token: "wide", scopes: Self.both)
+        #expect(driver.call?.variant == Self.orders && driver.call?.kind == .refresh && driver.revoked == ["four"])
+        try driver.grant(refresh: "five", token: "for orders", scopes: Self.both)
+        #expect(Tokens.text(driver.variant(2)?.token) == "for orders" && driver.variant(1) == nil && driver.call == nil)
+    }
+
+    @Test("an audience that has fewer scopes has narrowed nothing: one refresh shows it, and its token serves")
+    func scopesOfAudience() throws {
+        let driver = CoordinatorDriver(rotation: .oneUse, variants: [Self.reading, Self.orders])
+        driver.begin()
+        try driver.grant(refresh: "one", account: "a", token: "plain", scopes: Self.both)
+        try driver.grant(refresh: "two", token: "to read", scopes: ["read"])
+        try driver.grant(refresh: "three", token: "for orders", scopes: ["read"])
+        try driver.grant(refresh: "four", token: "plain 2", scopes: Self.both)
+        #expect(driver.state == .valid && driver.variant(1) != nil && Tokens.text(driver.token?.token) == "plain 2")
+        let calls = driver.calls.count
+        driver.toDue { driver.call != nil }
+        #expect(driver.call?.variant == Self.orders)
+        try driver.grant(refresh: "five", token: "for orders", scopes: ["read"])
+        #expect(Tokens.text(driver.variant(2)?.token) == "for orders" && driver.calls.count == calls + 1)
+        driver.handle(.variant(UserIndex(2), .tokenRefused(Generation(try #require(driver.variant(2)?.generation)))))
+        try driver.grant(refresh: "six", token: "orders 2", scopes: ["read"])
+        #expect(Tokens.text(driver.variant(2)?.token) == "orders 2" && driver.call == nil)
+        #expect(!driver.noted(.scopesNarrowed) && driver.stored?.session?.blockedVariants == [:])
+    }
+
+    @Test("a narrowed fetch without a credential: the narrower tokens serve, and the status says so")
+    func narrowedFetchWithoutCredential() throws {
+        let driver = CoordinatorDriver(hasCredential: false, rotation: .oneUse, variants: [Self.reading, Self.orders])
+        driver.begin()
+        driver.login(.configured(.emailPassword(email: "a", password: "/x")), ticket: 1)
+        try driver.grant(refresh: "one", account: "a", token: "plain", scopes: Self.both)
+        try driver.grant(refresh: "two", token: "to read", scopes: ["read"])
+        try driver.grant(refresh: "three", token: "narrow", scopes: ["read"])
+        try driver.grant(refresh: "four", token: "narrow plain", scopes: ["read"])
+        #expect(Tokens.text(driver.token?.token) == "narrow plain" && driver.variant(1) == nil)
+        #expect(driver.coordinator.refreshToken.narrowedSince == driver.wall)
+        #expect(driver.coordinator.refreshToken.missingScopes == ["write"])
+        driver.toDue { driver.call != nil }
+        try driver.grant(refresh: "five", token: "narrow orders", scopes: ["read"])
+        #expect(Tokens.text(driver.variant(2)?.token) == "narrow orders" && driver.call == nil)
+        // The status keeps it until all scopes are there again.
+        driver.refreshNow(ticket: 2)
+        try driver.grant(refresh: "six", token: "narrow 2", scopes: ["read"])
+        #expect(driver.coordinator.refreshToken.narrowedSince != nil)
+        driver.login(.configured(.emailPassword(email: "a", password: "/x")), ticket: 3)
+        try driver.grant(refresh: "new", account: "a", scopes: Self.both)
+        #expect(driver.coordinator.refreshToken.narrowedSince == nil)
+    }
+
     // MARK: Refused fetches that end the session
 
     /// The fetch of `orders` was refused, and the refresh token is dead by it; the login that follows has begun.

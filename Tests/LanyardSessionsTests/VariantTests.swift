@@ -532,6 +532,95 @@ struct VariantTests {
         }
     }
 
+    @Test(
+        "the plain token's renewal fails: the variants of a session without a refresh token are fetched all the same",
+        arguments: [503, 400, 401, 0])
+    func machineWithoutPlain(status: Int) throws {
+        let driver = CoordinatorDriver(login: .clientCredentials, rotation: .auto, variants: [Self.orders])
+        driver.begin()
+        try driver.grant(.seconds(600), token: "plain")
+        try driver.grant(.seconds(600), token: "for orders")
+        let end = driver.now + .seconds(3600)
+        var fetched = 0
+        for _ in 0..<2000 where driver.now < end {
+            driver.toDue()
+            guard let call = driver.call else { continue }
+            if call.variant == Self.orders {
+                fetched += 1
+                try driver.grant(.seconds(600), token: "orders \(fetched)")
+                continue
+            }
+            switch status {
+            case 0: try driver.fail(.credentialDoubted, status: 401)
+            case 503: try driver.fail(.transient(retryAfter: nil), status: status)
+            default: try driver.fail(.credentialRefused, status: status, isOfClient: status == 401)
+            }
+            #expect(driver.variant(1).map { driver.now < $0.usableUntil } == true)
+        }
+        #expect(fetched >= 7 && driver.state == .unreachable && driver.variant(1) != nil)
+        for _ in 0..<200 where driver.call?.variant != .plain {
+            if driver.call == nil { driver.toDue() } else { try driver.grant(.seconds(600), token: "orders") }
+        }
+        try driver.grant(.seconds(600), token: "plain 2")
+        #expect(driver.state == .valid && driver.variant(1) != nil && Tokens.text(driver.token?.token) == "plain 2")
+    }
+
+    @Test("the plain token is refused for good once no token of the session is left")
+    func machineRefusedAtEnd() throws {
+        let driver = CoordinatorDriver(login: .clientCredentials, rotation: .auto, variants: [Self.orders])
+        driver.begin()
+        try driver.grant(.seconds(600), token: "plain")
+        try driver.grant(.seconds(1200), token: "for orders")
+        for _ in 0..<200 where driver.state != .refused {
+            guard let call = driver.call else {
+                driver.toDue()
+                continue
+            }
+            let isUsable = driver.variant(1).map { driver.now < $0.usableUntil } ?? false
+            try driver.fail(call.variant == .plain ? .credentialRefused : .clientRefused, status: 403)
+            #expect(driver.state != .refused || !isUsable)
+        }
+        #expect(driver.state == .refused)
+    }
+
+    @Test("a restart while the plain token is not given: the variants are fetched and served")
+    func machineRestart() throws {
+        let driver = CoordinatorDriver(login: .clientCredentials, rotation: .auto, variants: [Self.orders])
+        driver.begin()
+        let account = AccountFingerprint(of: ["client"])
+        try driver.grant(.seconds(600), proof: account, token: "plain")
+        try driver.grant(.seconds(3600), proof: account, token: "for orders")
+        driver.disk.holder = nil
+        let next = CoordinatorDriver(
+            login: .clientCredentials, rotation: .auto, variants: [Self.orders, Self.stock], disk: driver.disk)
+        (next.now, next.wall) = (driver.now + .seconds(700), driver.wall + .seconds(700))
+        next.begin()
+        #expect(next.call?.variant == .plain && Tokens.text(next.variant(1)?.token) == "for orders")
+        try next.fail(.credentialRefused, status: 403)
+        #expect(next.call?.variant == Self.stock && Tokens.text(next.variant(1)?.token) == "for orders")
+        try next.grant(.seconds(3600), proof: account, token: "for stock")
+        #expect(next.variant(2) != nil)
+    }
+
+    @Test("a fetch that waits for a login that waits is not in progress: no request waits for it, and its error says why")
+    func waitsForLogin() throws {
+        let driver = try Self.fetched()
+        driver.handle(.session(.tokenRefused(Generation(try #require(driver.token?.generation)))))
+        try driver.fail(.sessionDead)
+        try driver.fail(.transient(retryAfter: nil), status: 503)
+        try #require(driver.call == nil && driver.state == .stale)
+        driver.handle(.variant(UserIndex(1), .tokenRefused(Generation(try #require(driver.variant(1)?.generation)))))
+        let token = try #require(driver.variant(1))
+        #expect(token.waitsFrom == .never && token.renewal != .underWay && driver.call == nil)
+        let status = driver.coordinator.variantStatus(
+            at: EventContext(instant: driver.now, wall: driver.wall, chance: 0))
+        #expect(status[0].state == .stale && status[0].lastError?.contains("refresh token") == true)
+        driver.toDue { driver.call != nil }
+        #expect(driver.call?.kind == .login && driver.call?.variant == .plain)
+        try driver.grant(refresh: "new", account: "a")
+        #expect(driver.call?.kind == .refresh && driver.call?.variant == Self.orders && driver.sent.last == "new")
+    }
+
     @Test("a logout erases all tokens, and what a fetch in progress brings is revoked")
     func logout() throws {
         let driver = try Self.fetched()

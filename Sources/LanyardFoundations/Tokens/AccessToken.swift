@@ -131,11 +131,23 @@ package protocol TokenPublisher: AnyObject, Sendable {
     func publish(_ account: AccountNumber, for user: UserIndex)
     /// The user that routes without a user of their own follow from now on. A reload gives it with the new routes.
     func activate(_ user: UserIndex?)
-    /// How many requests have used the token of `user` so far, or more; nil: unknown. It differs from an earlier number if there
-    /// were further ones. Returns at once.
-    func useCount(of user: UserIndex) -> UInt64?
+    /// How often tokens of `user` were used so far; nil: unknown. Returns at once.
+    func uses(of user: UserIndex) -> TokenUses?
 }
 
 extension TokenPublisher {
-    package func useCount(of user: UserIndex) -> UInt64? { nil }
+    package func uses(of user: UserIndex) -> TokenUses? { nil }
+}
+
+/// How often tokens of a user were used so far, by the responses of upstreams that have ended.
+package struct TokenUses: Equatable, Sendable {
+    /// All of them, or more. It differs from an earlier number if there were further ones.
+    package var responses: UInt64
+    /// Those with a status of 2xx or 3xx: an upstream has accepted the token.
+    package var successes: UInt64
+
+    package init(responses: UInt64, successes: UInt64) {
+        self.responses = responses
+        self.successes = successes
+    }
 }

@@ -53,6 +53,9 @@ package final class RouteCounters: Sendable {
         stride(from: 0, to: requests.count, by: 2).reduce(0) { $0 + UInt64(requests[$1]) }
     }
 
+    /// Those to which it has responded with 2xx or 3xx.
+    var successCount: UInt64 { UInt64(requests[Self.upstreamSuccesses]) + UInt64(requests[Self.upstreamSuccesses + 2]) }
+
     /// When the latest response of the upstream has ended; `.past`: there was none.
     var latestResponseAt: Instant { Instant(nanoseconds: respondedAt.load(ordering: .relaxed)) }
 

@@ -24,14 +24,15 @@ extension SessionCoordinator {
         case (.failure(let error), .login):
             // A further session that a fetch without a refresh token has begun is revoked, too.
             revokeUnused(error)
-            if failStandIn(error, of: operation) { return }
+            guard let error = failStandIn(error, of: operation) else { return }
             handleFailure(countingClientTry(refusedRenewal(error, of: operation), of: operation))
-        case (.success(let grant), .refresh):
+        case (.success(var grant), .refresh):
             refreshToken.triesWithoutResponse = 0
             refreshToken.orphan = nil
             exchange(operation.refresh, for: grant.refreshToken)
             variantCosts.noteAccepted()
             if let error = narrowing(by: grant, of: operation) { return handleFailure(error) }
+            grant.unusable = grant.unusable ?? doubtedScopes(of: grant, operation)
             save(grant)
         case (.success(var grant), .login) where operation.isFetch:
             if let token = grant.refreshToken { revoke(token) }
@@ -322,7 +323,8 @@ extension SessionCoordinator {
         if let error = grant.unusable { return handleSuccessor(grant, error, by: operation) }
         if operation.isFetch { return handleFetched(grant, by: operation) }
         let continuesVariants = continuesVariants(with: grant, operation)
-        superseded.recordIssue(of: .plain)
+        replaceStandIn(after: operation)
+        noteIssueOfOwn()
         if let generation { context.expect(generation: generation) }
         if isCurrent, let old = operation.replacedRefreshToken { revoke(old) }
         switch operation.purpose {
@@ -340,7 +342,7 @@ extension SessionCoordinator {
         if operation.call.kind == .login {
             view.servedSession = operation.savedSession
             revokeOrphaned()
-            refreshToken.begin(hasRotated: grant.hasRotated, grantedScopes: grant.scopes)
+            refreshToken.begin(with: grant)
             endBlocks(by: operation)
             view.refused = spentCredential(after: grant)
             view.provider = operation.provider ?? view.provider
@@ -363,6 +365,7 @@ extension SessionCoordinator {
     private mutating func handleSuccessor(_ grant: Grant, _ error: IdentityError, by operation: TokenOperation) {
         applyToSession(.refreshTokenUsed(grant, operation.call))
         if operation.isFetch { failFetch(error, of: operation) } else { applyToSession(.failed(error, operation.call)) }
+        if variantCosts.doubtedScopes.contains(operation.call.variant) { applyToSession(.refreshNow(.fetchRefused)) }
         refreshToken.warnings.restart()
         finish()
     }

@@ -13,7 +13,7 @@ extension SessionCoordinator {
             waiting.login = nil
             let isLink = login.obtained?.continuedSession != nil
             var call = context.begin(isLink ? .refresh : .login, .asked, at: eventContext)
-            call.standIn = standIn(of: call, by: login.credentials)
+            call.standIn = login.isPlain ? nil : standIn(of: call, by: login.credentials)
             operation = TokenOperation(call, for: login, lockDeadline: lockDeadline)
             if !isLink { logEvent(.loginStarted, reason: call.cause.rawValue) }
         } else if !isDraining, let next = waiting.call, next.call.number == session.call?.number {
@@ -387,6 +387,7 @@ extension SessionCoordinator {
             isAdopted: isAdopted)
         applyToSession(.restored(tokens, how))
         superseded.forgetIssue()
+        emit(.countUses(ownIndex))
         variantCosts.blocks = stored.blockedVariants
         applyBlocks()
         restoreVariants(stored, how)

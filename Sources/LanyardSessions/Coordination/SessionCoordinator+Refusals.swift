@@ -30,13 +30,14 @@ extension SessionCoordinator {
         return error
     }
 
-    /// A login that only renews the access token is refused, or one that takes the place of refreshes: the token serves to its end, as
-    /// after a refused refresh. Until then the login is tried again, and at once when a file of the client or of the login changes
+    /// A login that only renews the access token is refused, or one that takes the place of refreshes: the session's tokens serve to
+    /// their ends, as after a refused refresh. Until then the login is tried again, and at once when a file of the client or of the
+    /// login changes
     /// (docs/reference/oauth.md 3).
     func refusedRenewal(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
         guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = operation.credential,
             login.kind.isRefresh || error.isGrantRefused, let tokens = session.tokens, tokens.refresh == nil,
-            tokens.isUsable(at: eventContext.instant)
+            hasUsableToken
         else { return error }
         var error = error
         switch error.verdict {
@@ -46,6 +47,12 @@ extension SessionCoordinator {
             break
         }
         return error
+    }
+
+    /// Its own, or that of a variant.
+    private var hasUsableToken: Bool {
+        session.tokens?.isUsable(at: eventContext.instant) == true
+            || variants.contains { $0.session.tokens?.isUsable(at: eventContext.instant) == true }
     }
 
     /// Counts a login of a machine that was refused for its client. It is made a few times more (refresh.md 12).

@@ -12,6 +12,7 @@ extension SessionCoordinator {
     /// Takes new settings. An existing session continues as it is, as at a start. A user without one logs in with another
     /// credential at once.
     mutating func reconfigure(_ setup: Setup, isCredentialNew: Bool) {
+        let former = self.setup.standIn?.index
         self.setup = setup
         context.settings = setup.refresh
         context.refreshTokens = setup.refreshTokens
@@ -19,7 +20,7 @@ extension SessionCoordinator {
         if isCredentialNew { variantCosts = VariantCosts() }
         superseded = SupersededTokens()
         reconfigureVariants()
-        changeStandIn()
+        changeStandIn(isCredentialNew || former != setup.standIn?.index)
         guard isCredentialNew else { return }
         // A login in progress has the former credential: its refusal says nothing of the new one.
         if session.call?.kind == .login { context.noteChangedCredential() }

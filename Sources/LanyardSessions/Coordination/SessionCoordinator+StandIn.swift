@@ -9,9 +9,11 @@ struct StandIn: Sendable {
     /// The index that requests with the token have.
     let index: UserIndex
 
+    init(_ variant: (named: NamedVariant, index: UserIndex)) { (named, index) = variant }
+
     init?(_ setup: SessionCoordinator.Setup) {
         guard let standIn = setup.standIn else { return nil }
-        (named, index) = standIn
+        self.init(standIn)
     }
 
     /// What the shards are told of the session's token, under the index of the variant.
@@ -32,11 +34,18 @@ extension SessionCoordinator {
     /// Routes ask for further tokens of the user.
     package var hasVariants: Bool { standIn != nil || !variants.isEmpty }
 
+    /// The index that requests with the session's own token have.
+    var ownIndex: UserIndex { standIn?.index ?? setup.index }
+
     /// Publishes the availability of the session's token. Under the user's own index there is none beside a stand-in: a request that asks
     /// for it has come with a reload, and waits for that.
     mutating func publishOwn(_ availability: AccessToken.Availability) {
         guard let standIn else { return emit(.publish(availability)) }
-        if case .token = availability { emit(.publish(.pending)) } else { emit(.publish(availability)) }
+        if case .token = availability {
+            emit(.publish(context.hasCredential ? .pending : .none(.loginRequired)))
+        } else {
+            emit(.publish(availability))
+        }
         emit(.publishVariant(standIn.published(availability), standIn.index))
     }
 
@@ -53,7 +62,7 @@ extension SessionCoordinator {
             recordRefusal(of: session.tokens, .plain, generation)
             applyToSession(.tokenRefused(generation))
         case .freshTokenRefused(let generation): recordRefusal(of: session.tokens, .plain, generation)
-        case .usesCounted: break
+        case .usesCounted(let uses): recordUses(of: .plain, uses)
         }
         return true
     }
@@ -69,70 +78,159 @@ extension SessionCoordinator {
         return isMachine ? standIn?.named.variant : nil
     }
 
-    /// A login has brought a token. One of a stand-in that cannot serve is dropped, and the plain token takes its place from now on.
+    /// The result of a login is one for the session as it is now. A reload may have changed which token that has.
+    private func isAwaited(_ operation: TokenOperation) -> Bool {
+        operation.purpose != .own || session.call?.number == operation.number
+    }
+
+    /// A login has brought a token. One of a stand-in that cannot serve is dropped.
     ///
-    /// - Returns: false: the login is made once more.
+    /// - Returns: false: the token is not the session's.
     mutating func acceptsStandIn(_ grant: Grant, of operation: TokenOperation) -> Bool {
-        guard operation.call.standIn != nil || standIn != nil, !operation.isFetch else { return true }
-        if operation.call.standIn == standIn?.named.variant, grant.audienceMismatch == nil, grant.refreshToken == nil {
-            return true
+        let asked = operation.call.standIn
+        guard !operation.isFetch, asked != nil || standIn != nil else { return true }
+        guard isAwaited(operation) else {
+            if let token = grant.refreshToken { revoke(token) }
+            close(with: .clearIntent)
+            return false
         }
         // An operator has logged in with another credential.
-        guard operation.call.standIn != nil else {
-            standIn = nil
-            rebuildVariants()
-            return true
-        }
-        dropStandIn(of: operation)
+        guard asked != nil else { return true }
         // The session of a grant that has a refresh token after all is none of this user's.
         if let token = grant.refreshToken { revoke(token) }
+        guard asked == standIn?.named.variant, grant.refreshToken == nil else {
+            logInWithoutStandIn(operation)
+            return false
+        }
+        guard let mismatch = grant.audienceMismatch else { return true }
+        let error = IdentityError(.clientRefused, code: IdentityError.audienceMismatch, message: mismatch)
+        if let error = failStandIn(error, of: operation) { handleFailure(error) }
         return false
     }
 
-    /// The service does not give the token of the stand-in: that is the route's fault alone. The plain token proves the session.
-    ///
-    /// - Returns: false: the error is the session's.
-    mutating func failStandIn(_ error: IdentityError, of operation: TokenOperation) -> Bool {
-        guard operation.call.standIn != nil, error.verdict == .clientRefused, error.status != nil else { return false }
-        dropStandIn(of: operation)
-        return true
+    /// The plain token of a login is about to take the place of the session's own.
+    mutating func replaceStandIn(after operation: TokenOperation) {
+        guard operation.call.kind == .login, operation.call.standIn == nil, standIn != nil, isAwaited(operation) else {
+            return
+        }
+        standIn = nil
+        rebuildVariants()
     }
 
-    /// The plain token serves from now on, and the present login is made once more for it.
-    private mutating func dropStandIn(of operation: TokenOperation) {
-        if operation.call.standIn == standIn?.named.variant { standIn = nil }
-        rebuildVariants()
-        if operation.purpose == .operatorLogin {
-            waiting.login = OperatorLogin(credentials: operation.credentials)
-        } else if session.call?.number == operation.number {
-            if session.tokens == nil { waiting.call = (operation.call, nil) } else { beginAnew() }
+    /// The service does not give the token of the stand-in: that is the route's fault alone. While the present token serves, its renewal is
+    /// refused like any other. At its end, and at a first login, the plain token proves the session.
+    ///
+    /// - Returns: the error that is the session's; nil: the login is made once more.
+    mutating func failStandIn(_ error: IdentityError, of operation: TokenOperation) -> IdentityError? {
+        guard operation.call.standIn != nil, error.verdict == .clientRefused, Self.isOfRequest(error) || error.isOfClient
+        else { return error }
+        guard !error.isOfClient else {
+            // The plain token would be refused, too.
+            var error = error
+            error.verdict = .credentialRefused
+            return error
         }
-        waiting.call?.call.standIn = nil
+        if operation.purpose == .own {
+            guard isAwaited(operation), session.tokens?.isUsable(at: eventContext.instant) != true else { return error }
+        }
+        logInWithoutStandIn(operation)
+        return nil
+    }
+
+    /// The service has refused what is asked for, or has given another token.
+    private static func isOfRequest(_ error: IdentityError) -> Bool {
+        !error.isOfClient && (error.status != nil || error.code == IdentityError.audienceMismatch)
+    }
+
+    /// The token of a stand-in whose renewal is refused has ended: the plain token proves the session from now on, so that the other
+    /// routes do not depend on it.
+    mutating func endRefusedStandIn() {
+        guard standIn != nil, setup.standIn != nil, case .unreachable(_, let retryState) = session, retryState.call == nil,
+            let error = retryState.error, error.verdict == .clientRefused, Self.isOfRequest(error)
+        else { return }
+        exchangeOwnToken(for: nil)
+    }
+
+    /// The login is made once more: for the plain token, or for that of the stand-in which a reload has named.
+    private mutating func logInWithoutStandIn(_ operation: TokenOperation) {
+        let isRefused = operation.call.standIn == standIn?.named.variant
+        if operation.purpose == .operatorLogin {
+            // The session keeps its token until the login has succeeded.
+            var login = OperatorLogin(credentials: operation.credentials)
+            login.isPlain = isRefused
+            waiting.login = login
+        } else if session.tokens != nil {
+            exchangeOwnToken(for: nil)
+        } else {
+            if isRefused {
+                standIn = nil
+                rebuildVariants()
+            }
+            waiting.call = (operation.call, nil)
+            waiting.call?.call.standIn = nil
+        }
         close(with: .clearIntent)
     }
 
-    /// A reload has changed which token the session has. The present one is not served for another one: the session begins anew.
-    mutating func changeStandIn() {
-        guard setup.standIn?.named.variant != standIn?.named.variant || setup.standIn?.index != standIn?.index else {
-            return
-        }
-        standIn = StandIn(setup)
-        rebuildVariants()
-        guard session.tokens == nil else { return beginAnew() }
-        publish(session.availability(at: eventContext.instant, context))
+    // MARK: Another token as the session's own
+
+    /// A reload may have changed which tokens routes ask for. Each token that a route still asks for serves.
+    ///
+    /// - Parameter isNew: the configuration names another stand-in than before, or has another credential.
+    mutating func changeStandIn(_ isNew: Bool) {
+        let next = nextStandIn(isNew)
+        guard next?.index != standIn?.index else { return standIn = next }
+        exchangeOwnToken(for: next)
     }
 
-    private mutating func beginAnew() {
+    private func nextStandIn(_ isNew: Bool) -> StandIn? {
+        // Its refresh token renews the plain one.
+        guard session.tokens?.refresh == nil else { return nil }
+        let all = (setup.standIn.map { [$0] } ?? []) + setup.variants
+        let present = standIn.flatMap { standIn in all.first { $0.index == standIn.index } }
+        let usable = all.first { entry in
+            variants.contains {
+                $0.index == entry.index && $0.session.tokens?.isUsable(at: eventContext.instant) == true
+            }
+        }
+        // Nothing can fetch the plain token.
+        guard context.hasCredential || session.tokens == nil else {
+            return standIn == nil ? nil : (present ?? usable).map { StandIn($0) }
+        }
+        guard let wanted = setup.standIn else { return nil }
+        if let present { return StandIn(present) }
+        // The service has not given it: the plain token is there in its place.
+        if standIn == nil, !isNew { return nil }
+        return StandIn(usable ?? wanted)
+    }
+
+    /// The session has the token of a variant as its own from now on; nil: the plain one. One that is not there is fetched. The former
+    /// one continues as that of a variant, if a route asks for it.
+    private mutating func exchangeOwnToken(for next: StandIn?) {
+        let (former, replaced, latest) = (standIn, session.tokens, latestGeneration)
+        let own = variants.first { $0.index == next?.index }?.session.tokens
+        standIn = next
+        rebuildVariants()
+        context.generation = latest
         waiting.call = nil
-        session = .loggedOut(.loggingIn)
-        restartVariants()
-        applyToSession(.logIn)
+        let place = variants.firstIndex { $0.index == former?.index }
+        if let former, place == nil { publishUnnamed(former.named.variant, former.index) }
+        guard let replaced else { return publish(session.availability(at: eventContext.instant, context)) }
+        let now = eventContext.instant
+        applyToSession(.exchanged(own.flatMap { $0.isUsable(at: now) ? $0 : nil } ?? replaced.withheld(at: now)))
+        if former != nil, let place, session.tokens != nil, replaced.isUsable(at: now) {
+            continueVariant(at: place, with: replaced)
+        }
     }
 
     mutating func rebuildVariants() {
         let former = variants
         variants = Self.variants(of: setup, besides: standIn).map { new in
-            former.first { $0.index == new.index } ?? new
+            if let known = former.first(where: { $0.index == new.index }) { return known }
+            // Its token may have been the session's own.
+            var new = new
+            new.context.generation = max(new.context.generation, context.generation)
+            return new
         }
         applyBlocks()
     }

@@ -22,20 +22,29 @@ extension SessionCoordinator {
     /// - Returns: the error that takes the place of the token; nil: it serves. A login that can be made without an operator brings all
     ///   scopes again, while the former token serves.
     mutating func narrowing(by grant: Grant, of operation: TokenOperation) -> IdentityError? {
-        guard !operation.isFetch, operation.purpose == .own, let granted = refreshToken.grantedScopes,
-            let stated = grant.scopes
-        else { return nil }
+        guard !operation.isFetch, operation.purpose == .own else { return nil }
+        let error = plainNarrowing(by: grant, of: operation)
+        if error == nil { variantCosts.acceptFewerScopes() }
+        return error
+    }
+
+    private mutating func plainNarrowing(by grant: Grant, of operation: TokenOperation) -> IdentityError? {
+        guard let granted = refreshToken.grantedScopes, let stated = grant.scopes else { return nil }
         let missing = granted.subtracting(stated)
+        let causes = narrowingVariants(granted, stated)
         defer { refreshToken.missingScopes = missing }
+        if missing.isEmpty { refreshToken.narrowedSince = nil }
         guard !missing.isEmpty else { return nil }
-        let causes = narrowingVariants(granted)
         if missing != refreshToken.missingScopes || !causes.isEmpty {
-            let shown = missing.sorted().prefix(16).joined(separator: " ")
             logEvent(
-                .scopesNarrowed, .error, reason: causes.isEmpty ? "service" : "variant", details: ["missing": shown])
+                .scopesNarrowed, .error, reason: causes.isEmpty ? "service" : "variant",
+                details: ["missing": VariantCosts.text(missing)])
         }
-        guard !causes.isEmpty else { return nil }
         let canLogIn = canLogInAnew
+        // After a restart the variant is not fetched already.
+        let isByVariant = !causes.isEmpty || variantCosts.blocks.values.contains(.narrowsSession)
+        if isByVariant, !canLogIn { refreshToken.narrowedSince = refreshToken.narrowedSince ?? eventContext.wall }
+        guard !causes.isEmpty else { return nil }
         if canLogIn, let token = grant.refreshToken ?? operation.refresh { refreshToken.orphan = (token, sessionID) }
         block(causes, .narrowsSession)
         guard canLogIn else { return nil }
@@ -43,12 +52,27 @@ extension SessionCoordinator {
             .sessionDead, message: "the session has lost scopes by the fetch of an access token with token.scopes")
     }
 
-    /// The variants that may have narrowed the session: they ask for fewer scopes, and were fetched.
-    private func narrowingVariants(_ granted: Set<String>) -> Set<TokenVariant> {
+    /// A fetch has asked for the granted scopes and has got fewer: another variant may have narrowed the session, or the audience has no
+    /// more. The token is not used before a refresh of the plain one has shown which it is.
+    mutating func doubtedScopes(of grant: Grant, _ operation: TokenOperation) -> IdentityError? {
+        let variant = operation.call.variant
+        guard operation.isFetch, variant.scopes.isEmpty, !operation.call.scopes.isEmpty,
+            let granted = refreshToken.grantedScopes, let stated = grant.scopes, !granted.isSubset(of: stated),
+            !narrowingVariants(granted, stated).isEmpty, variantCosts.doubtScopes(of: variant)
+        else { return nil }
+        return IdentityError(
+            .transient(retryAfter: nil),
+            message: "the access token lacks scopes of the session; a refresh shows whether the session has lost them")
+    }
+
+    /// The variants that may have narrowed the session to the stated scopes: they ask for these, and not for all, and were fetched.
+    private func narrowingVariants(_ granted: Set<String>, _ stated: Set<String>) -> Set<TokenVariant> {
+        guard !stated.isEmpty, !granted.isSubset(of: stated) else { return [] }
         let fetched = Set(storedSession?.tokens.others.keys.map { $0 } ?? [])
             .union(variants.filter { $0.session.tokens != nil }.map(\.named.variant))
         return fetched.filter {
-            !$0.scopes.isEmpty && !granted.isSubset(of: $0.scopes) && variantCosts.blocks[mark(of: $0)] == nil
+            !granted.isSubset(of: $0.scopes) && stated.isSubset(of: $0.scopes)
+                && variantCosts.blocks[mark(of: $0)] == nil
         }
     }
 
@@ -62,9 +86,14 @@ extension SessionCoordinator {
 
     /// An upstream has refused a token. One that is not present any more says nothing.
     mutating func recordRefusal(of tokens: SessionTokens?, _ variant: TokenVariant, _ generation: Generation) {
-        guard tokens?.generation == generation,
-            superseded.recordRefusal(of: variant, generation, at: eventContext.wall)
-        else { return }
+        guard tokens?.generation == generation, superseded.recordRefusal(of: variant, generation) else { return }
+        let place = variants.firstIndex { $0.named.variant == variant }
+        emit(.countUses(place.map { variants[$0].index } ?? ownIndex))
+    }
+
+    /// How often the token was used until it came, or until an upstream has refused it.
+    mutating func recordUses(of variant: TokenVariant, _ uses: TokenUses?) {
+        guard superseded.recordUses(of: variant, uses, at: eventContext.wall) else { return }
         let error = IdentityError(.clientRefused, message: SupersededTokens.message)
         logEvent(.tokensSuperseded, .error, reason: "single_token", error: error)
     }
@@ -120,7 +149,7 @@ extension SessionCoordinator {
 
     /// A login has begun another session.
     mutating func endBlocks(by operation: TokenOperation) {
-        variantCosts.noteAccepted()
+        variantCosts.beginSession()
         guard endsBlocks(operation) else { return }
         variantCosts = VariantCosts()
         applyBlocks()

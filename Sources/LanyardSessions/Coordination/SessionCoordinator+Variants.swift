@@ -14,11 +14,13 @@ extension SessionCoordinator {
         /// An upstream has refused its token of this generation, with which a request was sent once more.
         case freshTokenRefused(Generation)
         /// The reply to `countUses`; nil: unknown.
-        case usesCounted(UInt64?)
+        case usesCounted(TokenUses?)
     }
 
     mutating func handle(_ event: VariantEvent, of index: UserIndex) {
-        guard !handleOfStandIn(event, of: index), let place = variants.firstIndex(where: { $0.index == index }) else {
+        guard !handleOfStandIn(event, of: index) else { return }
+        guard let place = variants.firstIndex(where: { $0.index == index }) else {
+            if index == setup.index, case .usesCounted(let uses) = event { recordUses(of: .plain, uses) }
             return
         }
         switch event {
@@ -39,7 +41,9 @@ extension SessionCoordinator {
             applyToVariant(at: place, .tokenRefused(generation))
         case .freshTokenRefused(let generation):
             recordRefusal(of: variants[place].session.tokens, variants[place].named.variant, generation)
-        case .usesCounted(let count): handleUses(count, at: place)
+        case .usesCounted(let uses):
+            recordUses(of: variants[place].named.variant, uses)
+            handleUses(uses?.responses, at: place)
         }
     }
 
@@ -165,15 +169,18 @@ extension SessionCoordinator {
         variants = Self.variants(of: setup, besides: standIn).map { new in
             former.first { $0.index == new.index }?.renamed(to: new.named) ?? new
         }
-        for variant in former
-        where !variants.contains(where: { $0.index == variant.index }) && setup.standIn?.index != variant.index {
-            let reason = "no route asks for this access token any more: \(variant.named.variant.text)"
-            emit(.publishVariant(.none(.credentialRefused(because: reason)), variant.index))
+        for variant in former where !variants.contains(where: { $0.index == variant.index }) {
+            publishUnnamed(variant.named.variant, variant.index)
         }
         applyBlocks()
         guard session.tokens == nil else { return }
         let availability = session.availability(at: eventContext.instant, context)
         for variant in variants { emit(.publishVariant(availability, variant.index)) }
+    }
+
+    mutating func publishUnnamed(_ variant: TokenVariant, _ index: UserIndex) {
+        let reason = "no route asks for this access token any more: \(variant.text)"
+        emit(.publishVariant(.none(.credentialRefused(because: reason)), index))
     }
 
     /// - Parameter standIn: the variant whose token the session has itself.
@@ -222,6 +229,12 @@ extension SessionCoordinator {
         variants[place].renewal = eventContext.instant < tokens.mandatoryFrom ? .postponed : .onDemand
     }
 
+    /// The session has a new token of its own.
+    mutating func noteIssueOfOwn() {
+        superseded.recordIssue(of: .plain)
+        emit(.countUses(ownIndex))
+    }
+
     /// The variant has a new token.
     private mutating func noteIssue(at place: Int, isDemanded: Bool) {
         variants[place].renewal = .scheduled
@@ -238,8 +251,11 @@ extension SessionCoordinator {
         for place in variants.indices where variants[place].waiting?.number != variants[place].session.call?.number {
             variants[place].waiting = nil
         }
-        guard tokens.refresh != nil || session.state == .valid && mayLogInForFetch else { return nil }
         let places = variants.indices.filter { variants[$0].waiting != nil && variants[$0].block == nil }
+        guard tokens.refresh != nil || mayFetchByLogin else {
+            if session.call == nil { failFetches(at: places) }
+            return nil
+        }
         guard let place = places.min(by: { waitingNumber($0) < waitingNumber($1) }), var call = variants[place].waiting
         else { return nil }
         variants[place].waiting = nil
@@ -248,10 +264,28 @@ extension SessionCoordinator {
         return TokenOperation(call, tokens.refresh.map { .refreshToken($0) } ?? login, lockDeadline: lockDeadline)
     }
 
-    /// The credential is not used up by a login for one variant alone.
-    private var mayLogInForFetch: Bool {
-        guard case .configured(let login)? = setup.credential else { return true }
-        return login.kind != .refreshToken && login.kind != .googleAuthCode
+    /// The login's grant fetches variants, also while the renewal of the plain token fails. Three cases are excepted: a credential that one
+    /// login uses up, a session that has lost its refresh token, since its own login begins another one, and a user's credential in doubt.
+    private var mayFetchByLogin: Bool {
+        guard case .configured(let login)? = setup.credential else { return session.state == .valid }
+        guard login.kind != .refreshToken, login.kind != .googleAuthCode else { return false }
+        guard session.state != .valid else { return true }
+        return !refreshToken.isGiven && (login.kind.isRefresh || session.retryState?.error?.verdict != .credentialDoubted)
+    }
+
+    /// Fetches that cannot be made now are not in progress: no request waits for them.
+    private mutating func failFetches(at places: [Int]) {
+        for place in places {
+            guard var call = variants[place].waiting else { continue }
+            variants[place].waiting = nil
+            call.kind = .login
+            let reason = context.lastError.map { ": \($0.message)" } ?? ""
+            var error = IdentityError(
+                .transient(retryAfter: nil),
+                message: "the session has lost its refresh token, and logs in before further access tokens are fetched" + reason)
+            (error.responsible, error.cause) = (context.lastError?.responsible, context.lastError?.cause)
+            applyToVariant(at: place, .failed(error, call))
+        }
     }
 
     private func waitingNumber(_ place: Int) -> UInt64 { variants[place].waiting?.number ?? .max }
@@ -305,9 +339,9 @@ extension SessionCoordinator {
                 var own = grant
                 own.refreshToken = nil
                 variants[place].context.expect(generation: view.current)
+                superseded.recordIssue(of: operation.call.variant)
                 applyToVariant(at: place, .granted(own, call))
                 noteIssue(at: place, isDemanded: isDemanded)
-                superseded.recordIssue(of: operation.call.variant)
             }
         }
         refreshToken.warnings.restart()
@@ -393,14 +427,23 @@ extension SessionCoordinator {
             }
             guard !how.isAdopted || variants[place].session.tokens?.isSame(as: token) != true else { continue }
             let generation = variants[place].context.generation.next(atLeast: view.current)
-            variants[place].context.generation = generation
             let tokens = SessionTokens(
                 token, (nil, nil), generation: generation, accountID: context.accountID, account: account,
                 boot: setup.boot, at: eventContext, skew: context.skew ?? .zero, settings: context.settings)
             var how = how
             how.isUrgent = false
-            applyToVariant(at: place, .restored(tokens, how))
-            noteIssue(at: place, isDemanded: false)
+            continueVariant(at: place, with: tokens, how)
         }
+    }
+
+    /// The variant has a token from the store, or the former one of the session itself.
+    mutating func continueVariant(
+        at place: Int, with tokens: SessionTokens,
+        _ how: Session.Restoration = Session.Restoration(isTrusted: true, isUrgent: false, spread: 0, isAdopted: true)
+    ) {
+        guard variants[place].block == nil else { return }
+        variants[place].context.generation = max(variants[place].context.generation, tokens.generation)
+        applyToVariant(at: place, .restored(tokens, how))
+        noteIssue(at: place, isDemanded: false)
     }
 }

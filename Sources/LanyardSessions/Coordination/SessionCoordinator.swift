@@ -214,6 +214,8 @@ package struct SessionCoordinator: Sendable {
     struct OperatorLogin: Sendable {
         /// The credential, or the session that has come already.
         var credentials: TokenOperation.Credentials
+        /// The service has refused what a stand-in asks for: the login asks for the plain token.
+        var isPlain = false
 
         var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
     }
@@ -270,6 +272,7 @@ package struct SessionCoordinator: Sendable {
         let former = context.account
         handle(event)
         publishAccount(after: former)
+        endRefusedStandIn()
         renewFormerRequest()
         beginFetches()
         startNext()

@@ -174,6 +174,11 @@ struct RefreshTokenState: Sendable {
     private(set) var grantedScopes: Set<String>?
     /// Those of them that the latest plain token lacks, as its response has stated.
     var missingScopes: Set<String> = []
+    /// Since when the fetch of a variant has taken scopes away from the session, which only an operator's login brings again; nil: it has
+    /// not.
+    var narrowedSince: WallTime?
+    /// The session has had a refresh token: if it has none now, that is dead.
+    private(set) var isGiven = false
     /// The refresh tokens that were exchanged for a later one which the store does not hold yet, from the one
     /// that it holds to the latest.
     private(set) var exchanged: [Secret] = []
@@ -204,11 +209,16 @@ struct RefreshTokenState: Sendable {
     mutating func recordSaved() { exchanged = [] }
 
     /// A login has begun another session.
-    mutating func begin(hasRotated: Bool, grantedScopes: Set<String>?) {
+    mutating func begin(with grant: Grant) {
         triesWithoutResponse = 0
         hasMadeLastTry = false
-        self.hasRotated = hasRotated
-        (self.grantedScopes, missingScopes) = (grantedScopes, [])
+        hasRotated = grant.hasRotated
+        isGiven = grant.refreshToken != nil
+        forgetNarrowing(granted: grant.scopes)
+    }
+
+    private mutating func forgetNarrowing(granted: Set<String>?) {
+        (grantedScopes, missingScopes, narrowedSince) = (granted, [], nil)
     }
 
     /// What the store says of calls without a response. What another process had open when this one started may have
@@ -232,7 +242,9 @@ struct RefreshTokenState: Sendable {
         isIntentUnsaved = false
         exchanged = []
         hasRotated = session.hasRotated
-        if grantedScopes != session.grantedScopes { (grantedScopes, missingScopes) = (session.grantedScopes, []) }
+        // Of a session that has lost its refresh token the store keeps the scopes.
+        isGiven = session.refresh != nil || session.grantedScopes != nil || session.hasRotated
+        if grantedScopes != session.grantedScopes { forgetNarrowing(granted: session.grantedScopes) }
         hasMadeLastTry = session.hasMadeLastTry
         triesWithoutResponse = intent?.tries ?? 0
     }

@@ -8,6 +8,14 @@ struct VariantCosts: Sendable {
     /// refresh token may have ended by itself, so one such end of a session proves nothing.
     private static let endsMax = 2
 
+    /// What the status says of a session that only an operator's login can give its scopes again.
+    static func message(missing: Set<String>) -> String {
+        "the session has lost scopes by the fetch of an access token with token.scopes: \(text(missing))"
+    }
+
+    /// At most 16 scopes.
+    static func text(_ scopes: Set<String>) -> String { scopes.sorted().prefix(16).joined(separator: " ") }
+
     /// Variants that are not fetched, in this session and in the next ones.
     var blocks: [VariantMark: VariantBlock] = [:]
     /// The service has refused what their fetch asks for since it has last accepted the refresh token.
@@ -16,6 +24,10 @@ struct VariantCosts: Sendable {
     private var refusedTokens: Set<TokenVariant> = []
     /// How often a session has ended so.
     private var ends: [TokenVariant: Int] = [:]
+    /// Variants whose latest token lacked scopes of the session. A refresh of the plain token is to show why.
+    private(set) var doubtedScopes: Set<TokenVariant> = []
+    /// It was not the session that has lost them: the variant's audience has no more.
+    private var fewerScopes: Set<TokenVariant> = []
 
     /// The response to a fetch by the refresh token is an error.
     mutating func noteRefused(_ variant: TokenVariant, _ error: IdentityError) {
@@ -31,6 +43,27 @@ struct VariantCosts: Sendable {
 
     /// The refresh token was accepted, or another one has come.
     mutating func noteAccepted() { (refusedRequests, refusedTokens) = ([], []) }
+
+    /// A login has begun another session.
+    mutating func beginSession() {
+        noteAccepted()
+        (doubtedScopes, fewerScopes) = ([], [])
+    }
+
+    /// The variant's token lacks scopes of the session.
+    ///
+    /// - Returns: false: that is known to be so.
+    mutating func doubtScopes(of variant: TokenVariant) -> Bool {
+        guard !fewerScopes.contains(variant) else { return false }
+        doubtedScopes.insert(variant)
+        return true
+    }
+
+    /// A refresh has shown that no variant has narrowed the session.
+    mutating func acceptFewerScopes() {
+        fewerScopes.formUnion(doubtedScopes)
+        doubtedScopes = []
+    }
 
     /// The variant's token has come.
     mutating func noteAccepted(_ variant: TokenVariant) { ends[variant] = nil }

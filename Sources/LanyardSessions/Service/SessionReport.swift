@@ -292,7 +292,8 @@ extension SessionCoordinator {
         let own = SessionStatus.Variant(
             named: standIn.named, state: stateOfStandIn, reason: session.reason, generation: context.generation,
             expiry: tokens?.expiry, usableUntil: tokens?.usableUntil ?? .past,
-            nextFetchAt: SessionLog.wall(of: session.nextCallAt, eventContext), lastError: context.lastError?.message,
+            nextFetchAt: SessionLog.wall(of: session.nextCallAt, eventContext),
+            lastError: context.lastError?.operatorMessage,
             hasEverBeenReady: context.hasEverBeenReady)
         return [own] + others
     }

@@ -45,7 +45,13 @@ extension SessionRunner {
         let superseded = coordinator.superseded.since.map {
             SessionStatus.Failure(message: SupersededTokens.message, since: $0)
         }
-        if action == .nobody, superseded != nil { action = .operator }
+        let narrowed = coordinator.refreshToken.narrowedSince.map { since in
+            SessionStatus.Failure(
+                message: VariantCosts.message(missing: coordinator.refreshToken.missingScopes),
+                remedy: "give that route a user of its own, or leave out token.scopes, then run lanyard login \(name)",
+                since: since)
+        }
+        if action == .nobody, superseded != nil || narrowed != nil { action = .operator }
         return SessionStatus(
             user: name, index: index, identity: managedUser.settings.identity,
             accountID: context.accountID ?? coordinator.subject,
@@ -57,7 +63,8 @@ extension SessionRunner {
                 usableUntil: tokens?.usableUntil ?? .past,
                 variants: coordinator.variantStatus(at: eventContext)),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
-            failure: openCall.failure(context.lastError, of: name, at: eventContext.wall) ?? superseded, action: action,
+            failure: openCall.failure(context.lastError, of: name, at: eventContext.wall) ?? superseded ?? narrowed,
+            action: action,
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }

@@ -445,8 +445,8 @@ package final class SessionRunner: @unchecked Sendable {
     }
 
     private func countUses(of index: UserIndex) {
-        let count: UInt64? = if case .serving(let publisher) = life { publisher.useCount(of: index) } else { nil }
-        handle(.variant(index, .usesCounted(count)))
+        let uses: TokenUses? = if case .serving(let publisher) = life { publisher.uses(of: index) } else { nil }
+        handle(.variant(index, .usesCounted(uses)))
     }
 
     private func login(_ credential: Credential, _ refused: CredentialFingerprint?, _ call: SessionCall) {

@@ -331,7 +331,7 @@ extension Session {
         let event: SessionLogEvent.Event = how.isAdopted ? .adopted : .restored
         guard how.isTrusted, tokens.isUsable(at: transition.now) else {
             let withheld = tokens.withheld(at: transition.now)
-            guard let next = Self.renewing(withheld, &transition) else {
+            guard let next = Self.renewing(withheld, .start, &transition) else {
                 return Self.end(transition.context.lastError, &transition)
             }
             transition.publish(next)
@@ -356,14 +356,34 @@ extension Session {
         return next
     }
 
+    /// A reload has changed which token the session has (docs/reference/oauth.md 4.2).
+    consuming func exchange(for tokens: SessionTokens, _ transition: inout TransitionContext) -> Session {
+        transition.context.lastError = nil
+        guard tokens.isUsable(at: transition.now) else {
+            guard let next = Self.renewing(tokens, .requestChanged, &transition) else {
+                return Self.end(nil, &transition)
+            }
+            transition.publish(next)
+            return next
+        }
+        guard transition.context.canRenew(tokens) else { return Self.serveToEnd(tokens, nil, &transition) }
+        let scheduled = tokens.refreshAt(transition.context.settings, transition.eventContext)
+        let next = Session.valid(
+            tokens, refreshAt: max(scheduled, min(transition.context.notBefore, tokens.mandatoryFrom)))
+        transition.publish(next)
+        return next
+    }
+
     /// Renews tokens that cannot be served, at once or after the service's Retry-After; nil if nothing can renew them.
-    private static func renewing(_ withheld: SessionTokens, _ transition: inout TransitionContext) -> Session? {
+    private static func renewing(
+        _ withheld: SessionTokens, _ cause: SessionCall.Cause, _ transition: inout TransitionContext
+    ) -> Session? {
         if withheld.refresh != nil || transition.context.hasCredential,
             let retryState = transition.context.waitBeforeCall(at: transition.now)
         {
             return .unreachable(withheld, retryState)
         }
-        return transition.renewal(of: withheld, .start).map { .refreshing(withheld, $0) }
+        return transition.renewal(of: withheld, cause).map { .refreshing(withheld, $0) }
     }
 
     /// A token that is renewed elsewhere: `valid` while it can be read.

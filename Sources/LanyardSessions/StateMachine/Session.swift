@@ -64,6 +64,8 @@ package enum Session {
         case limited(IdentityError)
         /// The stored session: at the start, or because another process has renewed it.
         case restored(SessionTokens, Restoration)
+        /// Another access token of the session takes the place of its own. One that cannot be used is fetched.
+        case exchanged(SessionTokens)
         /// The store says that an operator has ended the session; `reason` says where.
         case ended(reason: String)
         /// A token that is renewed elsewhere, or the error of reading it: `TokenFeed`.
@@ -89,7 +91,7 @@ package enum Session {
             case .credentialChanged, .clockJumped: true
             case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
                 .refreshTokenEnded,
-                .limited, .restored, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow, .probe,
+                .limited, .restored, .exchanged, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow, .probe,
                 .serviceReturned:
                 false
             }
@@ -149,6 +151,7 @@ package enum Session {
             loseRefreshToken(error, cause, lastTryAt, &transition)
         case .limited(let error): limit(by: error, &transition)
         case .restored(let tokens, let how): restore(tokens, how, &transition)
+        case .exchanged(let tokens): exchange(for: tokens, &transition)
         case .ended(let reason): end(reason, &transition)
         case .refreshNow(let cause): performDue(&transition).renewNow(cause, &transition)
         case .fed(let outcome): feed(outcome, &transition)

@@ -84,7 +84,9 @@ extension FleetWorld {
         if variant.latest != nil, variant.wantedAt < variant.issuedAt { report.count(.variantNotRenewed) }
         variant.countedAt = clocks.now
         process.sessions[user].variants[place] = variant
-        tell(process, user, .variant(index, .usesCounted(planted(uses: variant.uses))))
+        // Upstreams accept each token that they do not refuse by a fault of their own.
+        let uses = planted(uses: variant.uses).map { TokenUses(responses: $0, successes: $0) }
+        tell(process, user, .variant(index, .usesCounted(uses)))
     }
 
     // MARK: Requests
