@@ -92,7 +92,8 @@ import Testing
         #expect(bench.place.count == 2 && bench.failures.withLock { $0 }.isEmpty)
     }
 
-    @Test("made anew every two seconds; the first one has its whole time, and serves as well", arguments: [true, false])
+    @Test(
+        "made anew every two seconds; the first one has its whole time, and serves as well", arguments: [true, false])
     func slow(isOAuth: Bool) async throws {
         let bench = try Bench(isOAuth: isOAuth, silent: 0..<100)
         defer { bench.place.release.set() }

@@ -202,7 +202,9 @@ struct SecondCallServiceTests {
         bench.service.stop()
     }
 
-    @Test("once a second call has had its response, those of the other sessions follow without the limit of one in a second")
+    @Test(
+        "once a second call has had its response, those of the other sessions follow without the limit of one in a second"
+    )
     func released() async throws {
         let bench = try await Bench(users: 5)
         try await bench.pass(.seconds(2), calls: 6)

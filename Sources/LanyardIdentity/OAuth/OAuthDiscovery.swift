@@ -226,7 +226,8 @@ final class OAuthDiscovery: Watcher, @unchecked Sendable {
     ) {
         let url = urls.first ?? issuer
         for call in waiting { call.progress?.wait(for: url) }
-        var request = CurlRequest(method: .get, url: url, fields: fields, kind: attempt.kind, deadline: attempt.deadline)
+        var request = CurlRequest(
+            method: .get, url: url, fields: fields, kind: attempt.kind, deadline: attempt.deadline)
         request.cancellation = attempt.cancellation
         http.send(request) { [self] outcome in
             clock.learn(from: outcome)

@@ -532,7 +532,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
     ///
     /// - Returns: whether a session has wanted a second call since it did before.
     func endSilence(of identity: String) -> Bool {
-        records.secondCalls[identity]?.endSilence() ?? false
+        loop.assertIsCurrent()
+        return records.secondCalls[identity]?.endSilence() ?? false
     }
 
     /// From anywhere.

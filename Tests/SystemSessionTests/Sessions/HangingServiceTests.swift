@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test(
-        "metadata or a location without a response at the start: a request that waits is served by another one after 2 s, whatever the login",
+        "metadata or a location without a response at the start: a request that waits is served after 2 s, whatever the login",
         arguments: [true, false])
     func place(isOAuth: Bool) async throws {
         let isOver = Milestone()
@@ -260,7 +260,9 @@ import Testing
             routes: [{name: all, upstream: "http://\(service.endpoint)"}]
 
             """, under: clock)
-        let count = { service.requests.count { $0.target.contains("/.well-known/") || $0.target.hasSuffix("/location") } }
+        let count = {
+            service.requests.count { $0.target.contains("/.well-known/") || $0.target.hasSuffix("/location") }
+        }
         try await eventually("the first request") { count() == 1 }
         clock.stop()
         let request = Task { try await RawClient.ask(lanyard.data, "GET", "/x") }
