@@ -364,8 +364,13 @@ extension SessionCoordinator {
     /// A refresh has brought the next refresh token, which is stored, and no access token that can be used: it is tried again.
     private mutating func handleSuccessor(_ grant: Grant, _ error: IdentityError, by operation: TokenOperation) {
         applyToSession(.refreshTokenUsed(grant, operation.call))
-        if operation.isFetch { failFetch(error, of: operation) } else { applyToSession(.failed(error, operation.call)) }
-        if variantCosts.doubtedScopes.contains(operation.call.variant) { applyToSession(.refreshNow(.fetchRefused)) }
+        let doubt = variantCosts.takeDoubt(of: operation.number)
+        if !operation.isFetch {
+            applyToSession(.failed(error, operation.call))
+        } else if doubt?.isFirst != true {
+            failFetch(error, of: operation)
+        }
+        if doubt != nil { applyToSession(.refreshNow(.fetchRefused)) }
         refreshToken.warnings.restart()
         finish()
     }

@@ -58,7 +58,7 @@ extension SessionCoordinator {
         let variant = operation.call.variant
         guard operation.isFetch, variant.scopes.isEmpty, !operation.call.scopes.isEmpty,
             let granted = refreshToken.grantedScopes, let stated = grant.scopes, !granted.isSubset(of: stated),
-            !narrowingVariants(granted, stated).isEmpty, variantCosts.doubtScopes(of: variant)
+            !narrowingVariants(granted, stated).isEmpty, variantCosts.doubtScopes(of: variant, by: operation.number)
         else { return nil }
         return IdentityError(
             .transient(retryAfter: nil),

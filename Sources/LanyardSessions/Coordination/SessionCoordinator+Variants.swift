@@ -285,6 +285,10 @@ extension SessionCoordinator {
                 message: "the session has lost its refresh token, and logs in before further access tokens are fetched" + reason)
             (error.responsible, error.cause) = (context.lastError?.responsible, context.lastError?.cause)
             applyToVariant(at: place, .failed(error, call))
+            // It can do nothing before.
+            guard session.nextCallAt != .never else { continue }
+            let next = session.nextCallAt
+            variants[place].session = variants[place].session.changingRetries { $0 = $0.resting(notBefore: next) }
         }
     }
 

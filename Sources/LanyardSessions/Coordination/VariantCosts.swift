@@ -25,7 +25,9 @@ struct VariantCosts: Sendable {
     /// How often a session has ended so.
     private var ends: [TokenVariant: Int] = [:]
     /// Variants whose latest token lacked scopes of the session. A refresh of the plain token is to show why.
-    private(set) var doubtedScopes: Set<TokenVariant> = []
+    private var doubtedScopes: Set<TokenVariant> = []
+    /// The fetch that has just brought such a token.
+    private var doubt: Doubt?
     /// It was not the session that has lost them: the variant's audience has no more.
     private var fewerScopes: Set<TokenVariant> = []
 
@@ -50,13 +52,24 @@ struct VariantCosts: Sendable {
         (doubtedScopes, fewerScopes) = ([], [])
     }
 
+    struct Doubt: Sendable {
+        let operation: UInt64
+        /// The fetch waits for the refresh of the plain token, and is made again at once. Later ones have a back-off.
+        let isFirst: Bool
+    }
+
     /// The variant's token lacks scopes of the session.
     ///
     /// - Returns: false: that is known to be so.
-    mutating func doubtScopes(of variant: TokenVariant) -> Bool {
+    mutating func doubtScopes(of variant: TokenVariant, by operation: UInt64) -> Bool {
         guard !fewerScopes.contains(variant) else { return false }
-        doubtedScopes.insert(variant)
+        doubt = Doubt(operation: operation, isFirst: doubtedScopes.insert(variant).inserted)
         return true
+    }
+
+    mutating func takeDoubt(of operation: UInt64) -> Doubt? {
+        defer { doubt = nil }
+        return doubt?.operation == operation ? doubt : nil
     }
 
     /// A refresh has shown that no variant has narrowed the session.
