@@ -176,7 +176,7 @@ import Testing
         func list(_ name: String) throws -> [String] {
             let start = try #require(template.range(of: "{{- $\(name) := list "))
             let end = try #require(template[start.upperBound...].range(of: "-}}"))
-            return template[start.upperBound..<end.lowerBound].split(separator: "\"").enumerated().filter { $0.offset % 2 == 1 }.map { String($0.element) }
+            return template[start.upperBound..<end.lowerBound].split { $0 == "\"" || $0.isWhitespace }.map(String.init)
         }
         func keys(_ fits: (ConfigurationValue) -> Bool) -> [String] {
             let found = ConfigurationKeys.all.filter { key in

@@ -41,7 +41,7 @@ final class ProxyBench: Sendable {
     let sides: (listener: RawEndpoint, upstream: RawEndpoint)
     let tokens = TokenCalls()
     /// Users may come later.
-    let names = UserNames(["alice"])
+    let names = UserNames(["alice", "bob"])
 
     init(
         at upstreamEndpoint: RawEndpoint = .tcp(0), script: @escaping RawServer.Script = { _ in .response(body: "ok") },
