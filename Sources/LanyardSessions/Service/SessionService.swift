@@ -89,8 +89,8 @@ package final class SessionService: TokenSource, @unchecked Sendable {
 
     /// Publishes the active user, then continues with the stored sessions and logs in the other users. From any thread, not from the queue.
     ///
-    /// Returns when the report has every stored session: until then it says of their users that they are logging in. After a second it
-    /// returns in any case.
+    /// Returns when the report has every stored session: until then it says of their users that they are logging in. After five seconds
+    /// it returns in any case.
     package func start() {
         let isUnderWay = DispatchSemaphore(value: 0)
         loop.start()
@@ -109,7 +109,7 @@ package final class SessionService: TokenSource, @unchecked Sendable {
             handleStarted()
             isUnderWay.signal()
         }
-        _ = isUnderWay.wait(timeout: .now() + 1)
+        _ = isUnderWay.wait(timeout: .now() + 5)
     }
 
     private func handleStarted() {
