@@ -300,7 +300,8 @@ import Testing
         }
     }
 
-    @Test("a refused renewal leaves the token to its end; then the plain token proves the session", arguments: [400, 403])
+    @Test(
+        "a refused renewal leaves the token to its end; then the plain token proves the session", arguments: [400, 403])
     func refusedRenewal(status: Int) throws {
         let driver = try Self.renewing()
         let until = try #require(driver.variant(9)?.usableUntil)
@@ -331,7 +332,8 @@ import Testing
         #expect(Self.text(driver, 9) == "orders 2" && Self.text(driver, 1) == "for stock" && driver.state == .valid)
     }
 
-    @Test("a first login that is refused for the client is one of the client: made again after 10 s, for the same token")
+    @Test(
+        "a first login that is refused for the client is one of the client: made again after 10 s, for the same token")
     func refusedFirst() throws {
         let driver = Self.driver()
         driver.begin()
@@ -350,7 +352,8 @@ import Testing
         let driver = try Self.renewing()
         try Self.toPlain(driver) { try driver.fail(.clientRefused, status: 403) }
         try driver.fail(.credentialRefused, status: 403)
-        #expect(driver.state == .unreachable && Self.text(driver, 1) == "for stock" && driver.call?.variant == Self.orders)
+        #expect(
+            driver.state == .unreachable && Self.text(driver, 1) == "for stock" && driver.call?.variant == Self.orders)
         try driver.fail(.clientRefused, status: 403)
         // The other route's token is renewed all the same.
         for _ in 0..<200 where driver.call?.variant != Self.stock {
@@ -364,7 +367,9 @@ import Testing
         #expect(Self.text(driver, 1) == "stock 2")
     }
 
-    @Test("a renewal that brings a token for another audience leaves the present one to its end, and the others as they are")
+    @Test(
+        "a renewal that brings a token for another audience leaves the present one to its end, and the others as they are"
+    )
     func mismatchOfRenewal() throws {
         let driver = try Self.renewing()
         try driver.grant(proof: Self.account, token: "for all", mismatch: "for the audience all")

@@ -111,7 +111,8 @@ import Testing
     @Test("the token of a first route in place of the plain one is known by its own uses")
     func standIn() throws {
         let driver = CoordinatorDriver(
-            login: .clientCredentials, rotation: .auto, variants: [Self.orders], standIn: TokenVariant(audience: "stock"))
+            login: .clientCredentials, rotation: .auto, variants: [Self.orders],
+            standIn: TokenVariant(audience: "stock"))
         driver.uses = [UserIndex(9): 0, UserIndex(1): 0]
         driver.begin()
         try driver.grant(token: "for stock")

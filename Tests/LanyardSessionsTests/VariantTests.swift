@@ -602,7 +602,8 @@ struct VariantTests {
         #expect(next.variant(2) != nil)
     }
 
-    @Test("a fetch that waits for a login that waits is not in progress: no request waits for it, and its error says why")
+    @Test(
+        "a fetch that waits for a login that waits is not in progress: no request waits for it, and its error says why")
     func waitsForLogin() throws {
         let driver = try Self.fetched()
         driver.handle(.session(.tokenRefused(Generation(try #require(driver.token?.generation)))))

@@ -122,7 +122,8 @@ extension SessionCoordinator {
     ///
     /// - Returns: the error that is the session's; nil: the login is made once more.
     mutating func failStandIn(_ error: IdentityError, of operation: TokenOperation) -> IdentityError? {
-        guard operation.call.standIn != nil, error.verdict == .clientRefused, Self.isOfRequest(error) || error.isOfClient
+        guard operation.call.standIn != nil, error.verdict == .clientRefused,
+            Self.isOfRequest(error) || error.isOfClient
         else { return error }
         guard !error.isOfClient else {
             // The plain token would be refused, too.
@@ -145,7 +146,8 @@ extension SessionCoordinator {
     /// The token of a stand-in whose renewal is refused has ended: the plain token proves the session from now on, so that the other
     /// routes do not depend on it.
     mutating func endRefusedStandIn() {
-        guard standIn != nil, setup.standIn != nil, case .unreachable(_, let retryState) = session, retryState.call == nil,
+        guard standIn != nil, setup.standIn != nil, case .unreachable(_, let retryState) = session,
+            retryState.call == nil,
             let error = retryState.error, error.verdict == .clientRefused, Self.isOfRequest(error)
         else { return }
         exchangeOwnToken(for: nil)

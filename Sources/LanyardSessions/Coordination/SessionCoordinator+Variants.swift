@@ -270,7 +270,8 @@ extension SessionCoordinator {
         guard case .configured(let login)? = setup.credential else { return session.state == .valid }
         guard login.kind != .refreshToken, login.kind != .googleAuthCode else { return false }
         guard session.state != .valid else { return true }
-        return !refreshToken.isGiven && (login.kind.isRefresh || session.retryState?.error?.verdict != .credentialDoubted)
+        return !refreshToken.isGiven
+            && (login.kind.isRefresh || session.retryState?.error?.verdict != .credentialDoubted)
     }
 
     /// Fetches that cannot be made now are not in progress: no request waits for them.
@@ -282,7 +283,8 @@ extension SessionCoordinator {
             let reason = context.lastError.map { ": \($0.message)" } ?? ""
             var error = IdentityError(
                 .transient(retryAfter: nil),
-                message: "the session has lost its refresh token, and logs in before further access tokens are fetched" + reason)
+                message: "the session has lost its refresh token, and logs in before further access tokens are fetched"
+                    + reason)
             (error.responsible, error.cause) = (context.lastError?.responsible, context.lastError?.cause)
             applyToVariant(at: place, .failed(error, call))
             // It can do nothing before.

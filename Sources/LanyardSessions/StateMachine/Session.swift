@@ -91,7 +91,8 @@ package enum Session {
             case .credentialChanged, .clockJumped: true
             case .logIn, .due, .granted, .failed, .loggedIn, .renewed, .abandoned, .refreshTokenUsed,
                 .refreshTokenEnded,
-                .limited, .restored, .exchanged, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow, .probe,
+                .limited, .restored, .exchanged, .ended, .fed, .tokenNeeded, .tokenRefused, .logOut, .refreshNow,
+                .probe,
                 .serviceReturned:
                 false
             }

@@ -129,7 +129,7 @@ import Testing
             let path = lanyard.folder.file("lanyard.yaml")
             let text = try String(contentsOfFile: path, encoding: .utf8)
             let start = try #require(text.range(of: "routes:\n")?.lowerBound)
-                let lines = text[start...].split(separator: "\n", omittingEmptySubsequences: false).dropFirst()
+            let lines = text[start...].split(separator: "\n", omittingEmptySubsequences: false).dropFirst()
             let rest = lines.drop { $0.hasPrefix("  - ") }.joined(separator: "\n")
             try lanyard.folder.write("lanyard.yaml", text[..<start] + Self.yaml(routes, upstream) + rest)
             try await admin.call("POST", "/v1/reload")
