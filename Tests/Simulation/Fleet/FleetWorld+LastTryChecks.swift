@@ -11,7 +11,8 @@ extension FleetWorld {
     func checkLastTry(_ process: FleetProcess, _ user: Int, _ token: SimulatedToken) {
         report.checks += 1
         if !plan.triesLast { accuse(.lastTry, "\(name(process, user)) makes a last try, which is switched off") }
-        if members[user].hasCredential {
+        // What operators have given or taken in between is not judged.
+        if members[user].hasCredential, !plan.changesAccounts {
             accuse(.lastTry, "\(name(process, user)) makes a last try, and has a credential")
         }
         if let tried = members[user].triedLast, tried.session == token.session, tried.value == token.value {
@@ -50,6 +51,8 @@ extension FleetWorld {
     /// A call with a refresh token that works once begins: the disk may say that another life of a process has sent it.
     func checkMark(_ process: FleetProcess, _ user: Int, _ token: SimulatedToken) {
         guard known(of: token) == .oneUse, isMarked(token) else { return members[user].marked = nil }
+        // An operator's refresh, and a login that replaces the session, may send it: not judged where operators change accounts.
+        guard !plan.changesAccounts else { return }
         report.checks += 1
         if let marked = members[user].marked, marked.token.session == token.session, marked.token.value == token.value,
             marked.process != process.number || marked.life != process.life
