@@ -59,12 +59,15 @@ struct IdentityProbeTests {
 
     @Test(
         "a response that only an operator can mend is not asked for each second",
-        arguments: [(503, nil, true), (nil, nil, true), (404, .noEndpoint, false), (302, .noEndpoint, false), (410, nil, false)]
+        arguments: [
+            (503, nil, true), (nil, nil, true), (404, .noEndpoint, false), (302, .noEndpoint, false), (410, nil, false),
+        ]
             as [(Int?, IdentityCause?, Bool)])
     func operatorsOnly(_ status: Int?, _ cause: IdentityCause?, _ mayProbe: Bool) {
         var error = IdentityError(.transient(retryAfter: nil), status: status, message: "planned")
         error.cause = cause
-        let call = SessionCall(number: 1, kind: .login, cause: .start, startedAt: .past, startedAtWall: WallTime(seconds: 1))
+        let call = SessionCall(
+            number: 1, kind: .login, cause: .start, startedAt: .past, startedAtWall: WallTime(seconds: 1))
         let context = Self.context(10, 0.5)
         let rest = RetryState(calling: call).failed(error, holding: nil, by: Self.policy, at: context)
         #expect(rest.mayProbe(at: context.instant + .seconds(60)) == mayProbe)

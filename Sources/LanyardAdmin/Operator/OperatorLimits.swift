@@ -32,8 +32,8 @@ package struct OperatorLimits: Equatable, Sendable {
 package struct AdminLimits: Equatable, Sendable {
     /// Of its connections.
     package var connections = OperatorLimits.admin
-    /// Calls at once that wait for an identity service, of them two thirds of one identity; 503 `overloaded` beyond. The other connections stay free for calls that do not
-    /// wait, such as status and logout.
+    /// Calls at once that wait for an identity service, of them two thirds of one identity; 503 `overloaded` beyond. The other
+    /// connections stay free for calls that do not wait, such as status and logout.
     package var waitingCallsMax = 24
     /// From the end of the head to the end of the body.
     package var bodyTimeout = Duration.seconds(10)
