@@ -103,7 +103,7 @@ struct SecondCallTests {
         #expect(Self.seconds(driver) == (isRepeated ? 1 : 0))
     }
 
-    @Test("Rule 17: while requests use the token: none, whoever has waited before")
+    @Test("Rule 17: none while requests use the token, also after a request that waited before")
     func usable() throws {
         let driver = CoordinatorDriver(allowsSecondCall: true)
         try driver.logIn()

@@ -1,7 +1,8 @@
 """`deploy/check-oauth-servers`: the built Lanyard at real authorization servers.
 
-For each server: a login, requests of two clients while the access token is renewed three times, a restart, a logout, a restart after
-it, and another login. A request may fail only where the server's own rule says so (`Server.rule`). The last line says `N ok, N faults, N skipped`.
+For each server: a login, requests of two clients while the access token is renewed three times, a restart, a logout, a restart
+after it, and another login. A request may fail only where the server's own rule says so (`Server.rule`). The last line says
+`N ok, N faults, N skipped`.
 """
 
 import argparse

@@ -60,7 +60,7 @@ extension SessionCoordinator {
         case .unsent, .known: return error
         case .unknown:
             var error = error
-            // What follows waits for the time that the service has named all the same.
+            // The time that the service has named holds for what follows, too.
             (error.verdict, error.retryAfter) = (.unknownOutcome, error.retryAfter)
             return error
         }

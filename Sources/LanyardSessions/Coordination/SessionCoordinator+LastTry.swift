@@ -94,7 +94,7 @@ extension SessionCoordinator {
         operation.call.kind == .refresh && rotation != .none && !canWaitForStore(operation) ? operation.refresh : nil
     }
 
-    /// The intent could not be stored. The call is made all the same, unless its token works only once and was not marked.
+    /// The intent could not be stored. The call is still made, unless its token works only once and was not marked.
     ///
     /// - Parameter marked: `tokenToMark` of the intent.
     mutating func callUnmarked(because error: StoreError, marked: Secret?) {

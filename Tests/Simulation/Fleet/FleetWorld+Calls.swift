@@ -250,6 +250,8 @@ extension FleetWorld {
             if fault.verdict == .gone { session.goneUntil = clocks.instant + .seconds(320) }
             if fault.verdict == .sessionDead { members[call.user].wasDeclaredDead = true }
             if call.token != nil, isOfLatest, !call.isUnsent, fault.verdict != .unknownOutcome {
+                // The response says that the token was not taken: its mark goes, and it may be sent and marked again.
+                members[call.user].marked = nil
                 members[call.user].unknownOutcomes = max(0, members[call.user].unknownOutcomes - 1)
             }
             // An operator's login that fails does not concern the current session.

@@ -11,8 +11,10 @@ extension FleetWorld {
     func checkLastTry(_ process: FleetProcess, _ user: Int, _ token: SimulatedToken) {
         report.checks += 1
         if !plan.triesLast { accuse(.lastTry, "\(name(process, user)) makes a last try, which is switched off") }
-        // What operators have given or taken in between is not judged.
-        if members[user].hasCredential, !plan.changesAccounts {
+        let stored = storedContents()?[members[user].name]
+        // One that works for a single login is tried first, and refused once it has served.
+        let isSpent = members[user].isKnownOneUse && (members[user].wasRefused || stored?.refused != nil)
+        if members[user].hasCredential, !isSpent {
             accuse(.lastTry, "\(name(process, user)) makes a last try, and has a credential")
         }
         if let tried = members[user].triedLast, tried.session == token.session, tried.value == token.value {
@@ -22,7 +24,6 @@ extension FleetWorld {
         if disk.holder(of: storePath.lock(of: members[user].name)) != process.gate.process {
             accuse(.lastTry, "\(name(process, user)) makes a last try without the user's lock")
         }
-        let stored = storedContents()?[members[user].name]
         if stored?.session?.hasMadeLastTry != true {
             accuse(.lastTry, "\(name(process, user)) makes a last try that the store does not know of")
         }
@@ -51,8 +52,6 @@ extension FleetWorld {
     /// A call with a refresh token that works once begins: the disk may say that another life of a process has sent it.
     func checkMark(_ process: FleetProcess, _ user: Int, _ token: SimulatedToken) {
         guard known(of: token) == .oneUse, isMarked(token) else { return members[user].marked = nil }
-        // An operator's refresh, and a login that replaces the session, may send it: not judged where operators change accounts.
-        guard !plan.changesAccounts else { return }
         report.checks += 1
         if let marked = members[user].marked, marked.token.session == token.session, marked.token.value == token.value,
             marked.process != process.number || marked.life != process.life
