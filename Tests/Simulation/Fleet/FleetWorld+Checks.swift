@@ -58,7 +58,8 @@ extension FleetWorld {
         report.checks += 1
         guard members[user].unknownOutcomes == 0, let stored = storedContents()?[members[user].name],
             !stored.isLoggedOut,
-            stored.intent?.kind != .refresh || stored.intent?.tries == 0,
+            // A login's intent keeps the tries of the refresh before it, which may have been sent.
+            stored.intent?.tries ?? 0 == 0,
             let refresh = stored.session?.refresh, service.accepts(SimulatedToken(refresh), at: clocks.now),
             !isMarked(SimulatedToken(refresh))
         else { return }
