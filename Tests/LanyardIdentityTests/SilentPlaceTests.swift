@@ -58,6 +58,7 @@ import Testing
         }
 
         var loop: EventLoop { oauth?.loop ?? appServices!.loop }
+        var timeToDeadline: Duration? { loop.perform { [loop] in loop.timeToDeadline } }
         var calls: Int { (oauth?.server ?? appServices!.server).requests.count { $0.method == "POST" } }
 
         /// A refresh, whose refresh token may work only once: the request for the place does not hold it.
@@ -83,6 +84,7 @@ import Testing
         try await eventually("the first request") { bench.place.count == 1 }
         bench.loop.pass(.seconds(2) - .nanoseconds(1))
         #expect(bench.place.count == 1)
+        #expect(bench.timeToDeadline == .nanoseconds(1), "the second request is due")
         bench.loop.pass(.nanoseconds(1))
         try await eventually("the tokens") { bench.tokens.withLock { $0 } == 3 }
         #expect(bench.place.count == 2 && bench.calls == 3)
