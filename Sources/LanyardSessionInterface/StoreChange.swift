@@ -16,7 +16,10 @@ package enum StoreChange: Sendable {
         token: Secret? = nil, isLastTry: Bool = false)
     /// The intent's call has its result, which changed nothing. The intent causes no unknown outcome any more. A user
     /// of which the store knows nothing else is removed.
-    case clearIntent(user: String)
+    ///
+    /// - sent: the refresh token that the call has sent, if it works only once; nil: another one, or a login. The intent of another
+    ///   token, which the store still holds, stays: that one was exchanged for this.
+    case clearIntent(user: String, sent: SentToken? = nil)
     /// The refresh token of the session at `base` is dead, or must not be sent again. The access token stays.
     case dropRefreshToken(user: String, base: SessionVersion)
     /// The tokens of a login or a refresh that began at `base`. The intent and the refusal are removed; a spent
@@ -48,6 +51,15 @@ package enum StoreChange: Sendable {
     case removeRevocation(Secret)
     /// An authorization server has named its endpoints.
     case saveMetadata(StoredMetadata)
+
+    /// A refresh token whose call has had its response.
+    package struct SentToken: Sendable {
+        package var token: Secret
+        /// How many earlier calls with it had none.
+        package var openCalls: Int
+
+        package init(_ token: Secret, openCalls: Int) { (self.token, self.openCalls) = (token, openCalls) }
+    }
 
     /// The session that an operator's logout or removal ends, as its process knows it. Another session in the file, or a
     /// newer version of this one, belongs to another process. It ends, too, and is revoked.
@@ -110,6 +122,8 @@ package enum StoreChange: Sendable {
         /// No operator has asked for it. If the account is being deleted, the tokens of that session are stored and the
         /// user stays logged out. A login is not made then.
         package var keepsLogout: Bool
+        /// A call with the refresh token has had no response yet: its mark stays (docs/reference/store.md).
+        package var hasOpenCall = false
 
         /// The same after a cancelled deletion: the user is logged in again.
         package var endingDeletion: StoredLogin {

@@ -63,9 +63,13 @@ extension StoreContents {
                 user.intent = intent
                 if isLastTry { user.markLastTry() }
             }
-        case .clearIntent(let name):
+        case .clearIntent(let name, let sent):
             guard let place = users.firstIndex(where: { $0.name == name }) else { return .stored(nil) }
-            users[place].closeIntent()
+            // A later token than the stored one was sent: what is known of the stored one stays.
+            if let sent, let stored = users[place].session?.refresh, stored != sent.token {
+                return .stored(users[place])
+            }
+            users[place].closeIntent(leaving: sent?.openCalls)
             // The intent of a first login has added the user.
             if users[place].isBlank { users.remove(at: place) }
             return .stored(self[name])

@@ -161,6 +161,7 @@ package final class StoreFile: @unchecked Sendable {
             if tries { hasWritten = (try? replace(with: &contents)) != nil }
         }
         if hasWritten { settleMarks(with: contents) }
+        for (change, outcome) in zip(changes, outcomes) where outcome.isOfOwnUser { settleMark(by: change, contents) }
         mark(zip(changes, outcomes).filter(\.1.isFailure).map(\.0), in: contents)
         return outcomes
     }
@@ -377,20 +378,42 @@ extension StoreFile {
                         UsedMarks.Mark(tries: intent.tries, at: intent.at), hash(of: token, contents), of: user,
                         isStored: token == stored)
                 }
-            case .clearIntent(let user):
-                guard let stored = contents[user], let token = stored.session?.refresh, let intent = stored.intent,
-                    marks.file.place(of: hash(of: token, contents)) != nil
-                else { continue }
-                // The intent that the response has closed was this mark's.
-                let tries = intent.tries - (intent.kind == .refresh ? 1 : 0)
-                write(UsedMarks.Mark(tries: tries, at: intent.at), hash(of: token, contents), of: user, isStored: true)
-            case .saveSession(let user, let login, _): if let spent = login.spent { mark(spent, of: user, contents) }
+            case .clearIntent: settleMark(by: change, contents)
+            case .saveSession(let user, let login, _):
+                settleMark(by: change, contents)
+                if let spent = login.spent { mark(spent, of: user, contents) }
             case .recordRefusal(let user, _, let spent, _): mark(spent, of: user, contents)
             case .storeIntent, .dropRefreshToken, .end, .logOut, .beginDeletion, .cancelDeletion, .remove, .activate,
                 .addRevocation, .removeRevocation, .saveMetadata:
                 break
             }
         }
+    }
+
+    /// The change says that a call with a refresh token has had its response: the token's mark has one call less, or none is open.
+    /// Whether the sealed file holds the token does not matter, nor whether it took the change. The mark of a token before it stays.
+    private func settleMark(by change: StoreChange, _ contents: StoreContents) {
+        switch change {
+        case .clearIntent(let user, let sent):
+            let stored = contents[user]?.session?.refresh
+            guard let token = sent?.token ?? stored, let mark = mark(of: token, contents) else { return }
+            let others = contents[user]?.intent?.kind == .login ? mark.tries : mark.tries - 1
+            write(
+                UsedMarks.Mark(tries: min(mark.tries, sent?.openCalls ?? others), at: mark.at),
+                hash(of: token, contents), of: user, isStored: token == stored)
+        case .saveSession(let user, let login, _):
+            guard !login.hasOpenCall, let token = login.session.refresh, let mark = mark(of: token, contents) else { return }
+            write(
+                UsedMarks.Mark(tries: 0, at: mark.at), hash(of: token, contents), of: user,
+                isStored: token == contents[user]?.session?.refresh)
+        case .storeIntent, .recordRefusal, .dropRefreshToken, .end, .logOut, .beginDeletion, .cancelDeletion, .remove,
+            .activate, .addRevocation, .removeRevocation, .saveMetadata:
+            return
+        }
+    }
+
+    private func mark(of token: Secret, _ contents: StoreContents) -> UsedMarks.Mark? {
+        marks.file.place(of: hash(of: token, contents)).map { marks.file.mark(at: $0) }
     }
 
     /// A configured credential that works for one login has served.

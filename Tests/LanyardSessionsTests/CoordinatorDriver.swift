@@ -40,6 +40,7 @@ final class CoordinatorDriver {
     /// The actions, in order, as short words.
     private(set) var trail: [String] = []
     private(set) var calls: [SessionCall] = []
+    private(set) var commits: [StoreChange] = []
     private(set) var sent: [String] = []
     private(set) var credentials: [Credential] = []
     /// The fingerprint of the refused credential in the latest login.
@@ -141,6 +142,11 @@ final class CoordinatorDriver {
             }
         }
         return nil
+    }
+    /// What the store was told last of a refresh token that may work only once and that had its response.
+    var settledToken: (token: String?, openCalls: Int)? {
+        guard case .clearIntent(_, let sent?)? = commits.last else { return nil }
+        return (Tokens.text(sent.token), sent.openCalls)
     }
     /// The store owes a reply.
     var isHeld: Bool { !held.isEmpty }
@@ -254,6 +260,7 @@ final class CoordinatorDriver {
             handle(.read(.success(stored), operation: operation))
         case .commit(let change):
             trail.append(Self.word(change))
+            commits.append(change)
             if let storeError {
                 if makesFailedWrites { _ = disk.contents.apply(change, now: wall) }
                 return handle(.committed(.failure(storeError)))

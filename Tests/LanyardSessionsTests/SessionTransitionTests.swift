@@ -337,7 +337,8 @@ struct SessionTransitionTests {
             driver.pass(3600)
             driver.toDue()
             switch driver.refusal {
-            case .identityUnreachable(_, "planned", let action)?: #expect(action == party && error.cause == nil)
+            case .identityUnreachable(_, "planned", let action)?:
+                #expect(action == party && error.cause == nil && error.verdict != .clientRefused)
             case .clientRefused("planned", let action)?: #expect(action == party && error.verdict == .clientRefused)
             case .tokenUnusable("planned")?: #expect(error.cause == .unusableToken)
             default: Issue.record("\(String(describing: driver.refusal))")

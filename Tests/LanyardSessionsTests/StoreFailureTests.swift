@@ -117,6 +117,31 @@ struct StoreFailureTests {
     }
 
     @Test(
+        "the store is told which token has had its response, and how many calls with it had none, although it cannot write",
+        arguments: [RefreshTokenRotation.oneUse, .grace, .none])
+    func answered(_ rotation: RefreshTokenRotation) throws {
+        let driver = CoordinatorDriver(rotation: rotation)
+        try driver.refreshUnsaved()
+        driver.toDue { driver.call != nil }
+        #expect(driver.sent.last == "two")
+        // With `grace` an unknown outcome comes first, whose call stays open.
+        let openCalls = rotation == .grace ? 1 : 0
+        if openCalls > 0 {
+            try driver.fail(.unknownOutcome)
+            driver.toDue { driver.call != nil }
+        }
+        try driver.fail(.transient(retryAfter: nil), status: 400, isNamed: true)
+        #expect(driver.settledToken?.token == (rotation == .none ? nil : "two"))
+        #expect(driver.settledToken?.openCalls == (rotation == .none ? nil : openCalls))
+        driver.storeError = nil
+        driver.toDue { driver.storedRefresh == "two" }
+        let saved = driver.commits.compactMap { change -> StoreChange.StoredLogin? in
+            if case .saveSession(_, let login, _) = change { login } else { nil }
+        }
+        #expect(saved.last?.hasOpenCall == (openCalls > 0))
+    }
+
+    @Test(
         "a token whose call waits for the store is not sent, although the mandatory zone begins while the store fails")
     func zoneBegins() throws {
         let driver = CoordinatorDriver(rotation: .oneUse, asksBeforeSending: true)

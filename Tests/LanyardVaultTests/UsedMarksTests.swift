@@ -70,8 +70,8 @@ import Testing
         let base = SessionVersion(session: 2, generation: 1)
         Self.fail(StoreSamples.saveSession("alice", session: next, base: base), file)
         // The one in memory is sent, and the store still has the first.
-        Self.fail(Self.intent("alice", "alice-2", after: 60), file)
-        #expect(try Self.intent(on: disk)?.tries == 1)
+        Self.fail(Self.intent("alice", "alice-2", tries: 2, after: 60), file)
+        #expect(try Self.intent(on: disk)?.tries == 2)
     }
 
     @Test("a response that leaves the token as it was takes the mark away, although the disk is full")
@@ -85,6 +85,84 @@ import Testing
         // With an earlier call without a response that one stays open.
         Self.fail(Self.intent(tries: 2), file)
         Self.fail(.clearIntent(user: "alice"), file)
+        #expect(try Self.intent(on: disk)?.tries == 1)
+    }
+
+    /// The disk is full: the first token was exchanged for a second one that is only in memory, and that was sent.
+    private static func successorSent(_ file: StoreFile, tries: Int = 1) {
+        fail(intent(), file)
+        fail(saveSuccessor(), file)
+        fail(intent("alice", "alice-2", tries: tries, after: 60), file)
+    }
+
+    private static func saveSuccessor(access: String = "second", hasOpenCall: Bool = false) -> StoreChange {
+        let session = StoreSamples.session(2, access: access, refresh: "alice-2")
+        let change = StoreSamples.saveSession(
+            "alice", session: session, base: SessionVersion(session: 2, generation: 1))
+        guard case .saveSession(let user, var login, let base) = change else { return change }
+        login.hasOpenCall = hasOpenCall
+        return .saveSession(user: user, login, base: base)
+    }
+
+    private static func response(_ token: String, openCalls: Int = 0) -> StoreChange {
+        .clearIntent(user: "alice", sent: StoreChange.SentToken(StoreSamples.secret(token), openCalls: openCalls))
+    }
+
+    @Test("a response about the token in memory closes its mark, and leaves the mark of the stored one")
+    func successorAnswered() throws {
+        for openCalls in 0...1 {
+            let disk = try Self.machine()
+            let file = try Self.begun(on: disk)
+            disk.setRoom(0)
+            Self.successorSent(file, tries: 1 + openCalls)
+            Self.fail(Self.response("alice-2", openCalls: openCalls), file)
+            // A repetition closes no other call.
+            Self.fail(Self.response("alice-2", openCalls: openCalls), file)
+            #expect(try Self.intent(on: disk) != nil, "the stored token is used")
+            disk.setRoom(.max)
+            _ = try file.commit([Self.saveSuccessor(hasOpenCall: openCalls > 0)], now: .now)
+            #expect(try Self.intent(on: disk)?.tries == (openCalls > 0 ? openCalls : nil))
+        }
+    }
+
+    @Test("the same with room at that moment: the sealed file still says that its token is used")
+    func successorAnsweredWithRoom() throws {
+        let disk = try Self.machine()
+        let file = try Self.begun(on: disk)
+        disk.setRoom(0)
+        Self.successorSent(file)
+        disk.setRoom(.max)
+        _ = try file.commit([Self.response("alice-2")], now: .now)
+        #expect(try Self.intent(on: disk)?.tries == 1)
+        _ = try file.commit([Self.saveSuccessor()], now: .now)
+        #expect(try Self.intent(on: disk) == nil)
+        #expect(UsedMarks(try #require(disk.bytes(of: "sessions.used"))).isBlank)
+    }
+
+    @Test("a success that keeps the token in memory closes its mark, with room or without", arguments: [true, false])
+    func successorKept(hasRoom: Bool) throws {
+        let disk = try Self.machine()
+        let file = try Self.begun(on: disk)
+        disk.setRoom(0)
+        Self.successorSent(file)
+        if !hasRoom {
+            Self.fail(Self.saveSuccessor(access: "third"), file)
+            #expect(try Self.intent(on: disk)?.tries == 1, "the stored token is used")
+        }
+        disk.setRoom(.max)
+        _ = try file.commit([Self.saveSuccessor(access: "third")], now: .now)
+        #expect(try Self.intent(on: disk) == nil)
+        #expect(UsedMarks(try #require(disk.bytes(of: "sessions.used"))).isBlank)
+    }
+
+    @Test("the token in memory is stored while a call with it has no response: its mark stays")
+    func successorOpen() throws {
+        let disk = try Self.machine()
+        let file = try Self.begun(on: disk)
+        disk.setRoom(0)
+        Self.successorSent(file)
+        disk.setRoom(.max)
+        _ = try file.commit([Self.saveSuccessor(hasOpenCall: true)], now: .now)
         #expect(try Self.intent(on: disk)?.tries == 1)
     }
 

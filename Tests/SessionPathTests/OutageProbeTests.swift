@@ -85,11 +85,21 @@ import Testing
         // In 10 s: one a second, and what the sessions' own back-offs bring.
         #expect(8...30 ~= asked, "\(asked)")
         identity.isDown.withLock { $0 = false }
-        for _ in 0..<30 {
-            for user in users { service.tokenNeeded(by: user) }
+        let whileDown = identity.calls.withLock { $0.count }
+        for _ in 0..<20 where identity.calls.withLock({ $0.count }) == whileDown {
             service.loop.pass(.milliseconds(100))
             service.loop.perform {}
         }
+        // No request asks for the others any more.
+        try await eventually("one has its token") { service.report.users.contains { $0.state == .valid } }
+        let areReleased = service.loop.perform {
+            let latest = Instant.now + .milliseconds(20) * count
+            return service.runners.allSatisfy {
+                !$0.coordinator.awaitsService(at: .now) || ($0.coordinator.session.retryState?.nextAttemptAt ?? .never) <= latest
+            }
+        }
+        #expect(areReleased)
+        service.loop.pass(.milliseconds(20) * count)
         try await eventually("all have a token") { service.report.users.allSatisfy { $0.state == .valid } }
     }
 

@@ -1,5 +1,6 @@
 import LanyardFoundations
 import LanyardSessionInterface
+import LanyardSettings
 
 /// Writes to the store: one change at a time, each based on the version that the one before has left.
 extension SessionCoordinator {
@@ -21,29 +22,38 @@ extension SessionCoordinator {
                 skipWrite(next)
             } else {
                 writes.isWriting = true
-                emit(.commit(change(next.pendingChange)))
+                emit(.commit(change(next)))
             }
         }
     }
 
-    private func change(_ pendingChange: SessionWrites.PendingChange) -> StoreChange {
-        switch pendingChange {
+    private func change(_ write: SessionWrites.Write) -> StoreChange {
+        switch write.pendingChange {
         case .storeIntent(let intent, let token, let isLastTry):
-            .storeIntent(
+            return .storeIntent(
                 user: setup.user, identity: identity, intent, base: view.base, token: token, isLastTry: isLastTry)
-        case .clearIntent: .clearIntent(user: setup.user)
-        case .dropRefreshToken: .dropRefreshToken(user: setup.user, base: view.base)
-        case .end: .end(user: setup.user, base: view.base)
-        case .saveSession(let login):
-            .saveSession(
+        case .clearIntent: return .clearIntent(user: setup.user, sent: sentToken(of: write))
+        case .dropRefreshToken: return .dropRefreshToken(user: setup.user, base: view.base)
+        case .end: return .end(user: setup.user, base: view.base)
+        case .saveSession(var login):
+            login.hasOpenCall = refreshToken.triesWithoutResponse > 0
+            return .saveSession(
                 user: setup.user, writes.hasUnsavedCancellation ? login.endingDeletion : login, base: view.base)
         case .recordRefusal(let fingerprint, let endedVersion):
-            .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
-        case .beginDeletion(let session): .beginDeletion(user: setup.user, session: session)
-        case .cancelDeletion(let session): .cancelDeletion(user: setup.user, session: session)
-        case .terminate(.logOut, let end): .logOut(user: setup.user, identity: identity, end)
-        case .terminate(.remove, let end): .remove(user: setup.user, end)
+            return .recordRefusal(user: setup.user, identity: identity, fingerprint, endedVersion: endedVersion)
+        case .beginDeletion(let session): return .beginDeletion(user: setup.user, session: session)
+        case .cancelDeletion(let session): return .cancelDeletion(user: setup.user, session: session)
+        case .terminate(.logOut, let end): return .logOut(user: setup.user, identity: identity, end)
+        case .terminate(.remove, let end): return .remove(user: setup.user, end)
         }
+    }
+
+    /// The refresh token whose call has had its response, if it may work only once; nil: a login's intent is closed, or one of a crash.
+    private func sentToken(of write: SessionWrites.Write) -> StoreChange.SentToken? {
+        // A change that is tried again is of the session's present token: a later session would have taken its place.
+        let token = write.origin == .unsavedChanges ? session.tokens?.refresh : operation?.refresh
+        guard rotation != .none, let token else { return nil }
+        return StoreChange.SentToken(token, openCalls: refreshToken.triesWithoutResponse)
     }
 
     mutating func handleCommitted(_ result: Result<StoreChange.Verdict, StoreError>) {
