@@ -23,6 +23,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     struct NextUse {
         /// It has carried a request before.
         fileprivate(set) var isReused = false
+        /// A client has authenticated itself on it, or has begun to. It stays so to its end.
+        fileprivate(set) var isBound = false
         /// Seconds for which the upstream keeps an idle connection, or -1.
         var keepAliveSeconds = -1
     }
@@ -47,7 +49,8 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// What its owner reads and writes.
     package var stream: ByteStream
     private let loop: EventLoop
-    private unowned let pool: UpstreamPool
+    /// Ask only while the connection is open: the pool may end before a closed connection.
+    unowned let pool: UpstreamPool
     private let isUnix: Bool
     private let deadline = Deadline()
 
@@ -87,6 +90,10 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     /// (http-rules.md 16.5).
     package var isReused: Bool { nextUse.isReused }
 
+    /// It carries requests of one client's connection only, and is never among the pool's idle ones of its user
+    /// (http-rules.md 16.9).
+    var isBound: Bool { nextUse.isBound }
+
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
         loop.assertIsCurrent()
         guard isOpen else { return }
@@ -119,6 +126,12 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     package func reuse() {
         loop.assertIsCurrent()
         nextUse.isReused = true
+    }
+
+    /// The connection belongs to the client that uses it now.
+    func bind() {
+        loop.assertIsCurrent()
+        nextUse.isBound = true
     }
 
     /// The connection is no longer idle.

@@ -22,6 +22,19 @@ extension UpstreamPool {
         return nil
     }
 
+    /// Takes a connection that belongs to its client for that client's next request.
+    ///
+    /// - Returns: false: it cannot be used, and is closed.
+    func takeBound(_ connection: UpstreamConnection, for user: UserIndex, _ account: AccountNumber) -> Bool {
+        loop.assertIsCurrent()
+        let isUsable =
+            connection.user == user && connection.account == account && connection.isUsable() && isTrusted(connection)
+            && hasCurrentAddress(connection)
+        removeIdle(connection)
+        if !isUsable { end(connection) }
+        return isUsable
+    }
+
     /// Whether a connection of `user` is idle, usable or not.
     func hasIdle(for user: UserIndex) -> Bool {
         user.number < idleOfUsers.count && !idleOfUsers[user.number].isEmpty
@@ -32,10 +45,16 @@ extension UpstreamPool {
         var time = Self.idleTimeout
         let keepAliveSeconds = connection.nextUse.keepAliveSeconds
         if keepAliveSeconds >= 0 { time = min(time, .seconds(max(keepAliveSeconds - 1, 0))) }
-        connection.becomeIdle(until: loop.now + time)
-        let user = connection.user.number
-        while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
-        idleOfUsers[user].append(connection)
+        if connection.isBound {
+            // Its client's connection, which ends by itself, ends it: the client has authenticated itself for as long.
+            let end = keepAliveSeconds >= 0 ? loop.now + .seconds(max(keepAliveSeconds - 1, 0)) : Instant.never
+            connection.becomeIdle(until: end)
+        } else {
+            connection.becomeIdle(until: loop.now + time)
+            let user = connection.user.number
+            while idleOfUsers.count <= user { idleOfUsers.append(IdleList(.user)) }
+            idleOfUsers[user].append(connection)
+        }
         idle.append(connection)
         publishIdle()
         idleOfShard.add(connection)
@@ -44,7 +63,7 @@ extension UpstreamPool {
     /// Removes a connection from the idle ones. It stays open.
     func removeIdle(_ connection: UpstreamConnection) {
         connection.becomeActive()
-        idleOfUsers[connection.user.number].remove(connection)
+        if !connection.isBound { idleOfUsers[connection.user.number].remove(connection) }
         idle.remove(connection)
         idleOfShard.remove(connection)
         publishIdle()

@@ -162,14 +162,31 @@ package final class UpstreamPool: Watcher, @unchecked Sendable {
     /// The exchange has ended in an orderly way: the connection becomes idle.
     package func giveBack(_ connection: UpstreamConnection) {
         loop.assertIsCurrent()
-        guard !connection.stream.hasEnded, !connection.stream.hasLargeSession, isTrusted(connection),
-            hasCurrentAddress(connection), !isRetired
-        else {
-            return end(connection)
-        }
+        // Another client would be served as the one that has authenticated itself on it.
+        guard !connection.isBound, mayBecomeIdle(connection) else { return end(connection) }
         keepIdle(connection)
         // A waiter here may use the connection. A waiter that cannot, here or on another shard, needs its slot.
         schedule(.idled)
+    }
+
+    private func mayBecomeIdle(_ connection: UpstreamConnection) -> Bool {
+        !connection.stream.hasEnded && !connection.stream.hasLargeSession && isTrusted(connection)
+            && hasCurrentAddress(connection) && !isRetired
+    }
+
+    /// As `giveBack`, for a connection that belongs to its client: it becomes idle, and only `takeBound` takes it. A request that
+    /// waits for a slot closes it as any idle one.
+    ///
+    /// - Returns: whether it is open.
+    func keepBound(_ connection: UpstreamConnection) -> Bool {
+        loop.assertIsCurrent()
+        guard connection.isBound, mayBecomeIdle(connection) else {
+            end(connection)
+            return false
+        }
+        keepIdle(connection)
+        schedule(.idled)
+        return connection.isOpen
     }
 
     /// Closes a connection that must not be used again.

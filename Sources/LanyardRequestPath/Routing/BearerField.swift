@@ -22,6 +22,9 @@ struct BearerField: Sendable {
         tail = Array("\(settings.injectSuffix)\r\n".utf8)
     }
 
+    /// The field is `Authorization`.
+    var isAuthorization: Bool { name.withUnsafeBufferPointer { $0.equals(lowered: "authorization") } }
+
     /// A field of this name is the bearer field. ASCII case is ignored.
     @inline(__always)
     func isNamed(_ other: Bytes) -> Bool { name.withUnsafeBufferPointer { $0.equalsIgnoringCase(other) } }

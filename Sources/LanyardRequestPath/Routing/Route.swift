@@ -47,6 +47,9 @@ package final class Route: Sendable {
     let hostValue: [UInt8]
     /// The upstream's references to the `Host` that it has seen, the client's, are mapped.
     let mapsClientHost: Bool
+    /// A client's own `Authorization` reaches the upstream, so that a client can authenticate a connection
+    /// (http-rules.md 16.9).
+    let passesAuthorization: Bool
     /// The lowest status of `reauthenticate_on`: most responses are below it.
     private let reauthenticatesFrom: Int
     /// The pinned user; nil follows the active one.
@@ -78,6 +81,8 @@ package final class Route: Sendable {
         basePathAlone = path ?? []
         if case .value(let value) = settings.host { hostValue = Array(value.utf8) } else { hostValue = [] }
         mapsClientHost = settings.host == .client && settings.redirects == .rewrite && path != nil
+        let isReplaced = names.contains { $0.withUnsafeBufferPointer { $0.equals(lowered: "authorization") } }
+        passesAuthorization = !isReplaced || settings.clientAuthorization == .pass && bearerField.isAuthorization
         reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
     }
 

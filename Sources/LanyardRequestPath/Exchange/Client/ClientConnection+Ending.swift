@@ -149,7 +149,13 @@ extension ClientConnection {
         replay.endHold()
         relay.discard()
         guard let connection = upstream.detach(), let pool else { return }
-        if keeps { pool.giveBack(connection) } else { pool.discard(connection) }
+        if keeps { giveBack(connection, to: pool) } else { pool.discard(connection) }
+    }
+
+    /// The connection may carry another request: of this client only, if the client has authenticated itself on it
+    /// (http-rules.md 16.9).
+    func giveBack(_ connection: UpstreamConnection, to pool: UpstreamPool) {
+        if connection.isBound { bound.keep(connection, in: pool) } else { pool.giveBack(connection) }
     }
 
     /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
@@ -222,6 +228,7 @@ extension ClientConnection {
     func closeAfterFlush() {
         let needsLinger = needsLinger
         state = .flushing
+        bound.closeAll()
         endInboundWait()
         if !stream.isFlushed { return beginWriteTimeout() }
         if needsLinger { beginLinger() } else { close() }

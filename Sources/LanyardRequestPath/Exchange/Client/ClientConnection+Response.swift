@@ -95,6 +95,7 @@ extension ClientConnection {
                 }
                 let after = UnsafeMutableRawBufferPointer(rebasing: rest[response.length...])
                 if !response.isInterim {
+                    if active.route.passesAuthorization { noteChallenge(table, view, for: active) }
                     active.shardRoute.counters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
                     if holdsForReplay(response, view, table, for: active) { return .relayed(.ended) }
                     return .relayed(relayFinal(response, view, table, after, for: active))
@@ -105,6 +106,17 @@ extension ClientConnection {
                 return .relayed(carryOut(exchange.handleUpstreamFailure(error)))
             }
         }
+    }
+
+    /// The upstream may have begun to authenticate the connection by what its client sends (http-rules.md 16.9).
+    private func noteChallenge(_ table: FieldTable, _ view: Bytes, for active: ActiveExchange) {
+        guard let connection = upstream.connection, !hasSentOwnAuthorization(active) else { return }
+        if ConnectionAuthentication.Challenge(of: table.all, in: view).isOffered { connection.bind() }
+    }
+
+    /// The request's `Authorization` was Lanyard's: what the upstream says of it concerns no client.
+    func hasSentOwnAuthorization(_ active: ActiveExchange) -> Bool {
+        upstream.hasSentToken && active.route.bearerField.isAuthorization
     }
 
     func writer(

@@ -91,6 +91,11 @@ extension ClientConnection {
     // MARK: Connection
 
     func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
+        if !bound.isEmpty, !exchange.needsFreshConnection,
+            let connection = bound.take(from: active.pool, for: active.user, token.account)
+        {
+            return attach(connection, to: active, token)
+        }
         if !exchange.needsFreshConnection, let connection = active.pool.takeIdle(for: active.user, token.account) {
             return attach(connection, to: active, token)
         }
@@ -115,7 +120,7 @@ extension ClientConnection {
     func attach(_ connection: UpstreamConnection, to active: ActiveExchange, _ token: AccessToken?) {
         guard let token, shard.loop.now < token.usableUntil else {
             // The token expired while the connection was established. An expired token is never sent.
-            active.pool.giveBack(connection)
+            giveBack(connection, to: active.pool)
             return acquireToken(for: active)
         }
         upstream.attach(connection)
@@ -129,6 +134,9 @@ extension ClientConnection {
     private func sendHead(to connection: UpstreamConnection, _ token: AccessToken, of active: ActiveExchange) {
         guard let buffer = input.buffer else { return }
         let route = active.route
+        if route.passesAuthorization, ConnectionAuthentication.isUsed(by: buffer.table.all, in: buffer.bytes) {
+            connection.bind()
+        }
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
         guard takeBodyBehindHead(in: buffer, of: active) else { return }

@@ -14,8 +14,8 @@ import LanyardSettings
 /// - `ResponseRelay`: what was read of the response.
 /// - `RequestReplay`: what a second sending of the request needs.
 ///
-/// Two parts are the connection's: `ClientWaits` has what each deadline is for, and `ShardMembership` what the shard's
-/// limits and lists know.
+/// Three parts are the connection's: `ClientWaits` has what each deadline is for, `ShardMembership` what the shard's
+/// limits and lists know, and `BoundUpstreams` the upstream connections on which the client has authenticated itself.
 ///
 /// This file has the state, the stream, the deadlines and the events. The extensions let the parts work together:
 /// - `+Handshake` makes the TLS handshake.
@@ -42,6 +42,8 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     var upstream = UpstreamAttempt()
     var relay: ResponseRelay
     var replay: RequestReplay
+    /// Of the connection: upstream connections that belong to this client.
+    var bound = BoundUpstreams()
 
     init(
         taking socket: consuming OwnedDescriptor, shard: Shard, listener: Int, slot: consuming ConnectionSlot
@@ -315,6 +317,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         membership.handshakePermit = nil
         state = .closed
         waits.drop(on: shard.loop)
+        bound.closeAll()
         input.releaseBuffer(to: shard)
         stream.close(on: shard.loop)
         shard.remove(self)

@@ -30,6 +30,9 @@ extension ClientConnection {
         case .invalidRequest: return recordObstacle(.invalidRequest)
         case .token: break
         }
+        if route.passesAuthorization, !hasSentOwnAuthorization(active), isClientChallenged(table, view) {
+            return recordObstacle(.clientAuthorization)
+        }
         let mayForce = !breaker.isOpen(at: shard.loop.now)
         // If the client's own authorization went upstream, the refusal says nothing about our token.
         if route.settings.clientAuthorization == .pass, !upstream.hasSentToken {
@@ -51,6 +54,15 @@ extension ClientConnection {
             response, table, view, decision, bodyBytesSent: sent, budget: shard.context.buffers)
         hold(held, outlook, of: active)
         return true
+    }
+
+    /// The response is a step of the client's own authentication of the connection, or asks for it: another token would not
+    /// help, and the step must reach the client (http-rules.md 16.9).
+    private func isClientChallenged(_ table: FieldTable, _ view: Bytes) -> Bool {
+        let challenge = ConnectionAuthentication.Challenge(of: table.all, in: view)
+        if challenge.isOffered, !challenge.hasBearer { return true }
+        guard let buffer = input.buffer else { return false }
+        return ConnectionAuthentication.isUsed(by: buffer.table.all, in: buffer.bytes)
     }
 
     /// Releases the copy of a request body that is not needed at the moment, because optional memory is freed (http-rules.md 8).

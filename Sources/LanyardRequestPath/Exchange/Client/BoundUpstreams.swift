@@ -1,0 +1,40 @@
+import LanyardFoundations
+
+/// The idle upstream connections on which this connection's client has authenticated itself (http-rules.md 16.9): no
+/// other client's request ever goes over them. They end with the client's connection.
+///
+/// Each is idle in its pool as well, which may close it at any time. Belongs to the client's connection, which checks the
+/// queue.
+struct BoundUpstreams: ~Copyable {
+    /// At most one of each pool.
+    private var connections: [UpstreamConnection] = []
+
+    var isEmpty: Bool { connections.isEmpty }
+
+    /// Keeps a connection whose exchange has ended.
+    mutating func keep(_ connection: UpstreamConnection, in pool: UpstreamPool) {
+        removeClosed()
+        if pool.keepBound(connection) { connections.append(connection) }
+    }
+
+    /// The connection of this pool; nil: there is none that the user's next request may use.
+    @inline(never)
+    mutating func take(
+        from pool: UpstreamPool, for user: UserIndex, _ account: AccountNumber
+    ) -> UpstreamConnection? {
+        removeClosed()
+        guard let place = connections.firstIndex(where: { $0.pool === pool }) else { return nil }
+        let connection = connections.remove(at: place)
+        return pool.takeBound(connection, for: user, account) ? connection : nil
+    }
+
+    /// The client sends no further request.
+    mutating func closeAll() {
+        let closing = connections
+        connections = []
+        for connection in closing where connection.isOpen { connection.evict() }
+    }
+
+    /// A closed one may have outlived its pool.
+    private mutating func removeClosed() { connections.removeAll { !$0.isOpen } }
+}
