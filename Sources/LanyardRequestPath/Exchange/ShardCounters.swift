@@ -6,8 +6,9 @@ package final class RouteCounters: Sendable {
     /// Who has made the response.
     package enum Origin: String, CaseIterable, Sendable { case upstream, lanyard }
 
-    /// Classes of statuses. The last one is for requests without a response, because the client disconnected before.
-    private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"]
+    /// Classes of statuses. `other` is 600 to 999, which some servers send. The last one is for requests without a response, because the
+    /// client disconnected before.
+    private static let classes = ["1xx", "2xx", "3xx", "4xx", "5xx", "other", "none"]
     private static let serverErrors = 4
     /// The column of class `2xx` and origin `upstream`.
     private static let upstreamSuccesses = 2

@@ -56,7 +56,7 @@ package struct ResponseReader {
             bytes[7] | 1 == UInt8(ascii: "1"), bytes[8] == 0x20, bytes[Self.statusEnd] == 0x20
         else { return false }
         let (hundreds, tens, ones) = (bytes[9] &- 0x30, bytes[10] &- 0x30, bytes[11] &- 0x30)
-        guard 1...5 ~= hundreds, tens < 10, ones < 10 else { return false }
+        guard 1...9 ~= hundreds, tens < 10, ones < 10 else { return false }
         let end = bytes.endOfValue(from: Self.statusEnd + 1)
         guard end <= limits.startLineBytesMax, end + 1 < bytes.count, bytes[end] == 0x0d, bytes[end + 1] == 0x0a
         else { return false }
@@ -85,7 +85,7 @@ package struct ResponseReader {
             guard ByteClass.isDigit(byte) else { throw .malformed("a status that is not three digits") }
             head.status = head.status * 10 + Int(byte - 0x30)
         default:
-            guard (100..<600).contains(head.status) else { throw .malformed("a status outside 100 to 599") }
+            guard head.status >= 100 else { throw .malformed("a status below 100") }
             head.reason = (position + 1)..<(position + 1)
             if byte == 0x0d {
                 state = .lineFeed

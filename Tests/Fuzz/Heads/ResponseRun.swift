@@ -13,7 +13,7 @@ struct ResponseRun: HeadRun {
     }
 
     static func check(_ head: ResponseHead, _ table: FieldTable, _ bytes: Bytes) throws(BrokenPromise) {
-        try BrokenPromise.unless((100..<600).contains(head.status), "a status outside 100 to 599")
+        try BrokenPromise.unless((100..<1000).contains(head.status), "a status outside 100 to 999")
         try BrokenPromise.unless(
             bytes[run: head.reason].allSatisfy(ByteClass.isValue), "a reason with bytes that it cannot have")
         // A 1xx's framing fields are dropped unread (http-rules.md 11.5): whatever they say is accepted.

@@ -19,6 +19,7 @@ import Testing
         "the reason phrase may be anything printable, empty or missing",
         arguments: [
             ("200 OK", "OK"), ("200 ", ""), ("200", ""), ("599 \u{e9}\t(x)", "\u{fffd}\t(x)"), ("100 a b", "a b"),
+            ("600 Odd", "Odd"), ("600", ""), ("999 \u{e9}", "\u{fffd}"),
         ])
     func reasons(_ line: String, _ reason: String) {
         #expect(ResponseReading.of("HTTP/1.1 \(line)\r\n\r\n").head?.reason == reason)
@@ -30,7 +31,7 @@ import Testing
             "SSH-2.0-OpenSSH", "HTTP/2.0 200 OK\r\n\r\n", "HTTP/0.9 200 OK\r\n\r\n", "http/1.1 200 OK\r\n\r\n",
             "HTTP/1.x 200 OK\r\n\r\n", "HTTP/1.10 200 OK\r\n\r\n", "HTTP/1.1  200 OK\r\n\r\n",
             "HTTP/1.1\t200 OK\r\n\r\n",
-            "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n", "HTTP/1.1 600 OK\r\n\r\n",
+            "HTTP/1.1 20 OK\r\n\r\n", "HTTP/1.1 2000 OK\r\n\r\n", "HTTP/1.1 099 OK\r\n\r\n", "HTTP/1.1 :00 OK\r\n\r\n",
             "HTTP/1.1 2x0 OK\r\n\r\n", "HTTP/1.1 +20 OK\r\n\r\n", "HTTP/1.1 200\tOK\r\n\r\n",
             "HTTP/1.1 200 O\u{0}K\r\n\r\n",
             "HTTP/1.1 200 OK\n\r\n", "HTTP/1.1 200 OK\rX: 1\r\n\r\n", "\r\nHTTP/1.1 200 OK\r\n\r\n",
@@ -38,7 +39,7 @@ import Testing
             "\nHTTP/1.1 200 OK\r\n", " HTTP/1.1 200 OK\r\n", "ICY 200 OK\r\n\r\n", "HTTP/2 200 OK\r\n\r\n",
             "HTTP/3.1 200 OK\r\n\r\n", "HTTP/1 200 OK\r\n\r\n", "HTTP/1. 200 OK\r\n\r\n", "HTTP/11 200 OK\r\n\r\n",
             "HTTP/1.1200 OK\r\n\r\n", "HTTP/1.1 OK\r\n\r\n", "HTTP/1.1 \r\n\r\n", "HTTP/1.1\r\n\r\n",
-            "HTTP/1.1 000 OK\r\n\r\n", "HTTP/1.1 999 OK\r\n\r\n", "HTTP/1.1 -20 OK\r\n\r\n", "HTTP/1.1 200OK\r\n\r\n",
+            "HTTP/1.1 000 OK\r\n\r\n", "HTTP/1.1 1000 OK\r\n\r\n", "HTTP/1.1 -20 OK\r\n\r\n", "HTTP/1.1 200OK\r\n\r\n",
             "HTTP/1.1 200,OK\r\n\r\n", "HTTP/1.1 2\u{b2}0 OK\r\n\r\n", "HTTP/1.1 200 OK\n\n",
             "HTTP/1.1 200 O\rK\r\n\r\n",
             "HTTP/1.1 200 \u{0}\r\n\r\n", "HTTP/1.1 200 \u{1b}\r\n\r\n", "HTTP/1.1 200 OK\r\n\n",

@@ -92,12 +92,12 @@ import Testing
     // MARK: 12.2
 
     @Test(
-        "12.2 Any status from 200 to 599 is relayed with its phrase and body; an empty or missing phrase has its space")
+        "12.2 Any status from 200 to 999 is relayed with its phrase and body; an empty or missing phrase has its space")
     func statuses() async throws {
         let statuses = [
             200, 201, 202, 203, 205, 206, 207, 226, 299, 300, 301, 302, 303, 305, 306, 307, 308, 399, 400, 403, 404,
             407,
-            416, 418, 421, 426, 429, 431, 451, 499, 500, 501, 502, 503, 504, 505, 511, 599,
+            416, 418, 421, 426, 429, 431, 451, 499, 500, 501, 502, 503, 504, 505, 511, 599, 600, 601, 799, 999,
         ]
         for status in statuses {
             let got = try await relay(
