@@ -65,7 +65,8 @@ package struct RoutePreview: Sendable {
         for field in fields { try check(field) }
         let names = UserNames(configuration.users.map(\.name))
         let routes = configuration.routes.enumerated().map { index, pair in
-            Route(pair.route, index: index, user: pair.route.user.map(names.index(of:)))
+            Route(
+                pair.route, index: index, user: pair.route.user.map(names.index(of:)), upstream: pair.upstream)
         }
         let table = RouteTable(routes)
         let text =

@@ -102,7 +102,9 @@ extension ServedConfiguration {
         _ addresses: [(text: String, port: UInt16?)], _ resolver: Resolver, user: (String, TokenVariant) -> UserIndex
     ) {
         let routes = settings.routes.enumerated().map { index, pair in
-            Route(pair.route, index: index, user: pair.route.user.map { user($0, pair.route.token) })
+            Route(
+                pair.route, index: index, user: pair.route.user.map { user($0, pair.route.token) },
+                upstream: pair.upstream)
         }
         // The places of those that keep name and upstream.
         let kept = settings.routes.map { pair -> Int? in

@@ -73,9 +73,11 @@ package struct RouteSettings: Equatable, Sendable {
     package var forwarded = ForwardedPolicy.drop
     /// `name` or `name/version`, compared without case; never a protocol that carries further HTTP requests.
     package var upgrades = ["websocket"]
-    /// What happens to `Location` and `Content-Location` with the upstream's own origin.
+    /// What happens to references with the upstream's own origin in `Location` and other fields.
     package var redirects = AddressPolicy.rewrite
-    /// What happens to a cookie's `Domain` and `Path` that are the upstream's own.
+    /// Further fields whose value is one reference: `redirects.fields`.
+    package var redirectFields: [String] = []
+    /// What happens to a cookie's `Domain` and `Path` that are the upstream's own, and to its `Secure`.
     package var cookies = AddressPolicy.rewrite
     /// How strictly paths are read.
     package var paths = PathMode.lenient

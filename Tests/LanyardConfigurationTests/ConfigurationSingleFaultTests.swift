@@ -116,7 +116,7 @@ import Testing
             request_id_header: X-Request-Id
             body_bytes_max: 10MiB
             forwarded: append
-            redirects: pass
+            redirects: {mode: pass, fields: [X-Next]}
             cookies: pass
             upgrades: [foo]
             paths: strict

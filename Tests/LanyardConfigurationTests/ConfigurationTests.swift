@@ -66,7 +66,7 @@ import Testing
             request_id_header: X-Request-Id
             body_bytes_max: 10MiB
             forwarded: append
-            redirects: pass
+            redirects: {mode: pass, fields: [X-Next]}
             cookies: pass
             paths: strict
             timeouts: {connect: 1s, connect_all: 2s, response_header: 3s, request_idle: 4s, response_idle: 0s, write: 6s}
@@ -147,6 +147,7 @@ import Testing
         orders.bodyBytesMax = 10 << 20
         orders.forwarded = .append
         orders.redirects = .pass
+        orders.redirectFields = ["X-Next"]
         orders.cookies = .pass
         orders.paths = .strict
         #expect(configuration.routes[0].route == orders)

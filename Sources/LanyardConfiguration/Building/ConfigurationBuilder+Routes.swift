@@ -163,6 +163,8 @@ extension ConfigurationBuilder {
         section.fill(&route.bodyBytesMax, "body_bytes_max")
         section.fill(&route.forwarded, "forwarded")
         section.fill(&route.redirects, "redirects")
+        section.section("redirects").fill(&route.redirects, "mode")
+        section.section("redirects").fill(&route.redirectFields, "fields")
         section.fill(&route.cookies, "cookies")
         section.fill(&route.upgrades, "upgrades")
         section.fill(&route.paths, "paths")

@@ -51,11 +51,17 @@ extension ConfigurationKeys {
             "routes[].forwarded", .value(.choice(["drop", "pass", "append", "reject"])), "drop",
             "`Forwarded`, `X-Forwarded-*` and `X-Real-IP` of clients."),
         .init(
-            "routes[].redirects", .value(.choice(["rewrite", "pass"])), "rewrite",
-            "`Location` and `Content-Location` with the upstream's own origin become the client's view."),
+            "routes[].redirects", .section, or: ["rewrite", "pass"], "rewrite",
+            "References with the upstream's own origin, in `Location`, `Link` and other fields, become the client's view."
+        ),
+        .init("routes[].redirects.mode", .value(.choice(["rewrite", "pass"])), "rewrite", "The same."),
+        .init(
+            "routes[].redirects.fields", .values(.fieldName), "[]",
+            "Further fields of responses whose value is one reference as a whole."),
         .init(
             "routes[].cookies", .value(.choice(["rewrite", "pass"])), "rewrite",
-            "So do a cookie's `Domain` that is the upstream's host and its `Path` below a mapped prefix."),
+            "So do a cookie's `Domain` that is the upstream's host and its `Path` below a mapped prefix. `Secure` of an https upstream is "
+                + "removed for clients without TLS."),
         .init(
             "routes[].upgrades", .values(.upgrade), "[websocket]", "Protocols that may be upgraded to; `[]` is none."),
         .init(

@@ -5,7 +5,12 @@ package enum FieldName: UInt8, Sendable {
     case proxyAuthenticate, proxyAuthorization, http2Settings
     case expect, via, forwarded, xForwarded, xRealIP, origin, secFetchSite, maxForwards, lanyard
     case date, proxyStatus, wwwAuthenticate
-    case location, contentLocation, setCookie
+    case location, contentLocation, setCookie, link, refresh, altSvc
+    /// Another field of a response whose value is one URI reference (http-rules.md 12.6).
+    case reference
+    case destination
+    /// `If` (RFC 4918 §10.4).
+    case condition
 
     /// The case of a name, compared without regard to ASCII case.
     @inline(__always)
@@ -20,18 +25,22 @@ package enum FieldName: UInt8, Sendable {
     @inline(__always)
     private static func firstLetters(ofLength length: Int) -> UInt32 {
         switch length {
-        case 2: letters("t")
+        case 2: letters("ti")
         case 3: letters("v")
-        case 4: letters("hd")
+        case 4: letters("hdl")
         case 6: letters("eo")
-        case 7: letters("ut")
-        case 9: letters("flx")
+        case 7: letters("utra")
+        case 9: letters("flxs")
         case 10: letters("cklsx")
+        case 11: letters("dlx")
         case 12: letters("mplx")
         case 14: letters("chslx")
         case 16: letters("cwplx")
         case 17: letters("tlx")
-        case 18, 19: letters("plx")
+        case 18: letters("oplx")
+        case 19: letters("plx")
+        case 20: letters("alx")
+        case 22: letters("slx")
         case 8...: letters("lx")
         default: 0
         }
@@ -46,20 +55,33 @@ package enum FieldName: UInt8, Sendable {
 
     private static func compare(_ name: Bytes) -> FieldName {
         switch name.count {
-        case 2: name.equals(lowered: "te") ? .te : .other
+        case 2: name.equals(lowered: "te") ? .te : name.equals(lowered: "if") ? .condition : .other
         case 3: name.equals(lowered: "via") ? .via : .other
-        case 4: name.equals(lowered: "host") ? .host : name.equals(lowered: "date") ? .date : .other
+        case 4:
+            name.equals(lowered: "host")
+                ? .host : name.equals(lowered: "date") ? .date : name.equals(lowered: "link") ? .link : .other
         case 6: name.equals(lowered: "expect") ? .expect : name.equals(lowered: "origin") ? .origin : .other
-        case 7: name.equals(lowered: "upgrade") ? .upgrade : name.equals(lowered: "trailer") ? .trailer : .other
+        case 7:
+            name.equals(lowered: "upgrade")
+                ? .upgrade
+                : name.equals(lowered: "trailer")
+                    ? .trailer
+                    : name.equals(lowered: "refresh")
+                        ? .refresh : name.equals(lowered: "alt-svc") ? .altSvc : .other
         case 8: name.equals(lowered: "location") ? .location : ofPrefix(name)
         case 9:
             name.equals(lowered: "forwarded")
-                ? .forwarded : name.equals(lowered: "x-real-ip") ? .xRealIP : ofPrefix(name)
+                ? .forwarded
+                : name.equals(lowered: "x-real-ip")
+                    ? .xRealIP : name.equals(lowered: "sourcemap") ? .reference : ofPrefix(name)
         case 10:
             name.equals(lowered: "connection")
                 ? .connection
                 : name.equals(lowered: "keep-alive")
                     ? .keepAlive : name.equals(lowered: "set-cookie") ? .setCookie : ofPrefix(name)
+        case 11:
+            name.equals(lowered: "destination")
+                ? .destination : name.equals(lowered: "x-sourcemap") ? .reference : ofPrefix(name)
         case 12:
             name.equals(lowered: "max-forwards")
                 ? .maxForwards : name.equals(lowered: "proxy-status") ? .proxyStatus : ofPrefix(name)
@@ -74,8 +96,12 @@ package enum FieldName: UInt8, Sendable {
                 : name.equals(lowered: "proxy-connection")
                     ? .proxyConnection : name.equals(lowered: "content-location") ? .contentLocation : ofPrefix(name)
         case 17: name.equals(lowered: "transfer-encoding") ? .transferEncoding : ofPrefix(name)
-        case 18: name.equals(lowered: "proxy-authenticate") ? .proxyAuthenticate : ofPrefix(name)
+        case 18:
+            name.equals(lowered: "proxy-authenticate")
+                ? .proxyAuthenticate : name.equals(lowered: "operation-location") ? .reference : ofPrefix(name)
         case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofPrefix(name)
+        case 20: name.equals(lowered: "azure-asyncoperation") ? .reference : ofPrefix(name)
+        case 22: name.equals(lowered: "service-worker-allowed") ? .reference : ofPrefix(name)
         case 8...: ofPrefix(name)
         default: .other
         }

@@ -61,6 +61,8 @@ package struct RequestHead: Equatable, Sendable {
         package static let upgrade = Traits(rawValue: 64)
         /// `TE: trailers`.
         package static let trailers = Traits(rawValue: 128)
+        /// `Destination` or `If`.
+        package static let references = Traits(rawValue: 256)
     }
 
     /// The client accepts trailers (RFC 9110 §6.5.1). `Connection` must name `TE`, else it was meant for an earlier

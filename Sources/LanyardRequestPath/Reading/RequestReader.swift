@@ -216,6 +216,7 @@ package struct RequestReader {
         case .te:
             for member in FieldList(value) where member.equals(lowered: "trailers") { head.traits.insert(.trailers) }
         case .forwarded, .xForwarded, .xRealIP: head.traits.insert(.forwarding)
+        case .destination, .condition: head.traits.insert(.references)
         default: break
         }
     }

@@ -37,7 +37,7 @@ package final class Route: Sendable {
     /// A name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look
     /// like it.
     package let hasConfusableNames: Bool
-    /// The lengths of all names that the route injects or sets. A field of another length has and resembles none of them.
+    /// The lengths of all names that the route injects, sets or maps. A field of another length has and resembles none of them.
     let ownNameLengths: NameLengths
     /// The upstream's base path without trailing slash; nil leaves the target as it is.
     package let basePath: [UInt8]?
@@ -45,6 +45,8 @@ package final class Route: Sendable {
     package let basePathAlone: [UInt8]
     /// `host.value`; empty: another policy.
     let hostValue: [UInt8]
+    /// The upstream's references become the client's view.
+    let mapsReferences: Bool
     /// The upstream's references to the `Host` that it has seen, the client's, are mapped.
     let mapsClientHost: Bool
     /// A client's own `Authorization` reaches the upstream, so that a client can authenticate a connection
@@ -52,11 +54,21 @@ package final class Route: Sendable {
     let passesAuthorization: Bool
     /// The lowest status of `reauthenticate_on`: most responses are below it.
     private let reauthenticatesFrom: Int
+    /// `redirects.fields`.
+    private let referenceNames: [[UInt8]]
+    var hasReferenceNames: Bool { !referenceNames.isEmpty }
+    /// The upstream's own `Host`.
+    let authority: [UInt8]
+    let isUpstreamTLS: Bool
     /// The pinned user; nil follows the active one.
     package let user: UserIndex?
 
-    package init(_ settings: RouteSettings, index: Int, user: UserIndex?) {
+    /// - Parameter upstream: nil: no request is sent, and no reference of one is judged.
+    package init(_ settings: RouteSettings, index: Int, user: UserIndex?, upstream: UpstreamSettings? = nil) {
         self.settings = settings
+        authority = Array((upstream?.authority ?? "").utf8)
+        if case .tcp(_, _, let isTLS) = upstream?.endpoint { isUpstreamTLS = isTLS } else { isUpstreamTLS = false }
+        referenceNames = settings.redirects == .rewrite ? settings.redirectFields.map { Array($0.utf8) } : []
         self.index = index
         self.user = user
         prefix = PathPrefix(settings.path)
@@ -74,13 +86,14 @@ package final class Route: Sendable {
         let names = [bearerField.name, requestIDName ?? []] + fixedFields.map(\.name)
         hasConfusableNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
         var lengths = NameLengths()
-        for name in names where !name.isEmpty { lengths.insert(name.count) }
+        for name in names + referenceNames where !name.isEmpty { lengths.insert(name.count) }
         ownNameLengths = lengths
         let path = settings.upstreamPath.map { Array($0.utf8) }
         basePath = path.map { $0.last == UInt8(ascii: "/") ? Array($0.dropLast()) : $0 }
         basePathAlone = path ?? []
         if case .value(let value) = settings.host { hostValue = Array(value.utf8) } else { hostValue = [] }
         mapsClientHost = settings.host == .client && settings.redirects == .rewrite && path != nil
+        mapsReferences = settings.redirects == .rewrite
         let isReplaced = names.contains { $0.withUnsafeBufferPointer { $0.equals(lowered: "authorization") } }
         passesAuthorization = !isReplaced || settings.clientAuthorization == .pass && bearerField.isAuthorization
         reauthenticatesFrom = settings.reauthenticateOn.min() ?? .max
@@ -89,6 +102,11 @@ package final class Route: Sendable {
     /// Whether this status of the upstream means "token refused".
     package func reauthenticates(on status: Int) -> Bool {
         status >= reauthenticatesFrom && settings.reauthenticateOn.contains(status)
+    }
+
+    /// `redirects.fields` names this field.
+    func isReference(_ name: Bytes) -> Bool {
+        referenceNames.contains { $0.withUnsafeBufferPointer { $0.equalsIgnoringCase(name) } }
     }
 
     func allows(method: Bytes) -> Bool { methods.isEmpty || methods.contains { $0.elementsEqual(method) } }

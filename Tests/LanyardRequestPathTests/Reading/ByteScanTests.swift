@@ -94,7 +94,10 @@ import Testing
             ("sec-fetch-site", .secFetchSite), ("max-forwards", .maxForwards), ("lanyard-", .lanyard),
             ("lanyard-user", .lanyard), ("lanyard-capability", .lanyard), ("date", .date),
             ("proxy-status", .proxyStatus), ("www-authenticate", .wwwAuthenticate), ("location", .location),
-            ("content-location", .contentLocation), ("set-cookie", .setCookie),
+            ("content-location", .contentLocation), ("set-cookie", .setCookie), ("link", .link), ("refresh", .refresh),
+            ("alt-svc", .altSvc), ("sourcemap", .reference), ("x-sourcemap", .reference),
+            ("operation-location", .reference), ("azure-asyncoperation", .reference),
+            ("service-worker-allowed", .reference), ("destination", .destination), ("if", .condition),
         ]
         func read(_ name: [UInt8]) -> FieldName { name.withUnsafeBufferPointer { FieldName.of($0) } }
         for (text, name) in names {

@@ -13,6 +13,9 @@ import Testing
                 {name: client, match: {path: /client}, upstream: "UP/c", host: client},
                 {name: named, match: {path: /named}, upstream: "UP/n", host: {value: "Named.Test:8080"}},
                 {name: pass, match: {path: /pass}, upstream: "UP/p", redirects: pass, cookies: pass},
+                {name: more, match: {path: /more}, upstream: "UP/m", redirects: {fields: [X-Next, x-last]}},
+                {name: less, match: {path: /less}, upstream: "UP/m", redirects: {mode: pass, fields: [X-Next]}},
+                {name: dav, match: {path: /dav}, upstream: "UP/d", deny: [{path: /dav/denied}]},
 
                 """
         }
@@ -113,6 +116,53 @@ import Testing
             ("/pass/x", "a=1; Domain=\(host); Path=/p", "a=1; Domain=\(host); Path=/p"),
         ] {
             #expect(try await relay(path, "Set-Cookie: \(sent)") == "Set-Cookie: \(expected)", "\(path)")
+        }
+    }
+
+    @Test("12.6 Link, Refresh and other fields with a reference become the client's view, Alt-Svc is dropped")
+    func fields() async throws {
+        for (path, sent, expected) in [
+            ("/x", "Link: <http://UP/2>; rel=\"next\", </3>", "Link: <http://localhost/2>; rel=\"next\", </3>"),
+            ("/api/x", "Link: <http://UP/v1/2>; rel=next,</v1/3>", "Link: <http://localhost/api/2>; rel=next,</api/3>"),
+            ("/x", "Refresh: 0; url=http://UP/new", "Refresh: 0; url=/new"),
+            ("/x", "Operation-Location: http://UP/state", "Operation-Location: http://localhost/state"),
+            ("/x", "Azure-AsyncOperation: http://UP/state", "Azure-AsyncOperation: http://localhost/state"),
+            ("/api/x", "SourceMap: /v1/a.map", "SourceMap: /api/a.map"),
+            ("/api/x", "X-SourceMap: /v1/a.map", "X-SourceMap: /api/a.map"),
+            ("/api/x", "Service-Worker-Allowed: /v1/", "Service-Worker-Allowed: /api/"),
+            ("/x", "Alt-Svc: h3=\":443\"", ""), ("/pass/x", "Alt-Svc: h3=\":443\"", "Alt-Svc: h3=\":443\""),
+            ("/pass/x", "Link: <http://UP/p/2>", "Link: <http://UP/p/2>"),
+            ("/more/x", "x-next: http://UP/m/2", "x-next: http://localhost/more/2"),
+            ("/more/x", "X-Last: /m/9", "X-Last: /more/9"),
+            ("/more/x", "X-Text: http://UP/m/2", "X-Text: http://UP/m/2"),
+            ("/less/x", "X-Next: http://UP/m/2", "X-Next: http://UP/m/2"),
+            ("/x", "X-Next: http://UP/2", "X-Next: http://UP/2"),
+        ] {
+            #expect(try await relay(path, sent) == expected, "\(path) \(sent)")
+        }
+    }
+
+    @Test("10.7 Destination and If of the client's view become the upstream's; a denied or another path is refused")
+    func clientURLs() async throws {
+        for (field, expected) in [
+            ("Destination: http://localhost/dav/b", "Destination: http://up/d/b"),
+            ("Destination: /dav/b", "Destination: /d/b"),
+            ("Destination: http://other.test/dav/b", "Destination: http://other.test/dav/b"),
+            ("If: <http://localhost/dav/b> (<urn:a>)", "If: <http://up/d/b> (<urn:a>)"),
+            ("Destination: http://localhost/dav/denied/x", "403 denied-by-route"),
+            ("Destination: /x", "403 denied-by-route"),
+            ("If: </dav/denied/x> (<urn:a>)", "403 denied-by-route"), ("Destination: /dav/../x", "400 ambiguous-path"),
+        ] {
+            try await bench.startOver()
+            let response = try await bench.ask(
+                "COPY /dav/a HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n\r\n", to: "COPY")
+            if response.status == 200 {
+                #expect(bench.received.joined().contains("\r\n\(expected)\r\n"), "\(field): \(bench.received)")
+            } else {
+                let type = try response.json["type"].string?.split(separator: ":").last ?? ""
+                #expect("\(response.status) \(type)" == expected, "\(field)")
+                #expect(bench.receivedWithoutFences == [])
+            }
         }
     }
 

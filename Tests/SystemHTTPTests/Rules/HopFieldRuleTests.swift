@@ -280,7 +280,7 @@ import Testing
             "Set-Cookie: a=b; Path=/; HttpOnly", "Set-Cookie: c=d", "ETag: W/\"x\"", "Age: 7", "Vary: *",
             "Warning: 199 - x",
             "Cache-Control: max-age=60", "Content-Encoding: gzip", "Accept-Ranges: bytes", "Via: 1.1 other",
-            "Proxy-Status: other; error=x", "Alt-Svc: h3=\":443\"", "X-Custom_1: \u{e9}", "Content-Type: x",
+            "Proxy-Status: other; error=x", "X-Custom_1: \u{e9}", "Content-Type: x",
             "Link: <a>",
             "Strict-Transport-Security: max-age=1", "Access-Control-Allow-Origin: *", "Content-Location: /x",
         ]

@@ -124,7 +124,8 @@ extension ClientConnection {
     ) -> ResponseHeadWriter {
         ResponseHeadWriter(
             bytes: view, head: response, lines: table.all,
-            clientHost: active.route.mapsClientHost ? input.clientHost : Bytes(start: nil, count: 0),
+            isClientTLS: self.view.rules.tlsIndex != nil,
+            clientHost: active.route.mapsReferences ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
 

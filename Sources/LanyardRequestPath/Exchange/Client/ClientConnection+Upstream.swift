@@ -142,7 +142,8 @@ extension ClientConnection {
         guard takeBodyBehindHead(in: buffer, of: active) else { return }
         let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
         let writer = RequestHeadWriter(
-            bytes: buffer.bytes, head: input.head, lines: buffer.table.all, target: input.target)
+            bytes: buffer.bytes, head: input.head, lines: buffer.table.all, target: input.target,
+            isClientTLS: view.rules.tlsIndex != nil)
         shard.out.clear()
         let hasToken = writer.write(
             into: &shard.out, on: route, of: shard, token: token, authority: active.shardRoute.authority,

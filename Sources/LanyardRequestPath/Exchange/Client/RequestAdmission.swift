@@ -65,27 +65,31 @@ package struct RequestAdmission: ~Copyable {
             }
             if head.expectation == .unknown { return .refuse(.expectationFailed, nil) }
             if isForLanyard { return .respondToOptions }
-            return decideRoute(target, routes, viaName)
+            return decideRoute(target, routes, viaName, isTLS: rules.tlsIndex != nil)
         } catch {
             return .refuse(.malformed(error), nil)
         }
     }
 
     @inline(__always)
-    private func decideRoute(_ target: RequestTarget, _ routes: RouteTable, _ viaName: [UInt8]) -> Decision {
+    private func decideRoute(
+        _ target: RequestTarget, _ routes: RouteTable, _ viaName: [UInt8], isTLS: Bool
+    ) -> Decision {
         guard routes.usesHosts, head.host >= 0, let (host, _) = HostValue.split(lines.value(head.host, in: bytes))
         else {
-            return decideRoute(target, host: nil, routes, viaName)
+            return decideRoute(target, host: nil, routes, viaName, isTLS: isTLS)
         }
         return HostValue.withCanonical(lines.value(head.host, in: bytes)[run: host]) {
-            decideRoute(target, host: $0, routes, viaName)
+            decideRoute(target, host: $0, routes, viaName, isTLS: isTLS)
         }
     }
 
-    /// - Parameter host: in canonical form.
+    /// - Parameters:
+    ///   - host: in canonical form.
+    ///   - isTLS: the listener speaks TLS.
     @inline(__always)
     private func decideRoute(
-        _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, _ viaName: [UInt8]
+        _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, _ viaName: [UInt8], isTLS: Bool
     ) -> Decision {
         let raw = bytes[run: head.target]
         let path = raw[run: target.path]
@@ -97,6 +101,11 @@ package struct RequestAdmission: ~Copyable {
         switch decision {
         case .route(let route):
             if let problem = checkPolicy(route, viaName) { return .refuse(problem, route) }
+            if head.traits.contains(.references),
+                let problem = checkReferences(route, target, host: host, routes, isTLS: isTLS)
+            {
+                return .refuse(problem, route)
+            }
             return .forward(route, target)
         case .none: return .refuse(.noRoute, nil)
         case .methodNotAllowed(let allow):
@@ -106,6 +115,18 @@ package struct RequestAdmission: ~Copyable {
         case .malformed:
             return .refuse(.malformed("an invalid percent escape or %00 in its path", closes: false), nil)
         }
+    }
+
+    /// Judges the client's URLs in `Destination` and `If` (http-rules.md 10.7).
+    @inline(never)
+    private func checkReferences(
+        _ route: Route, _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, isTLS: Bool
+    ) -> Problem? {
+        let references = ClientReferences(
+            route: route, clientHost: ClientReferences.host(of: head, target, lines, in: bytes), isClientTLS: isTLS)
+        let request = ClientReferences.Request(
+            method: bytes[run: head.method], path: bytes[run: head.target][run: target.path], host: host)
+        return references.check(lines, in: bytes, of: request, routes)
     }
 
     private static let rootPath = [UInt8(ascii: "/")]

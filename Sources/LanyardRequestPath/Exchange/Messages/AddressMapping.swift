@@ -1,23 +1,51 @@
 import LanyardSettings
 
 /// Maps what an upstream says of its own addresses to the client's view, so that the client stays behind Lanyard
-/// (http-rules.md 12.6): the values of `Location`, `Content-Location` and `Set-Cookie`.
+/// (http-rules.md 12.6): the values of `Location`, `Link`, `Refresh`, `Set-Cookie` and of other fields with a reference.
 struct AddressMapping {
+    /// The fields that are mapped, by the form of their value.
+    enum Field {
+        /// `Location` and `Content-Location`: one URI reference, which clients resolve.
+        case location
+        /// One URI reference, which clients may take for a URL.
+        case reference
+        /// `Link`: references in angle brackets and in `anchor` (RFC 8288).
+        case links
+        /// `Refresh`: seconds and a reference.
+        case refresh
+        case cookie
+    }
+
     let route: Route
     /// The upstream is reached by TLS: its scheme is https.
     let isTLS: Bool
+    /// The client is reached by TLS.
+    let isClientTLS: Bool
     /// The upstream's own `Host`.
     let authority: [UInt8]
-    /// The client's `Host`, if the upstream has seen it and the route maps paths; else empty.
+    /// The client's `Host`; empty: it has sent none.
     let clientHost: Bytes
 
-    /// A reference for the client: both parts, one behind the other.
+    /// A reference for the client: its parts, one behind the other.
     struct Reference {
+        /// What stands before the client's `Host`; nil: the reference is a path.
+        var scheme: StaticString?
+        var host: Bytes?
         var prefix: [UInt8] = []
         let rest: Bytes
 
+        private var lacksSlash: Bool { prefix.isEmpty && rest.first != UInt8(ascii: "/") }
+
+        var count: Int {
+            (scheme?.utf8CodeUnitCount ?? 0) + (host?.count ?? 0) + prefix.count + rest.count + (lacksSlash ? 1 : 0)
+        }
+
         func write(into out: inout HeadWriter) {
-            if prefix.isEmpty, rest.first != UInt8(ascii: "/") { out.write(UInt8(ascii: "/")) }
+            if let scheme, let host {
+                out.write(scheme)
+                out.write(host)
+            }
+            if lacksSlash { out.write(UInt8(ascii: "/")) }
             out.write(prefix)
             out.write(rest)
         }
@@ -28,11 +56,18 @@ struct AddressMapping {
     /// A URI reference of the upstream's own origin as a path of the client's view (RFC 3986 §4.2); nil: it is not changed.
     ///
     /// It loses scheme and authority: how the client has reached Lanyard is not known when a proxy stands before it.
-    func reference(_ value: Bytes) -> Reference? {
+    ///
+    /// - Parameter keepsForm: a URL becomes one of the client's view: programs use it as it is, without what it is relative to.
+    func reference(_ value: Bytes, keepsForm: Bool = false) -> Reference? {
         guard value.allSatisfy(Self.isPlain), let start = pathStart(of: value) else { return nil }
         let path = value[run: start..<value.count]
         if start == 0, route.basePath == nil { return nil }
-        guard let mapped = self.path(path) else { return nil }
+        guard var mapped = self.path(path) else { return nil }
+        if keepsForm, start > 0, !clientHost.isEmpty {
+            mapped.scheme = value.first == UInt8(ascii: "/") ? "//" : isClientTLS ? "https://" : "http://"
+            mapped.host = clientHost
+            return mapped
+        }
         // A path that begins with two slashes would be read as another host's name (RFC 3986 §4.2), in browsers also one
         // with a backslash.
         if mapped.prefix.isEmpty, mapped.rest.startsLikeAuthority { return nil }
@@ -47,15 +82,19 @@ struct AddressMapping {
     /// request's path.
     private func pathStart(of value: Bytes) -> Int? {
         var start = 0
+        // A server behind a TLS terminator names itself by the scheme that it is asked by.
+        var isPlainScheme = !isTLS
         if value.hasPrefix(lowered: isTLS ? "https://" : "http://") {
             start = isTLS ? 8 : 7
+        } else if isTLS, value.hasPrefix(lowered: "http://") {
+            (start, isPlainScheme) = (7, true)
         } else if value.hasPrefix(lowered: "//") {
             start = 2
         } else {
             return value.first == UInt8(ascii: "/") ? 0 : nil
         }
         let end = value[start...].firstIndex { Self.endsAuthority($0) } ?? value.count
-        return isOwn(value[run: start..<end]) ? end : nil
+        return isOwn(value[run: start..<end], isPlainScheme: isPlainScheme) ? end : nil
     }
 
     private static func endsAuthority(_ byte: UInt8) -> Bool {
@@ -63,21 +102,24 @@ struct AddressMapping {
     }
 
     /// The authority is that of the upstream, as it knows it: from the route's URL, or from the `Host` that it has seen.
-    private func isOwn(_ found: Bytes) -> Bool {
-        let bare = withoutDefaultPort(found)
-        if authority.withUnsafeBufferPointer({ withoutDefaultPort($0).equalsIgnoringCase(bare) }) { return true }
+    ///
+    /// - Parameter isPlainScheme: it stands behind `http://`.
+    private func isOwn(_ found: Bytes, isPlainScheme: Bool) -> Bool {
+        let found = Authority(found, defaultPort: isPlainScheme ? 80 : 443)
+        if authority.withUnsafeBufferPointer({ isSame(found, $0, isPlainScheme) }) { return true }
         switch route.settings.host {
         case .upstream: return false
-        case .client: return !clientHost.isEmpty && withoutDefaultPort(clientHost).equalsIgnoringCase(bare)
-        case .value: return route.hostValue.withUnsafeBufferPointer { withoutDefaultPort($0).equalsIgnoringCase(bare) }
+        case .client: return !clientHost.isEmpty && isSame(found, clientHost, isPlainScheme)
+        case .value: return route.hostValue.withUnsafeBufferPointer { isSame(found, $0, isPlainScheme) }
         }
     }
 
-    private func withoutDefaultPort(_ authority: Bytes) -> Bytes {
-        let port: StaticString = isTLS ? ":443" : ":80"
-        let length = authority.count - port.utf8CodeUnitCount
-        guard length > 0, authority[run: length..<authority.count].equals(lowered: port) else { return authority }
-        return authority[run: 0..<length]
+    private func isSame(_ found: Authority?, _ own: Bytes, _ isPlainScheme: Bool) -> Bool {
+        guard let found, let own = Authority(own, defaultPort: isTLS ? 443 : 80), found.hasHost(of: own) else {
+            return false
+        }
+        // `http://` in front of a TLS upstream's host: the same port, or both the default ones.
+        return found.port == own.port || isTLS && isPlainScheme && found.port == 80 && own.port == 443
     }
 
     /// A path of the upstream, with query and fragment, as the client has to ask for it; nil: the route does not lead there.
@@ -91,92 +133,199 @@ struct AddressMapping {
         return Reference(prefix: route.prefix.bytes, rest: rest)
     }
 
+    // MARK: Values with references
+
+    /// What is written in place of a value.
+    enum Change: Equatable { case none, mapped, dropped }
+
+    /// Bytes by which the references of one value may make it longer. A list of thousands of short ones would otherwise become as
+    /// many copies of the route's path.
+    private static let growthMax = 16 << 10
+
+    /// What `write` does to a value of a field that is mapped.
+    func change(of value: Bytes, _ field: Field) -> Change {
+        switch field {
+        case .location: return reference(value) == nil ? .none : .mapped
+        case .reference: return reference(value, keepsForm: true) == nil ? .none : .mapped
+        case .cookie: return CookieMapping(value, self) == nil ? .none : .mapped
+        case .links, .refresh:
+            var growth = 0
+            var isMapped = false
+            forEachReference(in: value, field) { range, mapped in
+                isMapped = true
+                growth += mapped.count - range.count
+            }
+            return !isMapped ? .none : growth > Self.growthMax ? .dropped : .mapped
+        }
+    }
+
+    /// Writes a value that `change` maps.
+    func write(_ value: Bytes, _ field: Field, into out: inout HeadWriter) {
+        switch field {
+        case .location: reference(value)?.write(into: &out)
+        case .reference: reference(value, keepsForm: true)?.write(into: &out)
+        case .cookie: CookieMapping(value, self)?.write(into: &out)
+        case .links, .refresh:
+            var written = 0
+            forEachReference(in: value, field) { range, mapped in
+                out.write(value[run: written..<range.lowerBound])
+                mapped.write(into: &out)
+                written = range.upperBound
+            }
+            out.write(value[run: written..<value.count])
+        }
+    }
+
+    /// Calls `body` with each reference that is mapped, and its place.
+    private func forEachReference(in value: Bytes, _ field: Field, _ body: (Range<Int>, Reference) -> Void) {
+        switch field {
+        case .links:
+            var links = LinkReferences(value)
+            while let range = links.next() {
+                if let mapped = reference(value[run: range], keepsForm: true) { body(range, mapped) }
+            }
+        case .refresh:
+            if let range = RefreshValue.reference(in: value), let mapped = reference(value[run: range]) {
+                body(range, mapped)
+            }
+        case .location, .reference, .cookie: break
+        }
+    }
+
     // MARK: Cookies
 
-    /// Writes the value of a `Set-Cookie` line for the client (RFC 6265 §4.1): without a `Domain` that is the upstream's own
-    /// host, so that the cookie is the host's that the client knows, and with a `Path` of the client's view.
-    func writeCookie(_ value: Bytes, into out: inout HeadWriter) {
-        var attributes = CookieAttributes(value)
-        out.write(attributes.pair)
-        while let attribute = attributes.next() {
-            switch treatment(of: attribute, in: attributes.pair) {
-            case .dropped: break
-            case .copied:
-                out.write("; " as StaticString)
-                out.write(attribute.whole)
-            case .mapped(let path):
-                out.write("; Path=" as StaticString)
-                path.write(into: &out)
-            }
-        }
+    /// The path of a cookie as the client's; nil: it stays.
+    fileprivate func cookiePath(_ value: Bytes) -> Reference? {
+        guard route.basePath != nil, value.allSatisfy(Self.isPlain) else { return nil }
+        return path(value)
     }
 
-    private enum Treatment {
-        case copied, dropped
-        case mapped(Reference)
-    }
+    /// The cookie can be sent back over TLS only, and the client is reached without.
+    fileprivate var opensCookies: Bool { isTLS && !isClientTLS }
 
-    /// Whether the cookie has an attribute that `writeCookie` changes.
-    func changesCookie(_ value: Bytes) -> Bool {
-        var attributes = CookieAttributes(value)
-        while let attribute = attributes.next() {
-            switch treatment(of: attribute, in: attributes.pair) {
-            case .copied: break
-            case .dropped, .mapped: return true
-            }
-        }
-        return false
-    }
-
-    private func treatment(of attribute: CookieAttributes.Attribute, in pair: Bytes) -> Treatment {
-        if attribute.name.equals(lowered: "domain") { return isOwnHost(attribute.value) ? .dropped : .copied }
-        // Its path must stay `/` (RFC 6265bis §4.1.3.2).
-        guard attribute.name.equals(lowered: "path"), route.basePath != nil, !pair.hasPrefix(lowered: "__host-"),
-            attribute.value.allSatisfy(Self.isPlain), let path = path(attribute.value)
-        else { return .copied }
-        return .mapped(path)
-    }
-
-    private func isOwnHost(_ domain: Bytes) -> Bool {
+    fileprivate func isOwnHost(_ domain: Bytes) -> Bool {
         // A leading dot says nothing (RFC 6265 §5.2.3).
         let name = domain.first == UInt8(ascii: ".") ? domain[run: 1..<domain.count] : domain
-        guard !name.isEmpty else { return false }
-        if authority.withUnsafeBufferPointer({ $0.withoutPort.equalsIgnoringCase(name) }) { return true }
+        guard !name.isEmpty, let found = Authority(name, defaultPort: 0), !found.hasPort else { return false }
+        func isSame(_ own: Bytes) -> Bool { Authority(own, defaultPort: 0).map(found.hasHost) ?? false }
+        if authority.withUnsafeBufferPointer(isSame) { return true }
         switch route.settings.host {
         case .upstream, .client: return false
-        case .value: return route.hostValue.withUnsafeBufferPointer { $0.withoutPort.equalsIgnoringCase(name) }
+        case .value: return route.hostValue.withUnsafeBufferPointer(isSame)
+        }
+    }
+}
+
+/// A `Set-Cookie` value as the client gets it (RFC 6265 §4.1, §5.2): without a `Domain` that is the upstream's own host, so
+/// that the cookie is the host's that the client knows; with a `Path` of the client's view; and without `Secure` where the
+/// client could not send the cookie back.
+private struct CookieMapping {
+    private let value: Bytes
+    private let path: AddressMapping.Reference?
+    private let dropsDomain: Bool
+    private let dropsSecure: Bool
+
+    /// nil: the value stays as it is.
+    init?(_ value: Bytes, _ mapping: AddressMapping) {
+        self.value = value
+        // Of several attributes of a name the last one counts (RFC 6265 §5.3).
+        var (path, domain): (Bytes?, Bytes?) = (nil, nil)
+        var isSecure = false
+        var attributes = CookieAttributes(value)
+        let pair = attributes.pair
+        while let attribute = attributes.next() {
+            switch attribute.kind {
+            case .path: path = attribute.value
+            case .domain: domain = attribute.value
+            case .secure: isSecure = true
+            case .demandsSecure, .other: break
+            }
+        }
+        // Its path must stay `/` (RFC 6265bis §4.1.3.2).
+        let isHosts = pair.hasPrefix(lowered: "__host-")
+        // Such a name demands the attribute (RFC 6265bis §4.1.3).
+        let demandsSecure = isHosts || pair.hasPrefix(lowered: "__secure-") || pair.hasPrefix(lowered: "__http-")
+        self.path = isHosts ? nil : path.flatMap(mapping.cookiePath)
+        dropsDomain = domain.map(mapping.isOwnHost) ?? false
+        dropsSecure = isSecure && mapping.opensCookies && !demandsSecure
+        if self.path == nil, !dropsDomain, !dropsSecure { return nil }
+    }
+
+    func write(into out: inout HeadWriter) {
+        var attributes = CookieAttributes(value)
+        out.write(attributes.pair)
+        var lastPath = -1
+        if path != nil {
+            while let attribute = attributes.next() {
+                if attribute.kind == .path { lastPath = attribute.place }
+            }
+            attributes = CookieAttributes(value)
+        }
+        while let attribute = attributes.next() {
+            switch attribute.kind {
+            case .path where attribute.place == lastPath:
+                out.write("; Path=" as StaticString)
+                path?.write(into: &out)
+            case .path where path != nil: break
+            case .domain where dropsDomain: break
+            case .secure where dropsSecure: break
+            case .demandsSecure where dropsSecure: break
+            // With its semicolon, so that the value does not grow.
+            case .path, .domain, .secure, .demandsSecure, .other: out.write(attribute.whole)
+            }
         }
     }
 }
 
 /// The parts of a `Set-Cookie` value between its semicolons, in order.
 private struct CookieAttributes {
+    enum Kind {
+        case path, domain, secure
+        /// `SameSite=None` and `Partitioned`: clients drop a cookie that has one of them without `Secure` (RFC 6265bis §5.7).
+        case demandsSecure
+        case other
+    }
+
     struct Attribute {
-        /// Without white space around it.
+        /// From its semicolon to the next one.
         let whole: Bytes
-        let name: Bytes
+        /// Of the semicolon in the value.
+        let place: Int
+        let kind: Kind
         /// Empty without `=`.
         let value: Bytes
     }
 
     /// Name and value of the cookie.
     let pair: Bytes
-    private var rest: Bytes
+    private let value: Bytes
+    private var position: Int
 
     init(_ value: Bytes) {
-        let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
-        pair = value[run: 0..<end].trimmed
-        rest = value[run: end..<value.count]
+        self.value = value
+        position = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
+        pair = value[run: 0..<position].trimmed
     }
 
     mutating func next() -> Attribute? {
-        guard !rest.isEmpty else { return nil }
-        let end = rest[1...].firstIndex(of: UInt8(ascii: ";")) ?? rest.count
-        let whole = rest[run: 1..<end].trimmed
-        rest = rest[run: end..<rest.count]
-        let equals = whole.firstIndex(of: UInt8(ascii: "=")) ?? whole.count
-        let value = whole[run: min(equals + 1, whole.count)..<whole.count]
-        return Attribute(whole: whole, name: whole[run: 0..<equals].trimmed, value: value.trimmed)
+        guard position < value.count else { return nil }
+        let start = position
+        position = value[(start + 1)...].firstIndex(of: UInt8(ascii: ";")) ?? value.count
+        let text = value[run: (start + 1)..<position]
+        let equals = text.firstIndex(of: UInt8(ascii: "=")) ?? text.count
+        let name = text[run: 0..<equals].trimmed
+        let content = text[run: min(equals + 1, text.count)..<text.count].trimmed
+        return Attribute(
+            whole: value[run: start..<position], place: start, kind: Self.kind(name, content), value: content)
+    }
+
+    private static func kind(_ name: Bytes, _ value: Bytes) -> Kind {
+        if name.equals(lowered: "path") { return .path }
+        if name.equals(lowered: "domain") { return .domain }
+        if name.equals(lowered: "secure") { return .secure }
+        let demands =
+            name.equals(lowered: "partitioned") || name.equals(lowered: "samesite") && value.equals(lowered: "none")
+        return demands ? .demandsSecure : .other
     }
 }
 
@@ -184,13 +333,5 @@ extension Bytes {
     /// Two slashes, or a slash and a backslash.
     fileprivate var startsLikeAuthority: Bool {
         count > 1 && self[0] == UInt8(ascii: "/") && (self[1] == UInt8(ascii: "/") || self[1] == UInt8(ascii: "\\"))
-    }
-
-    /// An authority without its port. The colons of an IPv6 address stand in brackets.
-    fileprivate var withoutPort: Bytes {
-        guard let colon = lastIndex(of: UInt8(ascii: ":")), !self[colon...].contains(UInt8(ascii: "]")) else {
-            return self
-        }
-        return self[run: 0..<colon]
     }
 }

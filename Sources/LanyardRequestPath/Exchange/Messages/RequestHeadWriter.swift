@@ -10,6 +10,8 @@ package struct RequestHeadWriter: ~Copyable {
     let head: RequestHead
     let lines: FieldLines
     let target: RequestTarget
+    /// The client is reached by TLS.
+    let isClientTLS: Bool
 
     /// - Parameters:
     ///   - token: the access token.
@@ -24,7 +26,7 @@ package struct RequestHeadWriter: ~Copyable {
         requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
     ) -> Bool {
         writeStart(&out, authority, on: route)
-        let clientSentOwn = writeFields(&out, on: route, of: shard, appendsPeer: peer != nil)
+        let clientSentOwn = writeFields(&out, authority, on: route, of: shard, appendsPeer: peer != nil)
         writeFraming(&out)
         if upgrade != nil || head.wantsTrailers { writeConnection(&out, upgrade) }
         if !head.traits.contains(.via) { writeVia(&out, of: shard, after: nil) }
@@ -71,7 +73,13 @@ package struct RequestHeadWriter: ~Copyable {
     static func writeTarget(
         _ target: RequestTarget, _ raw: Bytes, on route: Route, into out: inout HeadWriter
     ) {
-        let path = raw[run: target.path]
+        writePath(raw[run: target.path], on: route, into: &out)
+        out.write(raw[run: target.query])
+    }
+
+    /// A path of the client's view, which leads to the route, as the upstream's.
+    @inline(__always)
+    static func writePath(_ path: Bytes, on route: Route, into out: inout HeadWriter) {
         if let base = route.basePath {
             let rest = path[run: route.prefix.end(in: path)..<path.count]
             if rest.isEmpty { out.write(route.basePathAlone) } else { out.write(base) }
@@ -81,7 +89,6 @@ package struct RequestHeadWriter: ~Copyable {
         } else {
             out.write(path)
         }
-        out.write(raw[run: target.query])
     }
 
     /// The same as text, for a request that is not sent.
@@ -93,7 +100,7 @@ package struct RequestHeadWriter: ~Copyable {
 
     /// Writes the client's lines. Returns whether its own bearer field is among them.
     private func writeFields(
-        _ out: inout HeadWriter, on route: Route, of shard: Shard, appendsPeer: Bool
+        _ out: inout HeadWriter, _ authority: [UInt8], on route: Route, of shard: Shard, appendsPeer: Bool
     ) -> Bool {
         var clientSentOwn = false
         var run = LineRun(in: bytes)
@@ -109,6 +116,8 @@ package struct RequestHeadWriter: ~Copyable {
             case .via:
                 run.flush(to: &out)
                 writeVia(&out, of: shard, after: index)
+            case .references:
+                if !writeReferences(index, &run, &out, authority, on: route) { run.add(lines[index], to: &out) }
             case .maxForwards:
                 run.flush(to: &out)
                 out.write("Max-Forwards: " as StaticString)
@@ -123,6 +132,8 @@ package struct RequestHeadWriter: ~Copyable {
     /// What is written for a client's line.
     private enum Treatment {
         case copied, via, maxForwards
+        /// The client's own URLs become the upstream's.
+        case references
         /// nil: not counted.
         case dropped(ShardCounters.DroppedField?)
     }
@@ -155,7 +166,32 @@ package struct RequestHeadWriter: ~Copyable {
         if let own = route.requestIDName, own.withUnsafeBufferPointer({ $0.equalsIgnoringCase(name) }) {
             return .dropped(nil)
         }
-        return .copied
+        return line.name == .destination || line.name == .condition ? .references : .copied
+    }
+
+    /// Writes a `Destination` or an `If` with the upstream's URLs in place of the client's (http-rules.md 10.7).
+    ///
+    /// - Returns: false: the line is copied as it is.
+    private func writeReferences(
+        _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, _ authority: [UInt8], on route: Route
+    ) -> Bool {
+        let clientHost = ClientReferences.host(of: head, target, lines, in: bytes)
+        let references = ClientReferences(route: route, clientHost: clientHost, isClientTLS: isClientTLS)
+        let (name, value) = (lines[index].name, lines.value(index, in: bytes))
+        let method = bytes[run: head.method]
+        guard references.changes(name, value, method: method) else { return false }
+        let host: [UInt8] =
+            switch route.settings.host {
+            case .client where head.host >= 0 && !clientHost.isEmpty: Array(clientHost)
+            case .value: route.hostValue
+            case .client, .upstream: authority
+            }
+        run.flush(to: &out)
+        out.write(lines.name(index, in: bytes))
+        out.write(": " as StaticString)
+        references.write(name, value, method: method, authority: host, into: &out)
+        out.write("\r\n" as StaticString)
+        return true
     }
 
     /// A `Connection` line names the field, so it belongs to this hop.

@@ -7,7 +7,9 @@ struct ResponseHeadWriter: ~Copyable {
     let bytes: Bytes
     let head: ResponseHead
     let lines: FieldLines
-    /// The client's `Host`, if the route maps references to it; else empty.
+    /// The client is reached by TLS.
+    let isClientTLS: Bool
+    /// The client's `Host`; empty: it has sent none, or no reference is mapped.
     let clientHost: Bytes
     /// The client's version: 0 for HTTP/1.0, 1 for HTTP/1.1.
     let clientMinorVersion: Int
@@ -103,11 +105,14 @@ struct ResponseHeadWriter: ~Copyable {
         var isDated = false
         let route = shardRoute.route
         let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
+        let hasReferenceNames = route.hasReferenceNames
         for index in 0..<lines.count
         where lines[index].isOrdinary(besides: special)
             || isCopied(index, on: route, of: shard, keepsLength: keepsLength)
         {
-            if lines[index].name != .other, writeMapped(index, &run, &out, on: shardRoute) { continue }
+            if lines[index].name != .other || hasReferenceNames, writeMapped(index, &run, &out, on: shardRoute) {
+                continue
+            }
             run.add(lines[index], to: &out)
             if lines[index].name == .date { isDated = true }
         }
@@ -115,37 +120,45 @@ struct ResponseHeadWriter: ~Copyable {
         return isDated
     }
 
-    /// Writes a line with an address of the upstream's as the client sees it (http-rules.md 12.6).
+    /// Writes a line with an address of the upstream's as the client sees it, or drops it (http-rules.md 12.6).
     ///
     /// - Returns: false: the line is copied as it is.
     private func writeMapped(
         _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute
     ) -> Bool {
         let route = shardRoute.route
-        let isCookie = lines[index].name == .setCookie
-        let isReference = lines[index].name == .location || lines[index].name == .contentLocation
-        guard isCookie && route.settings.cookies == .rewrite || isReference && route.settings.redirects == .rewrite
-        else { return false }
+        guard let field = mappedField(index, on: route) else { return false }
         let mapping = AddressMapping(
-            route: route, isTLS: shardRoute.isTLS, authority: shardRoute.authority, clientHost: clientHost)
+            route: route, isTLS: shardRoute.isTLS, isClientTLS: isClientTLS, authority: shardRoute.authority,
+            clientHost: clientHost)
         let value = lines.value(index, in: bytes)
-        if isReference {
-            guard let reference = mapping.reference(value) else { return false }
-            writeName(index, &run, &out)
-            reference.write(into: &out)
-        } else {
-            guard mapping.changesCookie(value) else { return false }
-            writeName(index, &run, &out)
-            mapping.writeCookie(value, into: &out)
+        switch mapping.change(of: value, field) {
+        case .none: return false
+        case .dropped: break
+        case .mapped:
+            run.flush(to: &out)
+            out.write(lines.name(index, in: bytes))
+            out.write(": " as StaticString)
+            mapping.write(value, field, into: &out)
+            out.write("\r\n" as StaticString)
         }
-        out.write("\r\n" as StaticString)
         return true
     }
 
-    private func writeName(_ index: Int, _ run: inout LineRun, _ out: inout HeadWriter) {
-        run.flush(to: &out)
-        out.write(lines.name(index, in: bytes))
-        out.write(": " as StaticString)
+    /// How the value of a line is mapped; nil: it is not.
+    private func mappedField(_ index: Int, on route: Route) -> AddressMapping.Field? {
+        let field: AddressMapping.Field
+        switch lines[index].name {
+        case .setCookie: return route.settings.cookies == .rewrite ? .cookie : nil
+        case .location, .contentLocation: field = .location
+        case .reference: field = .reference
+        case .link: field = .links
+        case .refresh: field = .refresh
+        default:
+            guard route.hasReferenceNames, route.isReference(lines.name(index, in: bytes)) else { return nil }
+            field = .reference
+        }
+        return route.settings.redirects == .rewrite ? field : nil
     }
 
     private func isCopied(_ index: Int, on route: Route, of shard: Shard, keepsLength: Bool) -> Bool {
@@ -153,6 +166,8 @@ struct ResponseHeadWriter: ~Copyable {
         guard
             line.name.isCopiedInResponses(status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
         else { return false }
+        // Other places of the upstream, where the client would be without a token.
+        if line.name == .altSvc, route.settings.redirects == .rewrite { return false }
         let name = lines.name(index, in: bytes)
         if line.name == .lanyard
             || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)

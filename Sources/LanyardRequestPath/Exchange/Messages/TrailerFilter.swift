@@ -8,7 +8,8 @@ enum TrailerFilter {
         // Framing.
         "content-length", "trailer",
         // Routing, control and conditions.
-        "host", "via", "location", "max-forwards", "expect", "range", "retry-after", "allow", "alt-svc",
+        "host", "via", "location", "link", "refresh", "max-forwards", "expect", "range", "retry-after", "allow",
+        "alt-svc",
         "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range",
         // Authentication.
         "authorization", "www-authenticate", "authentication-info", "proxy-authentication-info",

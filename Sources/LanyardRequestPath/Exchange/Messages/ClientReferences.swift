@@ -1,0 +1,308 @@
+import LanyardSettings
+
+/// The client's own URLs in a request's fields: `Destination` of COPY and MOVE, and the tags of `If` (RFC 4918 §10.3, §10.4).
+///
+/// A client writes them by the address at which it reaches Lanyard. The upstream knows another one, so they are mapped. What
+/// they name is judged as a target first, since the upstream writes there with the user's token (http-rules.md 10.7).
+struct ClientReferences {
+    /// A reference, by whom it names.
+    enum Reference {
+        /// The client's view: the path without its query.
+        case own(path: Range<Int>, hasOrigin: Bool)
+        /// The upstream by its own name.
+        case upstream(path: Range<Int>)
+        /// Relative to the request's target.
+        case relative(path: Range<Int>)
+        case foreign(path: Range<Int>)
+        /// It could be read in two ways.
+        case malformed
+    }
+
+    /// Tags of one `If`. Judging one may take many readings of a path.
+    private static let tagsMax = 64
+
+    let route: Route
+    /// The client's `Host`, or the authority of its target; empty: it has sent none.
+    let clientHost: Bytes
+    /// The client is reached by TLS.
+    let isClientTLS: Bool
+
+    /// The request whose references are judged.
+    struct Request {
+        let method: Bytes
+        /// Its path, as it was sent.
+        let path: Bytes
+        /// As its route was found by.
+        let host: Bytes?
+
+        var isCopy: Bool { Self.isCopy(method) }
+
+        /// The methods that have a `Destination`.
+        static func isCopy(_ method: Bytes) -> Bool { method.isEqual(to: "COPY") || method.isEqual(to: "MOVE") }
+
+        /// A reference that is relative to the request's path. Dot segments stay.
+        func resolve(_ reference: Bytes) -> [UInt8] {
+            guard !reference.isEmpty else { return Array(path) }
+            let folder = path.lastIndex(of: UInt8(ascii: "/")) ?? 0
+            return path[..<folder] + [UInt8(ascii: "/")] + reference
+        }
+
+        func decide(_ path: [UInt8], _ routes: RouteTable) -> RouteTable.Decision {
+            (path.isEmpty ? [UInt8(ascii: "/")] : path).withUnsafeBufferPointer {
+                routes.decide(method: method, host: host, path: $0)
+            }
+        }
+    }
+
+    // MARK: Reading
+
+    func read(_ value: Bytes) -> Reference {
+        guard let first = value.first else { return .malformed }
+        if first == UInt8(ascii: "/") {
+            if value.count > 1, value[1] == UInt8(ascii: "/") || value[1] == UInt8(ascii: "\\") { return .malformed }
+            return checked(value, .own(path: pathEnd(in: value, from: 0), hasOrigin: false))
+        }
+        guard let colon = value.firstIndex(where: { !Self.isSchemeByte($0) }), value[colon] == UInt8(ascii: ":") else {
+            return checked(value, .relative(path: pathEnd(in: value, from: 0)))
+        }
+        let scheme = value[run: 0..<colon]
+        let isTLS = scheme.equals(lowered: "https")
+        guard isTLS || scheme.equals(lowered: "http") else { return .foreign(path: 0..<0) }
+        let start = colon + 3
+        guard start <= value.count, value[colon + 1] == UInt8(ascii: "/"), value[colon + 2] == UInt8(ascii: "/") else {
+            return .malformed
+        }
+        let end = value[start...].firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? value.count
+        let path = pathEnd(in: value, from: end)
+        guard let authority = Authority(value[run: start..<end], defaultPort: isTLS ? 443 : 80) else {
+            return .malformed
+        }
+        if isTLS == isClientTLS, isClient(authority) { return checked(value, .own(path: path, hasOrigin: true)) }
+        return isUpstream(authority) ? checked(value, .upstream(path: path)) : .foreign(path: path)
+    }
+
+    /// The bytes must be those of a target (http-rules.md 1.5).
+    private func checked(_ value: Bytes, _ reference: Reference) -> Reference {
+        value.allSatisfy(ByteClass.isTarget) ? reference : .malformed
+    }
+
+    private func pathEnd(in value: Bytes, from start: Int) -> Range<Int> {
+        start..<(value[start...].firstIndex(of: UInt8(ascii: "?")) ?? value.count)
+    }
+
+    private static func isSchemeByte(_ byte: UInt8) -> Bool {
+        ByteClass.isAlphanumeric(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-")
+            || byte == UInt8(ascii: ".")
+    }
+
+    private func isClient(_ found: Authority) -> Bool {
+        Authority(clientHost, defaultPort: isClientTLS ? 443 : 80).map { $0 == found } ?? false
+    }
+
+    private func isUpstream(_ found: Authority) -> Bool {
+        let defaultPort: UInt16 = route.isUpstreamTLS ? 443 : 80
+        // By either scheme: what the upstream makes of the scheme is not known.
+        func isSame(_ own: Bytes) -> Bool {
+            guard let own = Authority(own, defaultPort: defaultPort), own.hasHost(of: found) else { return false }
+            return own.port == found.port || own.port == defaultPort && (found.port == 80 || found.port == 443)
+        }
+        if route.authority.withUnsafeBufferPointer(isSame) { return true }
+        switch route.settings.host {
+        case .upstream: return false
+        case .client: return isSame(clientHost)
+        case .value: return route.hostValue.withUnsafeBufferPointer(isSame)
+        }
+    }
+
+    /// Calls `body` with the places of the references in a value.
+    ///
+    /// - Returns: false: the value has not the form of the field, or too many references.
+    func forEach(_ name: FieldName, in value: Bytes, _ body: (Range<Int>) -> Bool) -> Bool {
+        if name == .destination { return body(0..<value.count) }
+        var tags = ConditionTags(value)
+        var count = 0
+        while let tag = tags.next() {
+            count += 1
+            guard count <= Self.tagsMax, body(tag) else { return false }
+        }
+        return !tags.isMalformed
+    }
+
+    // MARK: Judging
+
+    /// Judges all references of a request.
+    ///
+    /// - Parameter request: whose `lines` they are.
+    /// - Returns: nil: all may pass.
+    func check(_ lines: FieldLines, in head: Bytes, of request: Request, _ routes: RouteTable) -> Problem? {
+        var problem: Problem?
+        var destinations = 0
+        for index in 0..<lines.count where lines[index].name == .destination || lines[index].name == .condition {
+            if lines[index].name == .destination { destinations += 1 }
+            let value = lines.value(index, in: head)
+            let isReadable = forEach(lines[index].name, in: value) { place in
+                problem = judge(value[run: place], isTag: lines[index].name == .condition, of: request, routes)
+                return problem == nil
+            }
+            if problem == nil, !isReadable { problem = Self.malformed }
+            if let problem { return problem }
+        }
+        return destinations > 1 && request.isCopy ? Self.malformed : nil
+    }
+
+    private static let malformed = Problem.malformed(
+        "a Destination or an If that two servers could read in different ways", closes: false)
+
+    private func judge(_ value: Bytes, isTag: Bool, of request: Request, _ routes: RouteTable) -> Problem? {
+        // Other methods may use a field of the name for something else: of theirs, only what surely is the client's URL is judged.
+        let isReference = isTag || request.isCopy
+        switch read(value) {
+        case .malformed: return isReference ? Self.malformed : nil
+        case .own(let place, let hasOrigin):
+            let path = Array(value[run: place])
+            return isReference || hasOrigin ? judge(path, request, routes) : denial(of: path, request, routes)
+        case .relative(let place):
+            let path = request.resolve(value[run: place])
+            return isReference ? judge(path, request, routes) : nil
+        case .upstream(let place):
+            guard let path = clientPath(of: value[run: place]) else { return isReference ? .denied : nil }
+            return isReference ? judge(path, request, routes) : denial(of: path, request, routes)
+        case .foreign(let place):
+            // Some upstreams do not look at the origin. So a denied path stays denied; what else it names is not Lanyard's.
+            return clientPath(of: value[run: place]).flatMap { denial(of: $0, request, routes) }
+        }
+    }
+
+    private func judge(_ path: [UInt8], _ request: Request, _ routes: RouteTable) -> Problem? {
+        switch request.decide(path, routes) {
+        case .route(let found): return found === route ? nil : .denied
+        case .none, .methodNotAllowed, .denied: return .denied
+        case .ambiguous: return .ambiguousPath
+        case .malformed: return Self.malformed
+        }
+    }
+
+    /// Judges a path only by what the route denies.
+    private func denial(of path: [UInt8], _ request: Request, _ routes: RouteTable) -> Problem? {
+        guard !route.settings.deny.isEmpty else { return nil }
+        switch request.decide(path, routes) {
+        case .denied: return .denied
+        case .ambiguous: return .ambiguousPath
+        case .route, .none, .methodNotAllowed, .malformed: return nil
+        }
+    }
+
+    /// A path of the upstream's as the client asks for it; nil: the route does not lead there.
+    private func clientPath(of path: Bytes) -> [UInt8]? {
+        guard let base = route.basePath else { return Array(path) }
+        guard path.starts(with: base), path.count == base.count || path[base.count] == UInt8(ascii: "/") else {
+            return nil
+        }
+        return route.prefix.bytes + path[run: base.count..<path.count]
+    }
+
+    // MARK: Writing
+
+    /// Whether `write` changes the value of a request that `check` has passed.
+    func changes(_ name: FieldName, _ value: Bytes, method: Bytes) -> Bool {
+        var isChanged = false
+        _ = forEach(name, in: value) { place in
+            if mapped(value[run: place], name, method) != nil { isChanged = true }
+            return true
+        }
+        return isChanged
+    }
+
+    /// Writes the value with the upstream's URLs in place of the client's.
+    ///
+    /// - Parameter authority: the `Host` that the upstream gets.
+    func write(
+        _ name: FieldName, _ value: Bytes, method: Bytes, authority: [UInt8], into out: inout HeadWriter
+    ) {
+        var written = 0
+        _ = forEach(name, in: value) { place in
+            let text = value[run: place]
+            guard let (path, hasOrigin) = mapped(text, name, method) else { return true }
+            out.write(value[run: written..<place.lowerBound])
+            if hasOrigin {
+                out.write(route.isUpstreamTLS ? "https://" : "http://" as StaticString)
+                out.write(authority)
+            }
+            RequestHeadWriter.writePath(text[run: path], on: route, into: &out)
+            out.write(text[run: path.upperBound..<text.count])
+            written = place.upperBound
+            return true
+        }
+        out.write(value[run: written..<value.count])
+    }
+
+    /// The place of the path in a reference that is mapped; nil: it stays as it is.
+    private func mapped(_ reference: Bytes, _ name: FieldName, _ method: Bytes) -> (path: Range<Int>, hasOrigin: Bool)?
+    {
+        guard case .own(let path, let hasOrigin) = read(reference) else { return nil }
+        if hasOrigin { return (path, true) }
+        let isReference = name == .condition || Request.isCopy(method)
+        return isReference && route.basePath != nil ? (path, false) : nil
+    }
+
+    /// The client's `Host`, else the authority of its target; empty: it has sent neither.
+    static func host(of head: RequestHead, _ target: RequestTarget, _ lines: FieldLines, in bytes: Bytes) -> Bytes {
+        if head.host >= 0 { return lines.value(head.host, in: bytes) }
+        guard case .absolute(_, let authority) = target.form else { return Bytes(start: nil, count: 0) }
+        return bytes[run: head.target][run: authority]
+    }
+}
+
+/// The places of the resource tags in an `If` value (RFC 4918 §10.4.2): what stands in angle brackets outside of the
+/// parenthesised lists of conditions.
+struct ConditionTags: IteratorProtocol {
+    private let value: Bytes
+    private var position = 0
+    /// The value has not the form of the field. Known at the end.
+    private(set) var isMalformed = false
+
+    init(_ value: Bytes) { self.value = value }
+
+    mutating func next() -> Range<Int>? {
+        while position < value.count {
+            let byte = value[position]
+            position += 1
+            if ByteClass.isSpace(byte) { continue }
+            if byte == UInt8(ascii: "<") {
+                let start = position
+                guard skip(to: UInt8(ascii: ">")) else { break }
+                return start..<(position - 1)
+            }
+            guard byte == UInt8(ascii: "("), skipConditions() else { break }
+            if position == value.count { return nil }
+        }
+        // An empty value, and one that has ended within a part.
+        isMalformed = true
+        return nil
+    }
+
+    /// Skips to behind the next `byte`.
+    ///
+    /// - Returns: false: there is none.
+    private mutating func skip(to byte: UInt8) -> Bool {
+        guard let end = value[position...].firstIndex(of: byte) else { return false }
+        position = end + 1
+        return true
+    }
+
+    /// Skips a list of state tokens and entity tags, in whose quotes a parenthesis is text.
+    private mutating func skipConditions() -> Bool {
+        while position < value.count {
+            let byte = value[position]
+            position += 1
+            switch byte {
+            case UInt8(ascii: ")"): return true
+            case UInt8(ascii: "<"): if !skip(to: UInt8(ascii: ">")) { return false }
+            case UInt8(ascii: "\""): if !skip(to: UInt8(ascii: "\"")) { return false }
+            case UInt8(ascii: "("): return false
+            default: break
+            }
+        }
+        return false
+    }
+}

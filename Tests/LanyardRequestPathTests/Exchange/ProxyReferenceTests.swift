@@ -1,0 +1,142 @@
+import LanyardRequestPath
+import LanyardSettings
+import TestSupport
+import Testing
+
+/// The client's own URLs in `Destination` and `If` (http-rules.md 10.7).
+@Suite struct ProxyReferenceTests {
+    /// Its route is `/files`, which the upstream has at `/dav`, without `/files/denied`.
+    private static func bench(_ configure: (inout ProxyBench.Plan) -> Void = { _ in }) throws -> ProxyBench {
+        try ProxyBench(plan: {
+            $0.route.path = "/files"
+            $0.route.upstreamPath = "/dav"
+            $0.route.deny = [RouteSettings.Denial(path: "/files/denied")]
+            configure(&$0)
+        })
+    }
+
+    /// What the upstream gets of the field; else the status and the type of the problem.
+    private func send(
+        _ bench: ProxyBench, _ field: String, _ value: String, method: String = "MOVE", host: String = "localhost"
+    ) async throws -> String {
+        let before = bench.upstream.requests.count
+        let response = try await bench.ask(
+            "\(method) /files/a HTTP/1.1\r\nHost: \(host)\r\n\(field): \(value)\r\n\r\n", method: method)
+        guard response.status == 200 else {
+            #expect(bench.upstream.requests.count == before)
+            return "\(response.status) \(try response.json["type"].string?.split(separator: ":").last ?? "")"
+        }
+        return bench.upstream.requests.last?[field] ?? "none"
+    }
+
+    @Test("10.7 a Destination of the client's view becomes the upstream's URL, below its path")
+    func mapped() async throws {
+        let bench = try Self.bench()
+        for (sent, expected) in [
+            ("http://localhost/files/b", "http://up.test/dav/b"),
+            ("HTTP://LOCALHOST.:80/files/b?x=1", "http://up.test/dav/b?x=1"),
+            ("http://localhost/files", "http://up.test/dav"), ("http://localhost/files/", "http://up.test/dav/"),
+            ("http://localhost/files/%C3%A4%20b", "http://up.test/dav/%C3%A4%20b"), ("/files/b", "/dav/b"),
+            ("http://localhost/%66iles/b", "http://up.test/dav/b"), ("b", "b"), ("b/c", "b/c"),
+            // Another origin stays as it is, and so does the upstream's own name.
+            ("https://localhost/files/b", "https://localhost/files/b"),
+            ("http://localhost:81/files/b", "http://localhost:81/files/b"),
+            ("http://other.test/x y", "http://other.test/x y"), ("http://up.test/dav/b", "http://up.test/dav/b"),
+            ("urn:uuid:1", "urn:uuid:1"),
+        ] {
+            for method in ["MOVE", "COPY"] {
+                #expect(try await send(bench, "Destination", sent, method: method) == expected, "\(sent)")
+            }
+        }
+    }
+
+    @Test("10.7 the mapped path is judged as a target: another route, a denied path, a path with two meanings")
+    func judged() async throws {
+        let bench = try Self.bench()
+        let (denied, ambiguous, malformed) = ("403 denied-by-route", "400 ambiguous-path", "400 malformed-request")
+        for (sent, expected) in [
+            ("http://localhost/files/denied/x", denied), ("/files/denied", denied), ("http://localhost/other", denied),
+            ("http://localhost", denied), ("/", denied), ("/filesx", denied), ("denied/x", denied),
+            ("http://up.test/dav/denied/x", denied),
+            ("https://UP.TEST./dav/denied", denied), ("http://up.test/other", denied), ("http://up.test/davx", denied),
+            ("http://localhost/files/../other", ambiguous), ("http://localhost/files/x/..%2fdenied/y", ambiguous),
+            ("/files/%2e%2e/x", ambiguous), ("../x", ambiguous), ("../../x", ambiguous), ("x\\..\\..\\y", ambiguous),
+            ("http://localhost/files/%64enied/x", denied), ("/files//denied/x", ambiguous),
+            ("http://localhost/files/%zz", malformed), ("/files/%00", malformed), ("/files/a b", malformed),
+            ("/files/b#c", malformed),
+            ("//localhost/files/b", malformed), ("http:/files/b", malformed),
+            ("http://me@localhost/files/b", malformed), ("", malformed),
+            // An upstream that does not look at the origin.
+            ("http://other.test/dav/denied/x", denied),
+        ] {
+            #expect(try await send(bench, "Destination", sent) == expected, "\(sent)")
+        }
+        #expect(try await send(bench, "Destination", "/files/b\r\nDestination: /files/c") == malformed)
+    }
+
+    @Test("10.7 other methods may use a field of that name: only the client's own URL is mapped and judged")
+    func otherMethods() async throws {
+        let bench = try Self.bench()
+        for (sent, expected) in [
+            ("Paris (Nord)", "Paris (Nord)"), ("/queue/1", "/queue/1"), ("../x", "../x"),
+            ("http://localhost/files/b", "http://up.test/dav/b"),
+            ("http://localhost/other", "403 denied-by-route"), ("/files/denied/x", "403 denied-by-route"),
+        ] {
+            #expect(try await send(bench, "Destination", sent, method: "PUT") == expected, "\(sent)")
+        }
+    }
+
+    @Test("10.7 the tags of If are mapped and judged, its conditions are not touched")
+    func conditions() async throws {
+        let bench = try Self.bench()
+        for (sent, expected) in [
+            ("(<urn:uuid:1>)", "(<urn:uuid:1>)"),
+            ("(Not <http://localhost/files/x> [\"a)(\"])", "(Not <http://localhost/files/x> [\"a)(\"])"),
+            (
+                "<http://localhost/files/b> (<urn:uuid:1> [W/\"<>\"]) ([\"x\"])  </files> (Not <DAV:no-lock>)",
+                "<http://up.test/dav/b> (<urn:uuid:1> [W/\"<>\"]) ([\"x\"])  </dav> (Not <DAV:no-lock>)"
+            ),
+            ("<http://other.test/x> (<urn:uuid:1>)", "<http://other.test/x> (<urn:uuid:1>)"),
+            ("<http://localhost/files/denied> (<urn:uuid:1>)", "403 denied-by-route"),
+            ("</files/../x> ([\"a\"])", "400 ambiguous-path"),
+            ("(<urn:uuid:1>", "400 malformed-request"), ("<http://localhost/files/b", "400 malformed-request"),
+            ("x", "400 malformed-request"),
+            ("", "400 malformed-request"),
+            (String(repeating: "</files/b> (<urn:a>) ", count: 65), "400 malformed-request"),
+        ] {
+            for method in ["MOVE", "PUT"] {
+                #expect(try await send(bench, "If", sent, method: method) == expected, "\(sent)")
+            }
+        }
+    }
+
+    @Test("10.7 without a mapped prefix only the origin changes, and the upstream's Host is the name that it knows")
+    func hosts() async throws {
+        for (host, expected) in [
+            (RouteSettings.HostPolicy.upstream, "http://up.test/files/b"), (.client, "http://localhost/files/b"),
+            (.value("dav.test:81"), "http://dav.test:81/files/b"),
+        ] {
+            let bench = try Self.bench { ($0.route.host, $0.route.upstreamPath) = (host, nil) }
+            #expect(try await send(bench, "Destination", "http://localhost/files/b") == expected)
+            #expect(try await send(bench, "Destination", "/files/b") == "/files/b")
+            #expect(try await send(bench, "Destination", "http://localhost/x") == "403 denied-by-route")
+        }
+    }
+
+    @Test("10.7 with TLS on both sides the schemes are https, and http is another origin")
+    func secured() async throws {
+        let bench = try Self.bench { $0.hasTLS = true }
+        #expect(try await send(bench, "Destination", "https://localhost/files/b") == "https://up.test/dav/b")
+        #expect(try await send(bench, "Destination", "http://localhost/files/b") == "http://localhost/files/b")
+    }
+
+    @Test("10.7 a field that Connection names is not sent, and an HTTP/1.0 client names itself by its target")
+    func otherRequests() async throws {
+        let bench = try Self.bench()
+        #expect(try await send(bench, "Destination", "/files/b\r\nConnection: destination") == "none")
+        let fields = "Destination: http://localhost/files/b\r\n\r\n"
+        #expect(
+            try await bench.ask("MOVE http://localhost/files/a HTTP/1.0\r\n\(fields)", method: "MOVE").status == 200)
+        #expect(bench.upstream.requests.last?["Destination"] == "http://up.test/dav/b")
+    }
+}
