@@ -19,7 +19,7 @@ enum OAuthGrant {
         _ call: OAuthVerdict.Call, _ response: CurlResponse, keepsRefreshToken: Bool, lifetime assumed: Duration?,
         profile: OAuthProfile, without secrets: [Secret] = []
     ) -> Result<Grant, IdentityError> {
-        let decoded = response.body.withBytes { OAuthResponse($0, profile: profile) }
+        let decoded = response.body.withBytes { OAuthResponse($0, profile: profile, sent: secrets) }
         let fail = { (reason: String) -> Result<Grant, IdentityError> in
             .failure(OAuthVerdict.malformed(call, response.status, reason, decoded, isSent: !response.isEarly))
         }

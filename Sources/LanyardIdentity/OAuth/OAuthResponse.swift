@@ -9,6 +9,8 @@ struct OAuthResponse: Sendable {
     var refreshToken: Secret?
     /// OpenID Connect Core 3.1.3.3. Visible ASCII.
     var idToken: Secret?
+    /// The refresh token that the request has not had itself: the service has made it.
+    var newRefreshToken: Secret? { refreshToken.flatMap { sent.contains($0) ? nil : $0 } }
     /// As it came. Servers differ in its case (RFC 6749 §5.1: it is case insensitive).
     var tokenType: String?
     /// Seconds.
@@ -52,10 +54,13 @@ struct OAuthResponse: Sendable {
     static let refreshTokenBytesMax = 64 << 10
 
     private let profile: OAuthProfile
+    private let sent: [Secret]
 
     /// Reads what the bytes hold, up to the byte where they are no JSON.
-    init(_ bytes: UnsafeRawBufferPointer, profile: OAuthProfile = .generic) {
-        self.profile = profile
+    ///
+    /// - Parameter sent: the secrets of the request. Services repeat it beside an error: a token that is one of these is no other one.
+    init(_ bytes: UnsafeRawBufferPointer, profile: OAuthProfile = .generic, sent: [Secret] = []) {
+        (self.profile, self.sent) = (profile, sent)
         isEmpty = bytes.allSatisfy { $0 == 0x20 || 0x09...0x0d ~= $0 }
         guard !isEmpty else {
             defect = "it is empty"
@@ -122,24 +127,18 @@ struct OAuthResponse: Sendable {
         if token == .arrayStart, member == .errorCodes { return try readErrorCodes(&reader, bytes) }
         if token == .arrayStart, member == .scope { return scopes = try OAuthScopes.list(&reader, bytes) }
         if token == .objectStart || token == .arrayStart {
-            let isNamed = try readWords(&reader, bytes)
+            let isNamed = try readWords(&reader, bytes, ofToken: member == .accessToken || member == .refreshToken)
             if member == .error || member == .errors { isFailure = isFailure || isNamed }
         }
         let text: JSONReader.Text? = if case .string(let text) = token { text } else { nil }
         switch member {
         case .accessToken:
             guard token != .null else { return }
-            guard let text else {
-                hidesToken = true
-                return note("access_token is not text")
-            }
+            guard let text else { return note("access_token is not text") }
             readAccessToken(text, bytes)
         case .refreshToken:
             guard token != .null else { return }
-            guard let text else {
-                hidesToken = true
-                return note("refresh_token is not text")
-            }
+            guard let text else { return note("refresh_token is not text") }
             readRefreshToken(text, bytes)
         case .idToken:
             idToken = text.flatMap { JSONText.secret($0, of: bytes, countMax: Self.refreshTokenBytesMax) }
@@ -198,20 +197,30 @@ struct OAuthResponse: Sendable {
 
     /// Reads a container that is open already.
     ///
+    /// - Parameter isToken: it is the value of a token's member: each text in it is one.
     /// - Returns: whether a text in it tells an error: an element of a list, or a member with such a name.
-    private mutating func readWords(_ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer) throws(JSONError)
-        -> Bool
-    {
-        var (depth, isTelling, isToken, isNamed) = (1, true, false, false)
+    private mutating func readWords(
+        _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer, ofToken isToken: Bool = false
+    ) throws(JSONError) -> Bool {
+        var (depth, isTelling, isNamed) = (1, true, false)
+        // The latest name is a token's, and how deep the container is that is the value of such a member.
+        var isTokensValue = false
+        var tokenDepth: Int? = isToken ? 1 : nil
         while depth > 0 {
-            switch try reader.next() {
-            case .objectStart, .arrayStart: depth += 1
-            case .objectEnd, .arrayEnd: depth -= 1
+            let token = try reader.next()
+            switch token {
+            case .objectStart, .arrayStart:
+                depth += 1
+                if isTokensValue, tokenDepth == nil { tokenDepth = depth }
+            case .objectEnd, .arrayEnd:
+                if tokenDepth == depth { tokenDepth = nil }
+                depth -= 1
             case .name(let name):
                 isTelling = Self.telling.contains { JSONText.matches(name, of: bytes, $0) }
-                isToken = Self.tokenNames.contains { JSONText.matches(name, of: bytes, $0) }
+                isTokensValue = Self.tokenNames.contains { JSONText.matches(name, of: bytes, $0) }
+                continue
             case .string(let text) where !text.range.isEmpty:
-                hidesToken = hidesToken || isToken
+                if isTokensValue || tokenDepth != nil { noteToken(text, bytes) }
                 guard isTelling else { break }
                 isNamed = true
                 noteDeviceState(text, bytes)
@@ -219,8 +228,16 @@ struct OAuthResponse: Sendable {
             case .end: return isNamed
             default: break
             }
+            isTokensValue = false
         }
         return isNamed
+    }
+
+    /// A token that is not read. One that the request has had is known.
+    private mutating func noteToken(_ text: JSONReader.Text, _ bytes: UnsafeRawBufferPointer) {
+        guard !hidesToken else { return }
+        let token = JSONText.secret(text, of: bytes, countMax: Self.refreshTokenBytesMax)
+        hidesToken = token.map { !sent.contains($0) } ?? true
     }
 
     /// Skips the value of another member. A token in it was given out all the same.
@@ -233,37 +250,14 @@ struct OAuthResponse: Sendable {
             _ = try readWords(&reader, bytes)
             otherNames = names
         case .string(let text) where !text.range.isEmpty:
-            hidesToken = hidesToken || Self.tokenNames.contains { JSONText.matches(name, of: bytes, $0) }
+            if Self.tokenNames.contains(where: { JSONText.matches(name, of: bytes, $0) }) { noteToken(text, bytes) }
         default: break
         }
     }
 
-    /// Bytes of a text in which the state of a device login is looked for.
-    private static let deviceWordsMax = 256
-
     private mutating func noteDeviceState(_ text: JSONReader.Text?, _ bytes: UnsafeRawBufferPointer) {
         guard let text, deviceState == nil else { return }
-        // Letters alone: "authorization_pending: …", "Authorization pending", "authorizationPending".
-        var letters: [UInt8] = []
-        var count = 0
-        JSONText.decode(text, of: bytes) { byte in
-            count += 1
-            guard count <= Self.deviceWordsMax, 0x41...0x5a ~= byte & 0xdf else { return }
-            letters.append(byte | 0x20)
-        }
-        let words = String(decoding: letters, as: UTF8.self)
-        deviceState =
-            if words.contains("authorization"), words.contains("pending"), !words.contains("nopending") {
-                "authorization_pending"
-            } else if words.contains("slowdown") {
-                "slow_down"
-            } else if words.contains("expiredtoken") {
-                "expired_token"
-            } else if words.contains("accessdenied") {
-                "access_denied"
-            } else {
-                nil
-            }
+        deviceState = DeviceStateText(text, of: bytes).state
     }
 
     /// Entra's numbers of causes. The array is open already.
@@ -319,7 +313,7 @@ struct OAuthResponse: Sendable {
             return note("access_token is larger than 32 KiB")
         }
         guard BearerToken.isValid(secret, isSalesforce: profile == .salesforce) else {
-            hidesToken = hidesToken || secret.count > 0
+            if secret.count > 0 { noteToken(text, bytes) }
             return note("access_token has characters that a bearer token cannot have")
         }
         accessToken = secret
@@ -332,7 +326,7 @@ struct OAuthResponse: Sendable {
         }
         guard secret.count > 0 else { return }
         guard secret.withBytes({ $0.allSatisfy { 0x20..<0x7f ~= $0 } }) else {
-            hidesToken = true
+            noteToken(text, bytes)
             return note("refresh_token has characters that a token cannot have")
         }
         refreshToken = secret

@@ -29,7 +29,7 @@ enum OAuthVerdict {
 
     /// The error that a response stands for; nil: a success.
     static func error(_ subject: Subject, _ response: CurlResponse, now: WallTime) -> IdentityError? {
-        let decoded = response.body.withBytes { OAuthResponse($0) }
+        let decoded = response.body.withBytes { OAuthResponse($0, sent: subject.secrets) }
         let isSuccess = 200..<300 ~= response.status
         let row = row(subject, response.status, decoded)
         // Some servers name an error of a 200 by another member than `error`.
@@ -98,10 +98,14 @@ enum OAuthVerdict {
     }
 
     /// The error that a missing or incomplete response stands for.
-    static func error(_ call: Call, _ failure: CurlError) -> IdentityError {
+    ///
+    /// - Parameter sent: the secrets of the request.
+    static func error(_ call: Call, _ failure: CurlError, sent: [Secret] = []) -> IdentityError {
         var error = failure.identityError(of: "the \(call.rawValue)")
         if call == .refresh { error.note(failure) }
-        if let body = failure.partialBody { note(body.withBytes { OAuthResponse($0) }, of: call, in: &error) }
+        if let body = failure.partialBody {
+            note(body.withBytes { OAuthResponse($0, sent: sent) }, of: call, in: &error)
+        }
         return error
     }
 
@@ -131,8 +135,8 @@ enum OAuthVerdict {
 
     /// Records what an unusable response of success has left behind at the service.
     private static func note(_ decoded: OAuthResponse, of call: Call, in error: inout IdentityError) {
-        error.unusedRefreshToken = decoded.refreshToken
-        error.hasMadeSession = call == .login && decoded.refreshToken != nil
+        error.unusedRefreshToken = decoded.newRefreshToken
+        error.hasMadeSession = call == .login && error.unusedRefreshToken != nil
     }
 
     private static func verdict(

@@ -57,6 +57,11 @@ import Testing
 
     private static let fiveHundred = #"{"timestamp":"x","status":500,"error":"Internal Server Error"}"#
 
+    /// Each character as JSON may write it.
+    private static func escaped(_ text: String) -> String {
+        text.utf8.map { "\\u00" + String($0, radix: 16) }.joined()
+    }
+
     /// A status and a body, and what an error is stated by it.
     private static let responses: [(Int, String, OAuthProfile, RefreshResponse.StatedError)] = [
         (200, #"{"ok":false,"error":"ratelimited"}"#, .slack, .named),
@@ -85,6 +90,36 @@ import Testing
         (200, #"{"success":true}"#, .generic, .none), (200, #"{"errors":[]}"#, .generic, .none),
         (200, #"{"errors":{}}"#, .generic, .none), (200, #"{"error":{"code":429}}"#, .generic, .none),
         (200, #"{"error":{}}"#, .generic, .none), (200, #"{"error":[]}"#, .generic, .none),
+        // What the call itself has sent is no token that Lanyard lacks, and a member with nothing in it has none.
+        (
+            200, #"{"ok":false,"error":"ratelimited","request":{"refresh_token":"\#(Tokens.refresh)"}}"#, .generic,
+            .named
+        ),
+        (
+            200, #"{"ok":false,"error":"ratelimited","form":[{"refresh_token":["\#(Tokens.refresh)"]}]}"#, .generic,
+            .named
+        ),
+        (200, #"{"error":{"code":"x","input":{"refreshToken":"\#(Tokens.refresh)"}}}"#, .generic, .named),
+        (200, #"{"error_code":"x","refreshToken":"\#(escaped(Tokens.refresh))"}"#, .generic, .named),
+        (200, #"{"error_code":"x","refresh_token":["\#(Tokens.refresh)"]}"#, .generic, .named),
+        (200, #"{"error_code":"x","access_token":"\#(Tokens.refresh) "}"#, .generic, .none),
+        (
+            200, #"{"error_code":"x","request":{"refresh_token":"\#(Tokens.refresh)"},"refreshToken":"r3"}"#, .generic,
+            .none
+        ),
+        (
+            400, #"{"error":"temporarily_unavailable","request":{"refresh_token":"\#(Tokens.refresh)"}}"#, .generic,
+            .named
+        ),
+        (200, #"{"ok":false,"error":"ratelimited","access_token":false}"#, .generic, .named),
+        (200, #"{"ok":false,"error":"ratelimited","refresh_token":0}"#, .generic, .named),
+        (200, #"{"ok":false,"error":"ratelimited","access_token":{},"refresh_token":[]}"#, .generic, .named),
+        (200, #"{"ok":false,"error":"ratelimited","access_token":"","refresh_token":""}"#, .generic, .named),
+        (200, #"{"error_code":"x","access_token":{"value":"","expires_in":0}}"#, .generic, .named),
+        (200, #"{"error_code":"x","data":[{"access_token":""},"x"]}"#, .generic, .named),
+        (200, #"{"error_code":"x","access_token":{"value":"a.b.c"}}"#, .generic, .none),
+        (200, #"{"error_code":"x","refresh_token":[["r"]]}"#, .generic, .none),
+        (200, #"{"error_code":"x","data":{"access_token":{"value":"a.b.c"}}}"#, .generic, .none),
         // No name, or no error.
         (200, #"{"error":5}"#, .generic, .none), (200, #"{"error":null}"#, .generic, .none),
         (200, #"{"error":""}"#, .generic, .none), (200, "{}", .generic, .none), (200, "", .generic, .none),

@@ -268,6 +268,47 @@ import Testing
             (#"{"error":"invalid_grant","error_description":"Please slow down"}"#, "slow_down"),
             (#"{"error":"invalid_grant","error_description":"expired_token: start again"}"#, "expired_token"),
             (#"{"error":"invalid_grant","error_description":"access_denied by the user"}"#, "access_denied"),
+            // As RFC 8628 §3.5 explains it.
+            (
+                #"{"error":"invalid_grant","error_description":"The authorization request is still pending as the end user hasn't yet completed it"}"#,
+                "authorization_pending"
+            ),
+            (
+                #"{"error":"invalid_request","error_description":"authorization_pending: the user has not approved"}"#,
+                "authorization_pending"
+            ),
+            (#"{"detail":"Authorization is pending, not yet approved"}"#, "authorization_pending"),
+            // Nothing is pending any more.
+            (
+                #"{"error":"invalid_grant","error_description":"The authorization request is not pending"}"#,
+                "invalid_grant"
+            ),
+            (#"{"error":"invalid_grant","error_description":"authorization is no longer pending"}"#, "invalid_grant"),
+            (
+                #"{"error":"invalid_grant","error_description":"no authorization is pending for this device code"}"#,
+                "invalid_grant"
+            ),
+            (
+                #"{"error":"invalid_request","error_description":"The authorization isn\u2019t pending"}"#,
+                "invalid_request"
+            ),
+            (#"{"error":"invalid_grant","error_description":"Pending authorization not found"}"#, "invalid_grant"),
+            (
+                #"{"error":"invalid_grant","error_description":"Authorization pending request not found"}"#,
+                "invalid_grant"
+            ),
+            (
+                #"{"error":"invalid_grant","error_description":"The pending authorization was cancelled"}"#,
+                "invalid_grant"
+            ),
+            (
+                #"{"error":"invalid_grant","error_description":"The pending authorization has expired"}"#,
+                "invalid_grant"
+            ),
+            (#"{"error":"authorization_not_pending"}"#, "authorization_not_pending"),
+            (#"{"error":"noPendingAuthorization"}"#, "noPendingAuthorization"),
+            (#"{"detail":"There is no pending authorization"}"#, nil),
+            (#"{"error":{"code":"AUTHORIZATION_NOT_PENDING"}}"#, nil),
             // Others say what they say, and tokens are a success.
             (#"{"access_token":"a.b.c","detail":"authorization no longer pending"}"#, nil),
             (#"{"refresh_token":"r","message":"slow down"}"#, nil),
