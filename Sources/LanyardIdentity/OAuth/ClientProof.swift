@@ -65,6 +65,13 @@ struct ClientProof: Sendable {
         if wanted.id { sendsClientID = true }
     }
 
+    /// The same with what other requests of the call or the login have sent.
+    func sending(_ others: [Secret]) -> ClientProof {
+        var proof = self
+        for secret in others where !proof.sent.contains(secret) { proof.sent.append(secret) }
+        return proof
+    }
+
     /// Adds the client's form fields.
     func write(into form: inout FormBody) {
         if sendsClientID { form.append("client_id", clientID) }
@@ -144,103 +151,6 @@ struct ClientProof: Sendable {
         } catch {
             throw IdentityError(
                 .credentialUnavailable, message: SecretFile.ReadError.unfit(error.message).message(path: key.file))
-        }
-    }
-}
-
-/// Fields of the client that a server wants in the form although they prove nothing: servers on the `mcp` SDK do. A call that may lack one
-/// is repeated once with it. What is accepted then is sent from the first in later calls.
-struct WantedClientFields: Equatable {
-    /// `client_id` beside HTTP Basic, whose head names the client already.
-    var id = false
-    /// An empty `client_secret` of a revocation, whose client has none or shows it elsewhere.
-    var emptySecret = false
-
-    /// With these fields the call is repeated: an error of the server names one that was not sent. nil: it names none. Each server has its
-    /// own words for that, so the field's name alone counts, in whatever member or page.
-    ///
-    /// - Parameter isRevocation: of a call at the revocation endpoint.
-    func trial(
-        after outcome: Result<CurlResponse, CurlError>, of settings: IdentitySettings.OAuth, isRevocation: Bool
-    ) -> WantedClientFields? {
-        guard case .success(let response) = outcome, Self.mayLackField(response, settings.profile) else { return nil }
-        var wanted = self
-        response.body.withBytes { body in
-            if settings.takesClientID, !id, Self.names("id", in: body) { wanted.id = true }
-            if isRevocation, settings.takesEmptySecret, !emptySecret, Self.names("secret", in: body) {
-                wanted.emptySecret = true
-            }
-        }
-        return wanted == self ? nil : wanted
-    }
-
-    /// A form with these fields was taken: the call was successful, or the server speaks of the grant, and no more of the client.
-    func isAccepted(_ outcome: Result<CurlResponse, CurlError>, _ profile: OAuthProfile) -> Bool {
-        guard case .success(let response) = outcome else { return false }
-        let decoded = response.body.withBytes { OAuthResponse($0) }
-        if 200..<300 ~= response.status, !decoded.hasError { return true }
-        guard 200..<300 ~= response.status || 400..<500 ~= response.status else { return false }
-        switch OAuthErrorRow.match(decoded, status: response.status, profile: profile) {
-        case .grant, .user: return true
-        case .client, .request, .policy, .retry, nil:
-            return ["authorization_pending", "slow_down"].contains(decoded.deviceError)
-        }
-    }
-
-    /// A refusal that may be of the form: none of the grant or the user, and none that asks for another try.
-    private static func mayLackField(_ response: CurlResponse, _ profile: OAuthProfile) -> Bool {
-        let decoded = response.body.withBytes { OAuthResponse($0) }
-        // A success that brings tokens beside an error is one, and the refresh token may be used up.
-        let isErrorInSuccess =
-            200..<300 ~= response.status && decoded.hasError && decoded.namesError && decoded.accessToken == nil
-            && decoded.refreshToken == nil
-        guard [400, 401, 403, 422].contains(response.status) || isErrorInSuccess else { return false }
-        switch OAuthErrorRow.match(decoded, status: response.status, profile: profile) {
-        case .client, .request, .policy, nil: return true
-        case .grant, .user, .retry: return false
-        }
-    }
-
-    /// Bytes of a body in which a field's name is looked for.
-    private static let bodyBytesMax = 16 << 10
-
-    /// Whether a body has the name `client_id` or `client_secret`, in any case of letters: `client-id`, "client ID", `clientId`.
-    ///
-    /// - Parameter end: of the name, in small letters.
-    private static func names(_ end: StaticString, in body: UnsafeRawBufferPointer) -> Bool {
-        let body = body.prefix(bodyBytesMax)
-        func matches(_ word: StaticString, at start: Int) -> Bool {
-            let word = UnsafeRawBufferPointer(start: word.utf8Start, count: word.utf8CodeUnitCount)
-            guard start + word.count <= body.count else { return false }
-            return word.indices.allSatisfy { place in
-                let byte = body[start + place]
-                return (0x41...0x5a ~= byte ? byte + 0x20 : byte) == word[place]
-            }
-        }
-        return body.indices.contains { start in
-            guard matches("client", at: start) else { return false }
-            let separators: [StaticString] = ["_", "-", " ", "\\u005f", ""]
-            return separators.contains { separator in
-                let tail = start + 6 + separator.utf8CodeUnitCount
-                guard matches(separator, at: start + 6), matches(end, at: tail) else { return false }
-                let next = tail + end.utf8CodeUnitCount
-                return next >= body.count || !(0x61...0x7a ~= body[next] | 0x20)
-            }
-        }
-    }
-}
-
-extension IdentitySettings.OAuth {
-    /// Basic by `auto`: the server may want more.
-    fileprivate var takesClientID: Bool {
-        if case .basic = authentication { isAuthenticationAutomatic } else { false }
-    }
-
-    /// The form has no secret.
-    fileprivate var takesEmptySecret: Bool {
-        switch authentication {
-        case .none, .basic, .basicWithID, .tls: true
-        case .post, .privateKeyJWT, .assertion: false
         }
     }
 }

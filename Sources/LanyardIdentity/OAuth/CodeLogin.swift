@@ -30,6 +30,8 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private var retained: CodeLogin?
     /// What the server said when the login began: that counts when the browser comes back. nil: the endpoints are configured.
     private var metadata: OAuthMetadata?
+    /// What the pushed request has sent. A client's assertion in it is another one than that beside the code.
+    private var pushedSecrets: [Secret] = []
     /// The browser may come back.
     private var isWaiting = false
     /// A code that could not be sent yet; `timer` tries it again.
@@ -111,6 +113,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
             write(into: &form)
         } reply: { [self] outcome, proof in
             guard !isEnded else { return }
+            pushedSecrets = (try? proof.get().sent) ?? []
             switch pushed(outcome, proof) {
             case .failure(let error): end(.failure(error))
             case .success(let pushed):
@@ -186,9 +189,12 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
         exchange(code)
     }
 
+    /// The secrets of the login's own, and those of the request that the server has got already.
+    private var ownSecrets: [Secret] { [state, nonce, key.verifier] + pushedSecrets }
+
     /// An error of the authorization endpoint (RFC 6749 §4.1.2.1): what it means is in the rows of the token endpoint.
     private func refusal(_ error: String, _ response: AuthorizationResponse) -> IdentityError {
-        let secrets = [state, nonce, key.verifier, response.code].compactMap(\.self)
+        let secrets = ownSecrets + [response.code].compactMap(\.self)
         let words = response.errorDescription.flatMap { ServiceErrorText.shown($0, without: secrets) }
         guard error != "access_denied" else {
             var denied = DeviceLogin.denied(status: nil)
@@ -223,7 +229,8 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     }
 
     private func exchange(_ code: Secret) {
-        identity.post(to: \.token, missing: Self.missingEndpoint) { [key, redirectURI] form in
+        identity.post(to: \.token, missing: Self.missingEndpoint, hiding: ownSecrets + [code]) {
+            [key, redirectURI] form in
             form.append("grant_type", "authorization_code")
             form.append("code", code)
             form.append("redirect_uri", redirectURI)
@@ -260,8 +267,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
     ) -> Result<Grant, IdentityError> {
         proof.flatMap { proof in
             guard let outcome else { return .failure(Self.noCall) }
-            var proof = proof
-            proof.sent += [state, nonce]
+            let proof = proof.sending(ownSecrets)
             return identity.grant(from: outcome, proof).flatMap { checked($0, outcome, proof.sent) }
         }
     }

@@ -12,6 +12,8 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
     private let identity: OAuthIdentity
     private let reports: BrowserLoginReports
     private let key = ProofKey()
+    /// What the request for the codes has sent. A client's assertion in it is another one than those of the polls.
+    private var codesSecrets: [Secret] = []
     private var polling: (authorization: DeviceAuthorization, deviceCode: Secret)?
     /// Of the next poll; unset while one is in progress.
     let timer = Deadline()
@@ -59,6 +61,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             form.append("code_challenge_method", ProofKey.method)
         } reply: { [self] outcome, proof in
             guard !isEnded else { return }
+            codesSecrets = (try? proof.get().sent) ?? []
             switch codes(outcome, proof) {
             case .failure(let error): end(.failure(error))
             case .success(let response): begin(response, began)
@@ -114,7 +117,9 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     private func poll() {
         guard let deviceCode = polling?.deviceCode else { return }
-        identity.post(to: \.token, missing: Self.missingEndpoint) { [key] form in
+        identity.post(
+            to: \.token, missing: Self.missingEndpoint, hiding: codesSecrets + [deviceCode, key.verifier]
+        ) { [key] form in
             form.append("grant_type", "urn:ietf:params:oauth:grant-type:device_code")
             form.append("device_code", deviceCode)
             form.append("code_verifier", key.verifier)
@@ -140,6 +145,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
             return (.unreachable(retryAfter: error.retryAfter), nil)
         case .failure(let error): return (.refused(error), nil)
         case .success(let proof):
+            let proof = proof.sending(codesSecrets)
             guard let outcome else { return (.unreachable(retryAfter: nil), nil) }
             if case .success(let response) = outcome, let poll = Self.pending(response, proof) { return (poll, nil) }
             switch identity.grant(from: outcome, proof) {
@@ -157,7 +163,7 @@ final class DeviceLogin: Watcher, BrowserLogin, @unchecked Sendable {
 
     /// What the grant's own errors mean (RFC 8628 §3.5); nil: another response.
     private static func pending(_ response: CurlResponse, _ proof: ClientProof) -> DeviceAuthorization.Poll? {
-        switch response.body.withBytes({ OAuthResponse($0) }).deviceError {
+        switch response.body.withBytes({ OAuthResponse($0, sent: proof.sent) }).deviceError {
         case "authorization_pending": .pending(retryAfter: response.retryAfter(now: .now))
         case "slow_down": .slowDown(retryAfter: response.retryAfter(now: .now))
         case "expired_token": .refused(expired)

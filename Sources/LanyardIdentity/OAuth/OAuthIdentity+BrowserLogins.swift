@@ -132,10 +132,11 @@ extension OAuthIdentity: BrowserLoginService {
     /// - Parameters:
     ///   - place: of the endpoint.
     ///   - missing: what to say without such an endpoint.
+    ///   - secrets: of the login so far. Metadata that are asked for before the request must not show one.
     ///   - write: writes the fields of the form, for each request.
     ///   - reply: with what the request carried. On the loop.
     func post(
-        to place: KeyPath<OAuthEndpoints, String?>, missing: String,
+        to place: KeyPath<OAuthEndpoints, String?>, missing: String, hiding secrets: [Secret] = [],
         _ write: @escaping (inout FormBody) throws(IdentityError) -> Void,
         reply: @escaping (Result<CurlResponse, CurlError>?, Result<ClientProof, IdentityError>) -> Void
     ) {
@@ -147,7 +148,7 @@ extension OAuthIdentity: BrowserLoginService {
             discovery.find(place, nil, by: deadline) { [self] found in
                 switch found {
                 case .failure(let error):
-                    reply(nil, .failure(error.without(contents.values.compactMap { try? $0.get().secret })))
+                    reply(nil, .failure(error.without(secrets + contents.values.compactMap { try? $0.get().secret })))
                 case .success(let found): send(post, to: found)
                 }
             }
@@ -156,7 +157,7 @@ extension OAuthIdentity: BrowserLoginService {
 
     /// - Parameters:
     ///   - former: see `correctClock`.
-    ///   - trial: see `WantedClientFields.trial`.
+    ///   - trial: see `ClientFieldMemory.learn`.
     private func send(
         _ post: BrowserLoginPost, to found: FoundEndpoints, after former: ServiceClock? = nil,
         trying trial: WantedClientFields? = nil
@@ -177,16 +178,23 @@ extension OAuthIdentity: BrowserLoginService {
         case .failure(let error): post.reply(nil, .failure(error))
         case .success((var request, let proof)):
             request.kind = .login
+            let proof = proof.sending(post.sentBefore)
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                if let more = learnField(from: outcome, trying: trial, by: proof) {
-                    return send(post, to: found, after: former, trying: more)
+                if let more = learnField(
+                    from: outcome, trying: trial, by: proof, .init(isSpendable: post.place == \.token))
+                {
+                    return send(post.repeated(after: proof), to: found, after: former, trying: more)
                 }
                 if mayBeClientsTime(outcome), let first = correctClock(by: outcome, signed: signed, after: former) {
-                    return send(post, to: found, after: first, trying: trial)
+                    return send(post.repeated(after: proof), to: found, after: first, trying: trial)
                 }
                 discovery.findMoved(post.place, of: found, outcome, nil, by: post.deadline) { [self] moved in
-                    if let moved { send(post, to: moved) } else { post.reply(outcome, .success(proof)) }
+                    if let moved {
+                        send(post.repeated(after: proof), to: moved)
+                    } else {
+                        post.reply(outcome, .success(proof))
+                    }
                 }
             }
         }
@@ -218,6 +226,15 @@ private struct BrowserLoginPost {
     let deadline: Instant
     let write: (inout FormBody) throws(IdentityError) -> Void
     let reply: (Result<CurlResponse, CurlError>?, Result<ClientProof, IdentityError>) -> Void
+    /// The secrets of earlier requests of the call. A response to a later one may repeat them, too.
+    var sentBefore: [Secret] = []
+
+    /// The same call after a request with this proof.
+    func repeated(after proof: ClientProof) -> BrowserLoginPost {
+        var post = self
+        post.sentBefore = proof.sent
+        return post
+    }
 }
 
 /// Who learns of a login in a browser.

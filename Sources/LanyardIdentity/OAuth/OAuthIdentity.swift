@@ -26,8 +26,9 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// What logins in a browser have obtained, until the session of each takes it.
     let obtainedGrants = Guarded<[UInt64: Grant]>([:])
     nonisolated(unsafe) var binding = CertificateBinding()
+    nonisolated(unsafe) private var fieldMemory = ClientFieldMemory()
     /// What the server wants in each form besides the client's proof.
-    nonisolated(unsafe) private(set) var wanted = WantedClientFields()
+    var wanted: WantedClientFields { fieldMemory.wanted }
     /// What the server does with the scopes that a session's login has granted, in a refresh.
     private enum GrantedScopes {
         case unknown, taken
@@ -35,6 +36,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case unwanted
     }
     nonisolated(unsafe) private var grantedScopes = GrantedScopes.unknown
+    nonisolated(unsafe) private var scopelessSessions = ScopelessSessions()
     /// The service's clock, by which assertions begin and end.
     var clock: ServiceClock {
         get { discovery.clock }
@@ -160,6 +162,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         credential: login.fingerprint?.bytes, contents: contents,
                         keepsRefreshToken: login.keepsRefreshToken, isClientNamed: login.isClientNamed,
                         isGrantSigned: login.isSigned, isMachineGrant: login.isMachineGrant,
+                        isSpendable: !login.isRepeatable,
                         scopes: login.hasScopeField ? scopes : [], requestedScopes: scopes,
                         account: { [self] response in account(of: login, response) }, progress: progress,
                         deadline: deadline,
@@ -198,13 +201,15 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         loop.post { [self] in
             let deadline = transport.deadline(of: progress)
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
-                let granted = grantedScopes == .unwanted ? [] : granted
-                let credential = refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
+                let credential = mark(of: refreshToken)
+                let isScopeless = grantedScopes == .unwanted || scopelessSessions.contains(credential)
+                let granted = isScopeless ? [] : granted
                 send(
                     TokenCall(
                         kind: .refresh, variant: variant, credential: credential,
                         contents: contents,
-                        keepsRefreshToken: true, scopes: variant.scopes.isEmpty ? granted : variant.scopes,
+                        keepsRefreshToken: true, isSpendable: settings.refreshTokens.rotation != .none,
+                        scopes: variant.scopes.isEmpty ? granted : variant.scopes,
                         hasGrantedScopes: variant.scopes.isEmpty && !granted.isEmpty, refreshToken: refreshToken,
                         progress: progress,
                         deadline: deadline,
@@ -214,6 +219,11 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                         }, reply: reply))
             }
         }
+    }
+
+    /// What a refresh token is remembered by.
+    private func mark(of refreshToken: Secret) -> [UInt8] {
+        refreshToken.withBytes { KeyedHash.sha256($0, key: refusalKey) }
     }
 
     package var revokesAccessTokens: Bool { true }
@@ -243,7 +253,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             read([settings.authentication.file].compactMap(\.self) + fieldFiles) { [self] contents in
                 discovery.find(\.revocation, progress, by: deadline) { [self] found in
                     switch found {
-                    case .failure(let error): done(.failure(error.without([token])))
+                    case .failure(let error):
+                        done(.failure(error.without([token] + contents.values.compactMap { try? $0.get().secret })))
                     case .success(let found): revoke(token, hint, at: found, contents, progress, deadline, done)
                     }
                 }
@@ -273,7 +284,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         case .success((let request, let proof)):
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
-                if let more = learnField(from: outcome, trying: trial, by: proof, isRevocation: true) {
+                if let more = learnField(from: outcome, trying: trial, by: proof, .init(isRevocation: true)) {
                     return revoke(
                         token, hint, at: found, contents, progress, deadline, after: former, trying: more, reply)
                 }
@@ -304,6 +315,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var isGrantSigned = false
         /// See `OAuthVerdict.Subject`.
         var isMachineGrant = false
+        /// See `ClientFieldMemory.Call`.
+        let isSpendable: Bool
         /// That the form asks for.
         var scopes: [String] = []
         /// They are those that the session's login has granted. A server that does not take them is asked once more without.
@@ -314,6 +327,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         var requestedScopes: [String] = []
         /// Of a refresh.
         var refreshToken: Secret?
+        /// The secrets of earlier requests of the call. A response to a later one may repeat them, too.
+        var sentBefore: [Secret] = []
         /// Of a login, by its successful response; nil: unknown.
         var account: (CurlResponse) -> AccountFingerprint? = { _ in nil }
         let progress: CallProgress
@@ -329,6 +344,13 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
 
         /// What a response without `scope` has granted (RFC 6749 §5.1); nil: unknown.
         var impliedScopes: Set<String>? { OAuthScopes.requested(requestedScopes) }
+
+        /// The same call after a request with this proof.
+        func repeated(after proof: ClientProof) -> TokenCall {
+            var call = self
+            call.sentBefore = proof.sent
+            return call
+        }
 
         /// The same call, which asks for no scopes.
         var withoutScopes: TokenCall {
@@ -353,7 +375,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     /// - Parameters:
     ///   - former: the clock that a refusal was for, perhaps. The call is repeated with the service's; if that does not help, the former
     ///     one counts again.
-    ///   - trial: see `WantedClientFields.trial`.
+    ///   - trial: see `ClientFieldMemory.learn`.
     private func send(
         _ call: TokenCall, to found: FoundEndpoints, after former: ServiceClock? = nil,
         trying trial: WantedClientFields? = nil
@@ -374,12 +396,15 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             request.gate = call.progress.gate
             request.cancellation = call.progress.cancellation
             call.progress.wait(for: url)
+            let proof = proof.sending(call.sentBefore)
             let certificate = http.certificate
             http.send(request) { [self] outcome in
                 clock.learn(from: outcome)
                 discovery.noteResponse(outcome)
-                if let more = learnField(from: outcome, trying: trial, by: proof) {
-                    return send(call, to: found, after: former, trying: more)
+                if let more = learnField(
+                    from: outcome, trying: trial, by: proof, .init(isSpendable: call.isSpendable))
+                {
+                    return send(call.repeated(after: proof), to: found, after: former, trying: more)
                 }
                 let result = Self.withoutEarlyRefusal(
                     of: outcome,
@@ -389,10 +414,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 if case .failure(let error) = result, mayBeTime(error, of: call),
                     let first = correctClock(by: outcome, signed: signed, after: former)
                 {
-                    return send(call, to: found, after: first, trying: trial)
+                    return send(call.repeated(after: proof), to: found, after: first, trying: trial)
                 }
                 if call.hasGrantedScopes, case .failure(let error) = result, mayRefuseScopes(error) {
-                    return send(call.withoutScopes, to: found, trying: trial)
+                    return send(call.repeated(after: proof).withoutScopes, to: found, trying: trial)
                 }
                 if found.areRemembered, case .failure(let error) = result, error.verdict.isForGood {
                     return confirm(error, of: call, from: url)
@@ -423,7 +448,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             grant.account = call.account(response)
             grant.scopes = OAuthScopes.stated(
                 in: grant, response, asked: call.scopes + call.requestedScopes + settings.scopes, without: sent)
-            noteGrantedScopes(call, grant.scopes)
+            noteGrantedScopes(call, grant.scopes, grant.refreshToken)
             grant.scopes = grant.scopes ?? call.impliedScopes
             return VariantAudience.checked(
                 grant, for: call.variant, without: SecretEcho(of: sent, and: response))
@@ -451,22 +476,12 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         return .failure(error)
     }
 
-    /// Learns what the server wants in the form besides.
-    ///
-    /// - Parameters:
-    ///   - trial: the fields that the call was repeated with; nil: it was the first.
-    ///   - proof: what the call had.
-    /// - Returns: the fields for the repetition of the call; nil: there is none. A field is tried once in a call.
+    /// Learns what the server wants in the form besides: see `ClientFieldMemory.learn`.
     func learnField(
         from outcome: Result<CurlResponse, CurlError>, trying trial: WantedClientFields?, by proof: ClientProof,
-        isRevocation: Bool = false
+        _ call: ClientFieldMemory.Call
     ) -> WantedClientFields? {
-        if let more = proof.wanted.trial(after: outcome, of: settings, isRevocation: isRevocation) { return more }
-        if let trial, trial.isAccepted(outcome, settings.profile) {
-            wanted.id = wanted.id || trial.id
-            wanted.emptySecret = wanted.emptySecret || trial.emptySecret
-        }
-        return nil
+        fieldMemory.learn(from: outcome, trying: trial, by: proof, of: settings, call)
     }
 
     /// A refresh was refused that has asked for the session's granted scopes, perhaps for these. A call without them is the one that
@@ -481,11 +496,16 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
     }
 
     /// Learns from a successful refresh whether the server wants the granted scopes. A session that has fewer of them says nothing: there
-    /// they were refused because they are more than it has.
-    private func noteGrantedScopes(_ call: TokenCall, _ stated: Set<String>?) {
+    /// they were refused because they are more than it has. Without `scope` in the response that may be so, too, and the session alone
+    /// is asked for none from then on.
+    private func noteGrantedScopes(_ call: TokenCall, _ stated: Set<String>?, _ successor: Secret?) {
         if call.hasGrantedScopes { grantedScopes = .taken }
-        guard grantedScopes == .unknown, !call.refusedScopes.isEmpty else { return }
-        if stated?.isSuperset(of: call.refusedScopes) ?? true { grantedScopes = .unwanted }
+        guard call.refreshToken != nil else { return }
+        if !call.refusedScopes.isEmpty, stated?.isSuperset(of: call.refusedScopes) ?? true {
+            if stated != nil, grantedScopes == .unknown { grantedScopes = .unwanted }
+            scopelessSessions.insert(call.credential)
+        }
+        if scopelessSessions.contains(call.credential) { scopelessSessions.insert(successor.map(mark)) }
     }
 
     /// A signature whose times are wrong may get such a refusal. A password or a refresh token has no time of Lanyard's: refused, it is
@@ -626,7 +646,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         isFetch: Bool = false, isMachineGrant: Bool = false
     ) -> Result<CurlResponse, IdentityError> {
         switch outcome {
-        case .failure(let failure): return .failure(OAuthVerdict.error(kind, failure))
+        case .failure(let failure): return .failure(OAuthVerdict.error(kind, failure, sent: proof.sent))
         case .success(let response):
             var subject = OAuthVerdict.Subject(
                 call: kind, profile: settings.profile, secrets: proof.sent,

@@ -41,6 +41,9 @@ struct OAuthLogin: Sendable {
         [.clientCredentials, .jwtBearer, .signedAssertion, .googleKey, .tokenExchange].contains(kind)
     }
 
+    /// What it sends is used up or counted by no refusal: the client's own grant, or an assertion that Lanyard signs anew.
+    var isRepeatable: Bool { isSigned || kind == .clientCredentials }
+
     /// The grant is an assertion with a time, which Lanyard signs.
     var isSigned: Bool { kind == .signedAssertion || kind == .googleKey }
 

@@ -177,6 +177,87 @@ import Testing
         #expect(bench.forms.map { $0.contains("client_id=") } == [false, true, false, true])
     }
 
+    /// Basic by `auto`, before a server with one response, whatever the form has.
+    private static func refusing(
+        _ status: Int, _ body: String, rotation: RefreshTokenRotation = .none
+    ) throws -> OAuthBench {
+        try OAuthBench(
+            script: { $0.target == "/token" ? OAuthBench.json(status, body) : nil },
+            settings: {
+                $0.authentication = .basic(secretFile: try $1.write("s", "s1"), isRaw: false)
+                $0.isAuthenticationAutomatic = true
+                $0.refreshTokens.rotation = rotation
+            })
+    }
+
+    @Test(
+        "a second call that is refused like the first says that the field was not missing: later calls are made once",
+        arguments: [
+            (401, #"{"message":"bad credentials","client_id":"c"}"#), (400, words("wrong scope for client_id c")),
+            (403, #"{"detail":"client_id c is blocked"}"#),
+            (200, #"{"ok":false,"error":"internal_error","client_id":"c"}"#),
+            (400, #"{"message":"client_id is required, or something else is wrong"}"#), (422, words("client_id?")),
+        ])
+    func refusedAlike(_ status: Int, _ body: String) async throws {
+        let bench = try Self.refusing(status, body)
+        for _ in 0..<3 { #expect(await bench.login(.clientCredentials).failure?.status == status) }
+        #expect(bench.forms.map { $0.contains("client_id=") } == [false, true, false, false])
+        _ = await bench.refresh()
+        #expect(bench.forms.count == 5)
+        // Another content of the client's file is another client, perhaps.
+        _ = try bench.folder.write("s", "s2")
+        _ = await bench.login(.clientCredentials)
+        #expect(bench.forms.map { $0.contains("client_id=") }.suffix(2) == [false, true])
+    }
+
+    @Test("another refusal than the one that was tried in vain leads to a repetition of its own")
+    func refusedOtherwise() async throws {
+        let body = Guarded(#"{"message":"bad credentials","client_id":"c"}"#)
+        let bench = try OAuthBench(
+            script: { request in
+                let body = body.withLock { $0 }
+                let isMissing = body.contains("Missing") && !request.bodyText.contains("client_id=")
+                return request.target == "/token" && (isMissing || !body.contains("Missing"))
+                    ? OAuthBench.json(401, body) : nil
+            },
+            settings: {
+                $0.authentication = .basic(secretFile: try $1.write("s", "s1"), isRaw: false)
+                $0.isAuthenticationAutomatic = true
+            })
+        for _ in 0..<2 { _ = await bench.login(.clientCredentials) }
+        body.withLock { $0 = #"{"message":"Missing client_id"}"# }
+        _ = try await bench.login(.clientCredentials).get()
+        #expect(bench.forms.map { $0.contains("client_id=") } == [false, true, false, false, true])
+    }
+
+    @Test(
+        "a refusal without a known error repeats no password and no refresh token that may work once, unless it asks for the field",
+        arguments: [
+            (401, #"{"message":"bad credentials","client_id":"c"}"#, 1),
+            (400, #"{"message":"token reuse for client id c"}"#, 1), (403, #"{"detail":"client_id c is blocked"}"#, 1),
+            (200, #"{"ok":false,"error":"internal_error","client_id":"c"}"#, 1),
+            // The server knows whose call it is.
+            (401, #"{"message":"password change required","client_id":"lan yard"}"#, 1),
+            (401, "login needed for client_id=lan+yard", 1),
+            (401, #"{"message":"Missing consent of client id 'lan yard'."}"#, 1),
+            (400, #"{"message":"client_id required"}"#, 2),
+            (400, #"{"errors":[{"field":"client_id","code":"blank"}]}"#, 2),
+        ])
+    func spendable(_ status: Int, _ body: String, _ calls: Int) async throws {
+        for rotation in RefreshTokenRotation.allCases {
+            let bench = try Self.refusing(status, body, rotation: rotation)
+            _ = await bench.refresh()
+            #expect(bench.forms.count == (rotation == .none ? 2 : calls), "\(rotation)")
+            #expect(await bench.fetch(TokenVariant(audience: "a")).failure != nil)
+        }
+        let bench = try Self.refusing(status, body)
+        _ = await bench.login(.password(username: "a", try bench.folder.write("p", "p")))
+        #expect(bench.forms.count == calls)
+        let given = try Self.refusing(status, body)
+        _ = await given.login(.refreshToken(try given.folder.write("r", "r1")))
+        #expect(given.forms.count == calls)
+    }
+
     @Test("calls that are sent at once learn each for itself: none is refused because another one has learned first")
     func atOnce() async throws {
         let asked = Guarded(0)
