@@ -156,8 +156,8 @@ import Testing
     @Test("a short secret is looked for as a word: names that have its letters stay")
     func short() async throws {
         for (scope, password, expected) in [
-            ("read api", "a", ["read", "api"]), ("read x.pw1!.y", "pw1!", ["read", "write"]),
-            ("read PW1!", "pw1!", ["read", "write"]), ("read bar", "ea", ["read", "bar"]),
+            ("read api", "a", ["read", "api"]), ("read x.pw1!.y", "pw1!", ["read"]), ("read PW1!", "pw1!", ["read"]),
+            ("PW1!", "pw1!", ["read", "write"]), ("read bar", "ea", ["read", "bar"]),
         ] {
             let bench = try OAuthBench(
                 script: { request in

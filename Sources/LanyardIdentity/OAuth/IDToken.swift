@@ -40,7 +40,7 @@ struct IDToken {
     ///   - issuer: that the token must name; nil: endpoints are configured in its place, and it is not checked.
     ///   - nonce: of the login; nil: it had none (RFC 8628).
     ///   - now: by the service's clock.
-    ///   - echo: of the call. An issuer with one of its secrets is not shown.
+    ///   - echo: of the call's whole secrets: an issuer with one of them is not shown, and one that shares letters with a token is.
     func defect(
         clientID: String, issuer: ExpectedIssuer?, nonce: String?, now: WallTime,
         without echo: @autoclosure () -> SecretEcho = SecretEcho(of: [])
@@ -98,9 +98,10 @@ struct IDToken {
         return try reader.next() == .end
     }
 
-    /// The same with an account's id that can be shown: without a secret of the call.
+    /// The same with an account's id that can be shown: without a secret of the call. A piece of one may be there by chance: Salesforce
+    /// begins its access tokens with a part of the account's id.
     func named(without echo: @autoclosure () -> SecretEcho) -> IDToken {
-        guard let subject, echo().isIn(name: subject) else { return self }
+        guard let subject, echo().isIn(text: subject) else { return self }
         var token = self
         token.subject = nil
         return token
@@ -141,9 +142,9 @@ struct ExpectedIssuer {
         let expected = tenant(of: token) ?? text
         guard issuer != text, issuer != expected else { return nil }
         let echo = echo()
-        let isShown = Self.isPlain(issuer) && !echo.isIn(name: issuer)
+        let isShown = Self.isPlain(issuer) && !echo.isIn(text: issuer)
         // The tenant in it is the token's.
-        let own = expected == text || !echo.isIn(name: expected) ? expected : text
+        let own = expected == text || !echo.isIn(text: expected) ? expected : text
         return "its iss is \(isShown ? issuer : "a text that cannot be shown"), not \(own)"
     }
 

@@ -101,8 +101,8 @@ extension OAuthIdentity: BrowserLoginService {
         let issuer = settings.issuer.map { ExpectedIssuer($0, hasTenants: hasTenants) }
         let defect = read.defect(
             clientID: settings.clientID, issuer: issuer, nonce: nonce, now: clock.time(),
-            without: SecretEcho(of: sent, and: response))
-        return (read.named(without: SecretEcho(of: sent, and: response)), defect)
+            without: SecretEcho(ofWhole: sent, and: response))
+        return (read.named(without: SecretEcho(ofWhole: sent, and: response)), defect)
     }
 
     /// The login of the session that the tokens are for.

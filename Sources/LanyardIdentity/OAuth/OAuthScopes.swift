@@ -45,7 +45,7 @@ enum OAuthScopes {
         }
     }
 
-    /// What the response states; nil: nothing, or a text with a secret of the call, which would reach the log and the store.
+    /// What the response states; nil: nothing. A scope with a secret of the call would reach the log and the store, and is left out.
     ///
     /// - Parameter asked: scopes that the configuration or the session has: they are known, and hide nothing.
     static func stated(
@@ -55,20 +55,25 @@ enum OAuthScopes {
         let unknown = scopes.subtracting(asked)
         guard !unknown.isEmpty else { return scopes }
         let echo = SecretEcho(of: sent, and: response)
-        guard !unknown.contains(where: echo.isIn(name:)) else { return nil }
+        let rest = unknown.filter { !echo.isIn(name: $0) }
         // A secret with a blank in it comes as two scopes, which stand side by side in the text.
-        let text = response.body.withBytes { ServiceErrorText.scope(in: $0) }
-        let rest = text.map { text in
+        let isWhole = text(of: rest, in: response)?.withBytes { echo.isIn($0, shortSecrets: .words) } ?? false
+        let shown = scopes.subtracting(unknown).union(isWhole ? [] : rest)
+        return shown.isEmpty ? nil : shown
+    }
+
+    /// Some scopes of a response in its order.
+    private static func text(of scopes: Set<String>, in response: CurlResponse) -> Secret? {
+        response.body.withBytes { ServiceErrorText.scope(in: $0) }.map { text in
             text.withBytes { bytes in
                 var rest = SecretBuffer(capacity: bytes.count + 1)
-                for word in bytes.split(separator: 0x20) where unknown.contains(String(decoding: word, as: UTF8.self)) {
+                for word in bytes.split(separator: 0x20) where scopes.contains(String(decoding: word, as: UTF8.self)) {
                     if rest.count > 0 { rest.append(0x20) }
                     rest.append(UnsafeRawBufferPointer(rebasing: word))
                 }
                 return rest.seal()
             }
         }
-        return rest?.withBytes { echo.isIn($0, shortSecrets: .words) } == true ? nil : scopes
     }
 
     /// Scopes that a login has asked for, as far as they can be kept; nil: none.

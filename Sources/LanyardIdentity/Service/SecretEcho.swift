@@ -54,6 +54,10 @@ struct SecretEcho {
         shortSecrets = secrets.filter { $0.count >= Self.pieceBytes }
     }
 
+    init(ofWhole sent: [Secret], and response: CurlResponse) {
+        self.init(ofWhole: sent + response.body.withBytes { ServiceErrorText.tokens(in: $0) })
+    }
+
     /// How secrets are looked for that are shorter than a piece.
     enum ShortSecrets {
         /// At each place.
@@ -65,6 +69,9 @@ struct SecretEcho {
 
     /// The same for a name: a code, a scope, a type, an address.
     func isIn(name: String) -> Bool { Array(name.utf8).withUnsafeBytes { isIn($0, shortSecrets: .words) } }
+
+    /// The same for a text at each of whose places a secret counts.
+    func isIn(text: String) -> Bool { Array(text.utf8).withUnsafeBytes { isIn($0) } }
 
     /// Whether the text has a secret, or a piece of one.
     func isIn(_ text: UnsafeRawBufferPointer, shortSecrets rule: ShortSecrets = .anywhere) -> Bool {

@@ -54,16 +54,34 @@ import Testing
         #expect(grant.scopes == Set(expected))
     }
 
-    @Test("scopes without an end, or one that repeats the password, are not kept")
+    @Test("a scope that shares letters with a secret is left out alone: what the others say counts")
+    func sharedLetters() async throws {
+        let bench = try Self.bench { _ in Self.token(#","scope":"read calendar.events mail""#) }
+        let file = try bench.folder.write("p", "my-calendar-password")
+        #expect(try await bench.login(.password(username: "a", file)).get().scopes == ["read", "mail"])
+        // Nothing is left: as if none were stated.
+        let other = try Self.bench { _ in Self.token(#","scope":"calendar.events""#) }
+        let same = try other.folder.write("p", "my-calendar-password")
+        #expect(try await other.login(.password(username: "a", same)).get().scopes == ["read", "write"])
+        // A secret with a blank stands in two scopes.
+        let split = try Self.bench { _ in Self.token(#","scope":"read my-own pass-word x""#) }
+        let blank = try split.folder.write("p", "own pass")
+        #expect(try await split.login(.password(username: "a", blank)).get().scopes == ["read"])
+    }
+
+    @Test("scopes without an end are not kept, nor one that repeats the password")
     func unkept() async throws {
         let long = String(repeating: "x", count: 1025)
         let many = (0..<900).map { "scope\($0)" }.joined(separator: " ")
         let list = (0..<900).map { #""scope\#($0)""# }.joined(separator: ",")
-        for scope in [#""\#(long)""#, #""\#(many)""#, "[\(list)]", #""read the-password-of-alice""#] {
+        for (scope, kept) in [
+            (#""\#(long)""#, ["read", "write"]), (#""\#(many)""#, ["read", "write"]), ("[\(list)]", ["read", "write"]),
+            (#""read the-password-of-alice""#, ["read"]), (#""the-password-of-alice""#, ["read", "write"]),
+        ] {
             let bench = try Self.bench { _ in Self.token(#","scope":\#(scope)"#) }
             let file = try bench.folder.write("p", "the-password-of-alice")
             let grant = try await bench.login(.password(username: "a", file)).get()
-            #expect(grant.scopes == ["read", "write"], "\(scope.prefix(40))")
+            #expect(grant.scopes == Set(kept), "\(scope.prefix(40))")
         }
         let bench = try Self.bench({ _ in Self.token() }, scopes: [long])
         #expect(try await bench.login(.clientCredentials).get().scopes == nil)
@@ -140,6 +158,50 @@ import Testing
         }
         for _ in 0..<2 { #expect(try await Self.refresh(bench, ["a", "b"]).get().scopes == ["a"]) }
         #expect(bench.forms.map { $0.contains("scope=") } == [true, false, true, false])
+    }
+
+    @Test("a response without scope says nothing of other sessions, and its own session is asked for none from then on")
+    func ofSession() async throws {
+        // The session of `narrow` has fewer scopes than its login has granted. The responses have none.
+        let bench = try Self.bench { request in
+            let isRefused = request.bodyText.contains("refresh_token=narrow") && request.bodyText.contains("scope=")
+            let session = request.bodyText.contains("refresh_token=narrow") ? "narrow" : "whole"
+            return isRefused
+                ? (400, #"{"error":"invalid_scope"}"#)
+                : (200, #"{"access_token":"a.b.c","expires_in":20,"refresh_token":"\#(session)2"}"#)
+        }
+        for token in ["narrow1", "narrow2", "narrow2", "whole1", "narrow2", "whole2"] {
+            _ = try await bench.settling {
+                bench.identity.refresh(
+                    Tokens.secret(token), scopes: ["a", "b"], progress: CallProgress(.refresh), reply: $0)
+            }.get()
+        }
+        #expect(
+            bench.forms.map { $0.contains("scope=") } == [true, false, false, false, true, false, true])
+    }
+
+    @Test("each variant's call moves the mark to the token that comes")
+    func ofSessionByVariant() async throws {
+        let bench = try Self.bench { request in
+            request.bodyText.contains("scope=a+b")
+                ? (400, #"{"error":"invalid_scope"}"#)
+                : (200, #"{"access_token":"a.b.c","expires_in":20,"refresh_token":"r\#(request.bodyText.count)"}"#)
+        }
+        let first = try await Self.refresh(bench, ["a", "b"]).get()
+        let fetch = await bench.settling {
+            bench.identity.fetch(
+                TokenVariant(scopes: ["c"]),
+                by: .refreshToken(first.refreshToken ?? Tokens.secret(""), scopes: ["a", "b"]),
+                progress: CallProgress(.refresh), reply: $0)
+        }
+        let second = try fetch.get()
+        _ = try await bench.settling {
+            bench.identity.refresh(
+                second.refreshToken ?? Tokens.secret(""), scopes: ["a", "b"], progress: CallProgress(.refresh),
+                reply: $0)
+        }.get()
+        #expect(second.refreshToken != first.refreshToken)
+        #expect(bench.forms.map { $0.contains("scope=a+b") } == [true, false, false, false])
     }
 
     @Test("what has nothing to do with scopes is not repeated, nor invalid_request once the server has taken them")
