@@ -42,12 +42,42 @@ void lanyard_tls_keep_sessions(SSL_CTX *context) {
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 }
 
+static void keep_name(lanyard_tls_refused_certificate *kept, const ASN1_STRING *name) {
+    const unsigned char *bytes = name ? ASN1_STRING_get0_data(name) : NULL;
+    int count = name ? ASN1_STRING_length(name) : 0;
+    for (int place = 0; place < count && kept->name_count < sizeof kept->name; place++) {
+        unsigned char byte = bytes[place];
+        int is_plain = byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\';
+        kept->name[kept->name_count++] = is_plain ? (char)byte : '?';
+    }
+}
+
+/* What a message says of a certificate that is not trusted. */
+static void keep_refused(lanyard_tls_refused_certificate *kept, X509 *certificate) {
+    memset(kept, 0, sizeof *kept);
+    if (!certificate) return;
+    kept->is_known = 1;
+    kept->valid_from = lanyard_x509_time(X509_get0_notBefore(certificate));
+    kept->valid_until = lanyard_x509_time(X509_get0_notAfter(certificate));
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    for (int place = 0; place < sk_GENERAL_NAME_num(names) && kept->name_count == 0; place++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, place);
+        if (name->type == GEN_DNS) keep_name(kept, name->d.dNSName);
+    }
+    GENERAL_NAMES_free(names);
+    if (kept->name_count > 0) return;
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    int place = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    if (place >= 0) keep_name(kept, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, place)));
+}
+
 static int verify_chain(X509_STORE_CTX *verification, void *unused) {
     (void)unused;
     SSL *ssl = X509_STORE_CTX_get_ex_data(verification, SSL_get_ex_data_X509_STORE_CTX_idx());
     lanyard_tls_socket *socket = BIO_get_data(SSL_get_rbio(ssl));
     if (socket->wall_time) X509_STORE_CTX_set_time(verification, 0, (time_t)socket->wall_time);
     int result = X509_verify_cert(verification) > 0;
+    if (!result) keep_refused(&socket->refused, X509_STORE_CTX_get_current_cert(verification));
     STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(verification);
     lanyard_tls_verification found = {result, INT64_MIN, INT64_MAX, 0};
     for (int place = 0; place < sk_X509_num(chain); place++) {

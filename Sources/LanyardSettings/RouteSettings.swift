@@ -15,6 +15,17 @@ package struct RouteSettings: Equatable, Sendable {
     /// What happens to the upstream's own addresses in a response: they become the client's view of them, or pass.
     package enum AddressPolicy: String, Sendable, CaseIterable { case rewrite, pass }
 
+    /// The form of Lanyard's own responses to a POST: a problem, or an error of JSON-RPC, which is all that clients of MCP show. `auto` is
+    /// the latter for requests with a field of MCP.
+    package enum ErrorForm: String, Sendable, CaseIterable { case auto, problem, jsonrpc }
+
+    /// What a client gets if the upstream refuses the token for good: its 401, or a problem with 503, so that an SDK begins no login of its
+    /// own.
+    package enum UnauthorizedPolicy: String, Sendable, CaseIterable {
+        case pass
+        case problem = "503"
+    }
+
     /// A path prefix and the methods (empty: all) that the route refuses.
     package struct Denial: Equatable, Sendable {
         package var path: String
@@ -79,6 +90,12 @@ package struct RouteSettings: Equatable, Sendable {
     package var redirectFields: [String] = []
     /// What happens to a cookie's `Domain` and `Path` that are the upstream's own, and to its `Secure`.
     package var cookies = AddressPolicy.rewrite
+    /// `errors`.
+    package var errors = ErrorForm.auto
+    /// How long a request waits for a token, also while the identity service gives none; nil: `refresh.wait_max`, and not in that case.
+    package var waitMax: Duration?
+    /// `unauthorized`.
+    package var unauthorized = UnauthorizedPolicy.pass
     /// How strictly paths are read.
     package var paths = PathMode.lenient
     /// nil is no limit.

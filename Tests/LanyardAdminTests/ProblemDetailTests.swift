@@ -17,7 +17,9 @@ import Testing
         #expect(!bytes.dropLast().contains { $0 < 0x20 })
         let json = try JSON(bytes)
         #expect(json["type"].string == "urn:lanyard:problem:" + Self.hostile)
-        for member in ["title", "detail", "instance", "user"] { #expect(json[member].string == Self.hostile) }
+        for member in ["title", "detail", "message", "instance", "user"] {
+            #expect(json[member].string == Self.hostile)
+        }
         #expect(json["status"].int == 503)
     }
 
@@ -26,21 +28,22 @@ import Testing
         let response = OperatorResponse.problem(409, "name-in-use", Self.hostile, Self.hostile, user: Self.hostile)
         #expect(!response.body.contains { $0 < 0x20 })
         let json = try JSON(response.body)
-        for member in ["title", "detail", "user"] { #expect(json[member].string == Self.hostile) }
+        for member in ["title", "detail", "message", "user"] { #expect(json[member].string == Self.hostile) }
     }
 
     @Test("both have the same members in the same order")
     func order() {
-        let problem = Problem(name: "n", status: 503, title: "T", detail: "D", error: "x", user: "u")
+        let problem = Problem(
+            name: "n", status: 503, title: "T", detail: "D", error: "x", user: "u", action: .operator)
         #expect(
             problem.json(instance: "1").text
-                == #"{"type":"urn:lanyard:problem:n","status":503,"title":"T","detail":"D","instance":"1","#
-                + #""retryable":false,"user":"u"}"# + "\n")
+                == #"{"type":"urn:lanyard:problem:n","status":503,"title":"T","detail":"D","message":"D","instance":"1","#
+                + #""retryable":false,"user":"u","action":"operator"}"# + "\n")
         let response = OperatorResponse.problem(503, "n", "T", "D", user: "u")
         #expect(
             String(decoding: response.body, as: UTF8.self)
-                == #"{"type":"urn:lanyard:problem:n","status":503,"title":"T","detail":"D","retryable":false,"user":"u"}"#
-        )
+                == #"{"type":"urn:lanyard:problem:n","status":503,"title":"T","detail":"D","message":"D","#
+                + #""retryable":false,"user":"u","action":"operator"}"#)
     }
 
     @Test("hexadecimal digits keep their leading zeros", arguments: [(0, 1, "0"), (0x1f, 2, "1f"), (0xa, 4, "000a")])

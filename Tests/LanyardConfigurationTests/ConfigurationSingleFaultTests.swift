@@ -120,6 +120,9 @@ import Testing
             cookies: pass
             upgrades: [foo]
             paths: strict
+            errors: jsonrpc
+            wait_max: 40s
+            unauthorized: 503
             timeouts: {connect: 20s, connect_all: 30s, response_header: 3s, request_idle: 4s, response_idle: 5s, write: 6s,
                        upgraded_idle: 7s, upgraded_half_closed: 6s}
             upgraded_max_age: 8s

@@ -69,6 +69,9 @@ import Testing
             redirects: {mode: pass, fields: [X-Next]}
             cookies: pass
             paths: strict
+            errors: jsonrpc
+            wait_max: 40s
+            unauthorized: 503
             timeouts: {connect: 1s, connect_all: 2s, response_header: 3s, request_idle: 4s, response_idle: 0s, write: 6s}
             connections_max: 7
           - name: rest
@@ -150,6 +153,7 @@ import Testing
         orders.redirectFields = ["X-Next"]
         orders.cookies = .pass
         orders.paths = .strict
+        (orders.errors, orders.waitMax, orders.unauthorized) = (.jsonrpc, .seconds(40), .problem)
         #expect(configuration.routes[0].route == orders)
         var upstream = UpstreamSettings(
             endpoint: .tcp(host: "127.0.0.1", port: 9000, tls: false), authority: "127.0.0.1:9000")

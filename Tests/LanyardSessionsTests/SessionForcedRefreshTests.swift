@@ -139,8 +139,8 @@ struct SessionForcedRefreshTests {
     func fed() throws {
         let driver = SessionDriver()
         driver.handle(.fed(.success(Array("fed".utf8).withUnsafeBytes { Secret(copying: $0) })))
-        #expect(driver.token?.renewal == .impossible)
+        #expect(driver.token?.renewal == .elsewhere)
         driver.handle(.tokenRefused(1))
-        #expect(driver.calls.isEmpty && driver.token?.renewal == .impossible)
+        #expect(driver.calls.isEmpty && driver.token?.renewal == .elsewhere)
     }
 }

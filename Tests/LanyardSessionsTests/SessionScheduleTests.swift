@@ -271,6 +271,36 @@ struct SessionScheduleTests {
         #expect(!driver.session.wantsProbe(at: driver.now) && driver.dueIn <= 10)
     }
 
+    @Test(
+        "Rule 4: a request that brings the next attempt forward is told its new time, and the next request the same",
+        arguments: [
+            (IdentityError.Verdict.credentialDoubted, nil as Int?), (.transient(retryAfter: nil), 429),
+            (.credentialDelayed, nil),
+        ], [0.02, 0.4, 0.999])
+    func told(_ failure: (IdentityError.Verdict, Int?), _ chance: Double) throws {
+        let driver = SessionDriver(chance: 0.999)
+        driver.handle(.logIn)
+        for _ in 0..<8 where driver.state == .loggingIn {
+            if driver.call == nil { driver.toDue() }
+            driver.fixedChance = chance
+            var error = IdentityError(failure.0, status: failure.1, message: "planned")
+            error.responsible = failure.1 == nil ? nil : .operator
+            driver.handle(.failed(error, try #require(driver.call)))
+        }
+        guard driver.state == .loggingIn, case .identityUnreachable(let planned, _, _, let requested?)? = driver.refusal
+        else { return }
+        driver.fixedChance = 0.5
+        driver.pass(0.25)
+        let told = requested.instant(insteadOf: planned, at: driver.now)
+        driver.handle(.tokenNeeded)
+        #expect(told == driver.due && told <= planned)
+        guard case .identityUnreachable(let next, _, _, let again?)? = driver.refusal else {
+            Issue.record("\(String(describing: driver.refusal))")
+            return
+        }
+        #expect(again.instant(insteadOf: next, at: driver.now + .milliseconds(1)) == told)
+    }
+
     @Test("Rule 4: requests wait from the mandatory zone on while an attempt is in progress, and not between attempts")
     func waits() throws {
         let driver = try SessionTransitionTests.driver(in: .valid)

@@ -397,7 +397,7 @@ struct VariantTests {
                 #expect(driver.token != nil && driver.variant(1) == nil)
                 guard driver.call == nil else { continue }
                 // It waits, and requests are told until when.
-                guard case .none(.identityUnreachable(let next, _, _))? = driver.variantAvailability[UserIndex(1)]
+                guard case .none(.identityUnreachable(let next, _, _, _))? = driver.variantAvailability[UserIndex(1)]
                 else {
                     Issue.record("\(String(describing: driver.variantAvailability))")
                     return

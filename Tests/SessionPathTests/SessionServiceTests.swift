@@ -113,7 +113,7 @@ struct SessionServiceTests {
         bench.service.start()
         try await eventually("unreachable") { bench.alice.reason() == .identityUnreachable }
         #expect(bench.alice.state == .loggingIn && !bench.alice.isReady() && !bench.alice.hasEverBeenReady)
-        guard case .identityUnreachable(let next, _, _)? = bench.published.refusal() else {
+        guard case .identityUnreachable(let next, _, _, _)? = bench.published.refusal() else {
             Issue.record("not refused as unreachable")
             return
         }

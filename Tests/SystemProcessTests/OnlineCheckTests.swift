@@ -190,7 +190,7 @@ struct OnlineCheckTests {
         #expect(outcome.line("local") == "ok upstream local http://localhost:\(PrivateNetwork.port) \(own)")
         let address = "\(PrivateNetwork.address):\(PrivateNetwork.port)"
         #expect(outcome.line("open") == "ok upstream open http://service.test:\(PrivateNetwork.port) \(address)")
-        #expect(outcome.line("lost") == "FAILED upstream lost https://a.test: Its name cannot be resolved.")
+        #expect(outcome.line("lost") == "FAILED upstream lost https://a.test: The upstream's name cannot be resolved.")
         #expect(try network.visits() == [])
     }
 

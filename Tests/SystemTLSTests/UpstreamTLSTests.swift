@@ -106,6 +106,8 @@ struct UpstreamTLSTests {
         var status = 502
         var error = "tls_certificate_error"
         var url: String?
+        /// What the problem says of the certificate.
+        var words = ""
 
         var testDescription: String { reason }
 
@@ -114,13 +116,19 @@ struct UpstreamTLSTests {
             return [
                 Failure(reason: "unknown_authority", issued: TestAuthority("Other").issue()),
                 Failure(reason: "unknown_authority", tls: ""),
-                Failure(reason: "name_mismatch", issued: authority.issue("DNS:other.example", commonName: "localhost")),
+                Failure(
+                    reason: "name_mismatch", issued: authority.issue("DNS:other.example", commonName: "localhost"),
+                    words: "it is for another name (\"other.example\")."),
                 Failure(reason: "name_mismatch", tls: "ca_file: AUTHORITY, server_name: api.example"),
                 Failure(
                     reason: "name_mismatch", issued: authority.issue("", commonName: "127.0.0.1"),
                     url: "https://127.0.0.1"),
-                Failure(reason: "expired", issued: authority.issue(from: -7200, to: -3600)),
-                Failure(reason: "not_yet_valid", issued: authority.issue(from: 3600)),
+                Failure(
+                    reason: "expired", issued: authority.issue(from: -7200, to: -3600),
+                    words: "it has expired (\"localhost\", it ended at 20"),
+                Failure(
+                    reason: "not_yet_valid", issued: authority.issue(from: 3600),
+                    words: "it is not valid yet (\"localhost\", it begins at 20"),
                 Failure(reason: "wrong_purpose", issued: authority.issue(purpose: "clientAuth")),
                 Failure(reason: "plain_http", mode: "plain", error: "tls_protocol_error"),
                 Failure(reason: "certificate_required", mode: "demand", error: "tls_protocol_error"),
@@ -147,7 +155,12 @@ struct UpstreamTLSTests {
         let answer = try await lanyard.get("/")
         #expect(answer.status == failure.status, "\(answer.headText)")
         #expect(answer["Proxy-Status"] == "lanyard; error=\(failure.error)", "\(answer.bodyText)")
+        let problem = try answer.json
+        #expect(problem["retryable"].bool == false && problem["action"].string == "operator", "\(answer.bodyText)")
+        #expect(failure.words.isEmpty || problem["detail"].string?.contains(failure.words) == true, "\(problem)")
         let line = try await lanyard.process.event("upstream.tls.failed")
+        #expect(
+            failure.words.isEmpty || line["msg"].string?.contains(String(failure.words.dropLast())) == true, "\(line)")
         #expect(line["reason"].string == failure.reason, "\(lanyard.process.log)")
         let page = try await RawClient.ask(lanyard.health, "GET", "/metrics").bodyText
         let sample = "lanyard_upstream_tls_failures_total{route=\"all\",reason=\"\(failure.reason)\"}"

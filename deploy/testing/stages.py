@@ -24,8 +24,8 @@ DEAR = "[./](Long|Alone)[A-Z]"
 # Checks of what is deployed that are quick and need no root: of the commands' pages and completions, the manifests, the alerts, the units.
 QUICK_CHECKS = ["commands", "kubernetes", "prometheus", "systemd"]
 FUZZ_SECONDS = 20
-# The OAuth servers of the tests, and a reader of QR codes, which deploy/peer-servers gets.
-PEER_SERVERS = ["glewlwyd", "nanoidp", "authgent", "django", "canaille", "qr"]
+# The OAuth servers of the tests, a reader of QR codes, and clients of gRPC and MCP, which deploy/peer-servers gets.
+PEER_SERVERS = ["glewlwyd", "nanoidp", "authgent", "django", "canaille", "qr", "grpc", "mcp"]
 SUITE = re.compile(r"^[^/\n]*\b(?:struct|class|enum|actor) (\w+)", re.M)
 # Suites whose subject is no part of the program: they run in the gate when these paths have changed, and in part `emulator`.
 EMULATOR_SUITES = {

@@ -46,6 +46,16 @@ typedef struct {
     long long verified_at;
 } lanyard_tls_verification;
 
+/* The certificate that a verification has refused. */
+typedef struct {
+    _Bool is_known;
+    /* Its two times in seconds since 1970. */
+    long long valid_from, valid_until;
+    /* Its first DNS name, else its common name: printable ASCII, cut, without a quote or a backslash. */
+    unsigned char name_count;
+    char name[64];
+} lanyard_tls_refused_certificate;
+
 /* What the BIO knows of one socket. OpenSSL reads from the socket into its own buffer. What it writes is collected in `output`. */
 typedef struct {
     /* Shared by all sockets of a queue: empty before and after each call into OpenSSL. */
@@ -77,6 +87,7 @@ typedef struct {
     long long wall_time;
     /* Of this connection's handshake; without a chain if it has verified none. */
     lanyard_tls_verification verification;
+    lanyard_tls_refused_certificate refused;
 } lanyard_tls_socket;
 
 /* A context with everything that both sides have in common: TLS 1.2 at least, no renegotiation, no compression, read-ahead. NULL: no

@@ -216,9 +216,9 @@ enum AdminSchemas {
         "Reloaded":{"type":"object","required":["applied"],
         "properties":{"applied":{"type":"array","items":{"type":"string"}}}},
         "Stopping":{"type":"object","required":["status"],"properties":{"status":{"const":"stopping"}}},
-        "Problem":{"type":"object","required":["type","status","title","detail","retryable"],"properties":{
+        "Problem":{"type":"object","required":["type","status","title","detail","message","retryable"],"properties":{
         "type":{"type":"string"},"status":{"type":"integer"},"title":{"type":"string"},"detail":{"type":"string"},
-        "retryable":{"type":"boolean"},"user":{"type":"string"},"identity_status":{"type":"integer"},
+        "message":{"type":"string"},"retryable":{"type":"boolean"},"user":{"type":"string"},"identity_status":{"type":"integer"},
         "action":{"type":"string","enum":["nobody","operator","user"]},
         "error":{"type":"string"},"error_code":{"type":"string"}}}
         }}

@@ -40,7 +40,7 @@ package struct OperatorResponse: Equatable, Sendable {
         var document = ProblemDetail(
             name, status: status, title: title, detail: detail, isRetryable: isRetryable, user: user,
             // The caller may log in again.
-            action: identity?.action(canLogIn: false),
+            action: identity?.action(canLogIn: false) ?? responsibleParty(for: name, isRetryable: isRetryable),
             serviceError: identity.map { ($0.serviceText ?? $0.message, $0.code, $0.status) }
         )
         document.remedy = identity?.remedy(for: user ?? "NAME")
@@ -49,6 +49,12 @@ package struct OperatorResponse: Equatable, Sendable {
         response.closes = closes
         response.problemName = name
         return response
+    }
+
+    /// Who must act about a problem that is no error of an identity service.
+    private static func responsibleParty(for name: String, isRetryable: Bool) -> ResponsibleParty {
+        if isRetryable { return .nobody }
+        return ["login-required", "not-logged-in"].contains(name) ? .user : .operator
     }
 
     static let timedOut = problem(

@@ -19,17 +19,23 @@ package struct ReceivedProblem: Equatable, Sendable {
     package let errorCode: String?
     /// Seconds until a repeat makes sense.
     package let retryAfter: Int?
+    /// All of its members.
+    package let document: JSONValue
+    /// The response that it is; nil: it is part of another document.
+    package let body: Secret?
 
     /// nil: the body is not a problem of Lanyard's.
     init?(_ response: HTTPResponse) {
         guard let json = JSONValue.read(response.body) else { return nil }
-        self.init(json, status: response.status, retryAfter: response.retryAfter)
+        self.init(json, status: response.status, retryAfter: response.retryAfter, body: response.body)
     }
 
     /// The problem that a login in a browser has ended in; nil: it is not one of Lanyard's.
-    package init?(_ json: JSONValue) { self.init(json, status: json["status"]?.integer ?? 0, retryAfter: nil) }
+    package init?(_ json: JSONValue) {
+        self.init(json, status: json["status"]?.integer ?? 0, retryAfter: nil, body: nil)
+    }
 
-    private init?(_ json: JSONValue, status: Int, retryAfter: Int?) {
+    private init?(_ json: JSONValue, status: Int, retryAfter: Int?, body: Secret?) {
         guard let type = json["type"]?.string,
             type.hasPrefix(Self.typePrefix), let title = json["title"]?.string
         else { return nil }
@@ -42,6 +48,8 @@ package struct ReceivedProblem: Equatable, Sendable {
         serviceError = json["error"]?.string
         errorCode = json["error_code"]?.string
         self.retryAfter = retryAfter
+        document = json
+        self.body = body
     }
 
     /// Whether the detail has these words, so that they need not be printed again.

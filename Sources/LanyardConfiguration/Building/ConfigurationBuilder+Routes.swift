@@ -168,6 +168,9 @@ extension ConfigurationBuilder {
         section.fill(&route.cookies, "cookies")
         section.fill(&route.upgrades, "upgrades")
         section.fill(&route.paths, "paths")
+        section.fill(&route.errors, "errors")
+        section.fill(&route.unauthorized, "unauthorized")
+        route.waitMax = section.text("wait_max").flatMap(ConfigurationText.duration)
         section.fill(&route.upgradedMaxAge, "upgraded_max_age")
         if let events = section.texts("close_upgraded_on") {
             route.closeUpgradedOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))

@@ -63,6 +63,18 @@ extension ConfigurationKeys {
             "So do a cookie's `Domain` that is the upstream's host and its `Path` below a mapped prefix. `Secure` of an https upstream is "
                 + "removed for clients without TLS."),
         .init(
+            "routes[].errors", .value(.choice(["auto", "problem", "jsonrpc"])), "auto",
+            "Lanyard's own responses to a POST: problems, or errors of JSON-RPC for clients of MCP; `auto` is the latter for requests with "
+                + "an `Mcp-*` field, which the first one of a client has not."),
+        .init(
+            "routes[].wait_max", .value(.duration(momentOrZero)), defaultDescription: "`refresh.wait_max`",
+            "A request waits at most this long for a token; if it is given, also while the identity service gives none."
+        ),
+        .init(
+            "routes[].unauthorized", .value(.choice(["pass", "503"])), "pass",
+            "What a client gets in place of a 401 that no other token has mended: that 401, or the problem `token-refused` (503), so that "
+                + "an SDK begins no login of its own."),
+        .init(
             "routes[].upgrades", .values(.upgrade), "[websocket]", "Protocols that may be upgraded to; `[]` is none."),
         .init(
             "routes[].paths", .value(.choice(["lenient", "strict"])), "lenient",

@@ -11,7 +11,7 @@ package struct ProblemDetail: Sendable {
     package var status: Int
     /// The same words for each problem of a type.
     package var title: String
-    /// What happened and how to correct it.
+    /// What happened and how to correct it; also the member `message`.
     package var detail: String
     /// The request's id; nil: the listener gives its requests none.
     package var instance: String?
@@ -44,7 +44,13 @@ package struct ProblemDetail: Sendable {
 
     /// The whole document, in one allocation unless it is longer than most.
     package var json: JSONWriter {
-        var json = JSONWriter(capacity: 256 + detail.utf8.count)
+        var json = JSONWriter(capacity: 288 + 2 * detail.utf8.count)
+        write(into: &json)
+        return json
+    }
+
+    /// Writes the document as a value.
+    package func write(into json: inout JSONWriter) {
         json.beginObject()
         json.key("type")
         json.string("urn:lanyard:problem:" + name)
@@ -53,6 +59,9 @@ package struct ProblemDetail: Sendable {
         json.key("title")
         json.string(title)
         json.key("detail")
+        json.string(detail)
+        // An extension member (RFC 9457 §3.2): SDKs of AI services show of a body only this one.
+        json.key("message")
         json.string(detail)
         if let instance {
             json.key("instance")
@@ -85,6 +94,5 @@ package struct ProblemDetail: Sendable {
             }
         }
         json.endObject()
-        return json
     }
 }

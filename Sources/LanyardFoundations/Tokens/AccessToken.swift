@@ -51,7 +51,9 @@ package final class AccessToken: Sendable {
         case underWay
         /// The identity service asked for no call before this instant.
         case failing(until: Instant)
-        /// Lanyard does not renew the token, as with a static identity.
+        /// Another program renews the token in its file (a static identity).
+        case elsewhere
+        /// Nothing renews the token: there is neither a refresh token nor a credential.
         case impossible
     }
 
@@ -88,7 +90,32 @@ package final class AccessToken: Sendable {
         /// certificate that is not trusted; never a secret. nil: the first attempt is in progress.
         ///
         /// - action: who must act.
-        case identityUnreachable(nextAttemptAt: Instant, because: String? = nil, action: ResponsibleParty = .nobody)
+        /// - requested: how a request brings the attempt forward; nil: it does not.
+        case identityUnreachable(
+            nextAttemptAt: Instant, because: String? = nil, action: ResponsibleParty = .nobody,
+            requested: RequestedAttempt? = nil)
+    }
+
+    /// How a request that finds no token brings the next attempt of the session forward (refresh.md 4). The session path moves the
+    /// attempt by it, and the request path tells the client the same time.
+    package struct RequestedAttempt: Equatable, Sendable {
+        /// From the request to the attempt.
+        private let delay: Duration
+        /// The identity service's own limit.
+        private let notBefore: Instant
+        /// An attempt that is due within this time stays where it is.
+        private let delayMax: Duration
+
+        package init(after delay: Duration, notBefore: Instant, delayMax: Duration) {
+            self.delay = delay
+            self.notBefore = notBefore
+            self.delayMax = delayMax
+        }
+
+        /// When the attempt is made that was planned for `planned`, after a request at `now`.
+        package func instant(insteadOf planned: Instant, at now: Instant) -> Instant {
+            planned > now + delayMax ? min(planned, max(notBefore, now + delay)) : planned
+        }
     }
 }
 

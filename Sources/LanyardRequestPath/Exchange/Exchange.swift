@@ -191,7 +191,7 @@ package struct Exchange: Equatable, Sendable {
             retries += 1
             (request, sending.isReused) = (.unsent, false)
             return .retry
-        case .awaited: return .refuse(sawBytes || sending.sawInterim ? .upstreamIncomplete : .upstreamTerminated)
+        case .awaited: return refuse(sawBytes || sending.sawInterim ? .upstreamIncomplete : .upstreamTerminated)
         case .relaying where clean && framing == .untilClose: return handleResponseEnd(leftover: false)
         case .relaying: return .abort
         // A held response is decided about without the connection.
@@ -204,11 +204,11 @@ package struct Exchange: Equatable, Sendable {
 
     /// The upstream's bytes are malformed.
     package mutating func handleUpstreamFailure(_ error: HeadError) -> Action {
-        isResponseUnsent ? .refuse(.upstreamInvalid(error)) : .abort
+        isResponseUnsent ? refuse(.upstreamInvalid(error)) : .abort
     }
 
     /// No memory is left to buffer an incomplete head or trailer section.
-    package mutating func handleMemoryShortage() -> Action { isResponseUnsent ? .refuse(.buffersFull) : .abort }
+    package mutating func handleMemoryShortage() -> Action { isResponseUnsent ? refuse(.buffersFull) : .abort }
 
     /// The client's body was cut off or is malformed: it must not look complete upstream.
     package mutating func handleRequestFailure(_ problem: Problem) -> Action {
@@ -225,7 +225,16 @@ package struct Exchange: Equatable, Sendable {
     }
 
     /// The response did not come or made no progress for too long, or a side took no byte.
-    package mutating func handleTimeout(_ problem: Problem) -> Action {
-        isResponseUnsent ? .refuse(problem) : .abort
+    ///
+    /// - Parameter isUntouched: the upstream took no byte of the request.
+    package mutating func handleTimeout(_ problem: Problem, isUntouched: Bool = false) -> Action {
+        guard isResponseUnsent else { return .abort }
+        return isUntouched ? .refuse(problem) : refuse(problem)
+    }
+
+    /// Refuses the request because of its upstream. Unless its method is idempotent, one that the upstream may have
+    /// processed must not be repeated (RFC 9110 §9.2.2).
+    package func refuse(_ problem: Problem) -> Action {
+        .refuse(request == .unsent || isIdempotent ? problem : problem.notRepeatable)
     }
 }

@@ -184,7 +184,9 @@ package final class Connector: Watcher, @unchecked Sendable {
             attempts.removeAll { $0 === attempt }
             finish(.success(attempt))
         case .wouldBlock: armDeadline()
-        case .failed(let error): fail(attempt, .tls(error, at: attempt.address))
+        case .failed(let error):
+            let certificate = attempt.stream.tlsSession?.refusedCertificate
+            fail(attempt, .tls(error, at: attempt.address, certificate: certificate))
         }
     }
 
@@ -216,7 +218,7 @@ package final class Connector: Watcher, @unchecked Sendable {
     private func finish(_ result: Result<ConnectedStream, UpstreamError>) {
         closeAttempts()
         switch result {
-        case .failure(.tls(let error, _)): failures?.record(error)
+        case .failure(.tls(let error, _, let certificate)): failures?.record(error, certificate)
         case .success(let connected):
             failures?.recordPeerCertificate(endingAt: connected.stream.tlsSession?.peerCertificateEnd)
         case .failure: break

@@ -12,8 +12,8 @@ package enum UpstreamError: Error, Equatable, Sendable {
     case refused(CInt, at: SocketAddress? = nil)
     /// The last address that was tried; nil: the time for all of them had ended.
     case connectTimedOut(at: SocketAddress? = nil)
-    /// The handshake of TLS has failed, or the upstream could not be verified.
-    case tls(TLSError, at: SocketAddress? = nil)
+    /// The handshake of TLS has failed, or the upstream could not be verified. The certificate is the one that was refused.
+    case tls(TLSError, at: SocketAddress? = nil, certificate: RefusedCertificate? = nil)
     /// The limit of connections is reached, and `timeouts.connect` has passed in the queue.
     case connectionLimit
     /// All of the route's addresses are link-local or of metadata services, which the route does not allow.
@@ -34,7 +34,7 @@ extension UpstreamError {
     /// The address that the error is about, for the log.
     var address: SocketAddress? {
         switch self {
-        case .refused(_, let address), .tls(_, let address), .connectTimedOut(let address),
+        case .refused(_, let address), .tls(_, let address, _), .connectTimedOut(let address),
             .forbiddenAddress(let address),
             .plainBeyondLoopback(let address):
             address

@@ -48,7 +48,7 @@ package final class UpstreamTrust: Sendable {
     func replace(_ context: TLSClientContext) { latest.withLock { $0 = context } }
 
     /// Counts a connection that TLS has prevented or ended, and logs it: of each reason one line in 10 s.
-    func record(_ error: TLSError) {
+    func record(_ error: TLSError, _ certificate: RefusedCertificate? = nil) {
         let now = Instant.now
         let leftOut = failures.withLock { failures in
             failures.counts[error.label, default: 0] += 1
@@ -60,7 +60,7 @@ package final class UpstreamTrust: Sendable {
             "event": "upstream.tls.failed", "upstream": .string(authority), "reason": .string(error.label),
         ]
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        log.warning("TLS with the upstream failed: \(error.message(.upstream))", metadata: metadata)
+        log.warning("TLS with the upstream failed: \(error.message(.upstream, certificate))", metadata: metadata)
     }
 
     /// Failures so far, by `TLSError.label`. From any thread.

@@ -105,6 +105,18 @@ package enum TLSError: Error, Equatable, Sendable {
         }
     }
 
+    /// Another attempt fails as well, until an operator has changed a certificate, a key or a setting on one of the two sides.
+    package var needsOperator: Bool {
+        switch self {
+        case .certificateRefused, .certificateRequired, .noSharedVersion, .noSharedCipher, .noSharedProtocol,
+            .plainHTTP,
+            .renegotiationRefused:
+            true
+        case _ where isCertificate: true
+        default: false
+        }
+    }
+
     /// The peer has refused this side, and says why.
     package var isRefusal: Bool {
         switch self {
@@ -121,8 +133,13 @@ package enum TLSError: Error, Equatable, Sendable {
         }
     }
 
-    /// One clause that says what has happened, for problems and logs. It has no byte of the peer.
-    package func message(_ peer: Peer) -> String {
+    /// One clause that says what has happened, for problems and logs. Of the peer's bytes it has at most the name of a certificate whose
+    /// authority is trusted.
+    package func message(_ peer: Peer, _ certificate: RefusedCertificate? = nil) -> String {
+        text(peer) + (certificate?.words(for: self) ?? "")
+    }
+
+    private func text(_ peer: Peer) -> String {
         let it = "the \(peer.rawValue)"
         return switch self {
         case .unknownAuthority: "\(it)'s certificate is not trusted: its authority is unknown"

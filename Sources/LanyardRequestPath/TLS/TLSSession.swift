@@ -155,6 +155,18 @@ package final class TLSSession {
     /// Reading may bring bytes or an end without a further report of epoll.
     package var hasPendingInput: Bool { ending != nil || socket.pointee.may_read || SSL_has_pending(ssl) == 1 }
 
+    /// The peer's certificate that was refused; nil: none was, or it was not sent again with a resumed session and nothing is known of
+    /// it.
+    package var refusedCertificate: RefusedCertificate? {
+        if let refused = RefusedCertificate(socket.pointee.refused) { return refused }
+        guard case .failed(let error) = ending, error.isCertificate, let offered = upstreamVerification.offered?.raw,
+            offered.has_chain
+        else { return nil }
+        return RefusedCertificate(
+            name: "", validFrom: WallTime(seconds: offered.valid_from),
+            validUntil: WallTime(seconds: offered.valid_until))
+    }
+
     /// epoll has reported that the socket can be read.
     ///
     /// - Parameter hasEnded: it has reported the peer's end or an error, too.

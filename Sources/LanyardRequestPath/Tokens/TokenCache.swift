@@ -29,6 +29,8 @@ package final class TokenCache {
         case coolingDown
         /// The token's session has ended, or a reload has replaced its user: the next token may be of another account.
         case replaced
+        /// Another program renews the token, and has not done so yet.
+        case unchanged
         /// No newer token will come, or not soon.
         case none
     }
@@ -112,6 +114,7 @@ package final class TokenCache {
         let user = token.user
         switch token.renewal {
         case .underWay: return .underWay
+        case .elsewhere: return .unchanged
         case .impossible: return .none
         case .failing(let until) where now < until: return .none
         case .possible(let from) where now < from: return .coolingDown

@@ -22,6 +22,8 @@ package struct RetryState: Sendable {
     /// A request has wanted a token since the latest attempt began: the back-off is at most 10 s.
     package var hasTokenRequest = false
 
+    /// From a request to the attempt that it brings forward.
+    private var requestedDelay = Duration.zero
     /// The next attempt is the last try of a refresh token (refresh.md 9). Nothing brings it forward.
     var awaitsLastTry = false
     /// The logins since the last success whose response could not be used and made a session at the service.
@@ -115,6 +117,7 @@ package struct RetryState: Sendable {
         var next = self
         let now = eventContext.instant
         next.failures += 1
+        next.requestedDelay = policy.requestedBackoff.delay(after: 1, chance: eventContext.chance)
         if error.verdict == .credentialDoubted, doubtedSince == nil { next.doubtedSince = now }
         next.error = error
         let isRelogin = call?.kind == .login && tokens != nil
@@ -156,7 +159,7 @@ package struct RetryState: Sendable {
             next.notBefore = max(next.notBefore, now + delay)
         }
         if hasTokenRequest, tokens?.isUsable(at: now) != true, !next.waitsForOperator, !next.mayProbe {
-            delay = min(delay, policy.requestedBackoff.delay(after: 1, chance: eventContext.chance))
+            delay = min(delay, next.requestedDelay)
         }
         if error.verdict != .clientRefused { next.clientRefusals = 0 }
         // In the mandatory zone the store does not hold the call up any more.
@@ -169,15 +172,23 @@ package struct RetryState: Sendable {
     /// sessions of its identity moves when its turn comes (`IdentityProbe`).
     mutating func requestToken(by policy: ClockPolicy, at eventContext: EventContext) -> Bool {
         hasTokenRequest = true
-        guard !waitsForOperator, !mayProbe else { return false }
-        guard case .resting(let until) = phase, until > eventContext.instant + policy.requestedBackoffMax else {
-            return false
-        }
-        let delay = policy.requestedBackoff.delay(after: 1, chance: eventContext.chance)
-        let sooner = max(notBefore, eventContext.instant + delay)
+        guard case .resting(let until) = phase, let requested = requestedAttempt(by: policy) else { return false }
+        let sooner = requested.instant(insteadOf: until, at: eventContext.instant)
         guard sooner < until else { return false }
         phase = .resting(until: sooner)
         return true
+    }
+
+    /// How a request brings the next attempt forward; nil: it does not.
+    func requestedAttempt(by policy: ClockPolicy) -> AccessToken.RequestedAttempt? {
+        guard call == nil, !waitsForOperator, !mayProbe else { return nil }
+        return AccessToken.RequestedAttempt(
+            after: requestedDelay, notBefore: notBefore, delayMax: policy.requestedBackoffMax)
+    }
+
+    /// When a request that comes again has the service asked; nil: by no probe.
+    func probeAt(_ now: Instant, by policy: ClockPolicy) -> Instant? {
+        call == nil && mayProbe ? max(notBefore, now + policy.probeInterval) : nil
     }
 
     /// The next attempt reads a file again: a credential that could not be read in time, or the client's own secret that

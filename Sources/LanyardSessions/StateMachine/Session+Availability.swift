@@ -117,8 +117,10 @@ extension Session {
         case .valid(let tokens, let refreshAt):
             Self.token(
                 tokens, awaiting: nil, isResting: false,
-                refreshAt == .never ? .impossible : Self.renewal(from: context.notBefore, at: now, context), at: now,
-                context)
+                refreshAt == .never
+                    ? tokens.usableUntil == .never ? .elsewhere : .impossible
+                    : Self.renewal(from: context.notBefore, at: now, context),
+                at: now, context)
         case .refreshing(let tokens, let call):
             Self.token(tokens, awaiting: call, isResting: false, .underWay, at: now, context)
         case .stale(let tokens, let retryState):
@@ -167,13 +169,15 @@ extension Session {
     ) -> AccessToken.Availability {
         var next = retryState.nextAttemptAt ?? now + context.settings.waitMax
         // A request that comes again has the service asked.
-        if retryState.mayProbe(at: now) { next = min(next, now + context.policy.probeInterval) }
+        if let probe = retryState.probeAt(now, by: context.policy) { next = min(next, probe) }
         let action = retryState.reason.action(latest: retryState.error, canLogIn: context.hasCredential)
         if let error = retryState.error {
             if error.verdict == .clientRefused { return .none(.clientRefused(because: error.message, action: action)) }
             if error.cause == .unusableToken { return .none(.tokenUnusable(because: error.message)) }
         }
         return .none(
-            .identityUnreachable(nextAttemptAt: next, because: retryState.error?.message, action: action))
+            .identityUnreachable(
+                nextAttemptAt: next, because: retryState.error?.message, action: action,
+                requested: retryState.requestedAttempt(by: context.policy)))
     }
 }

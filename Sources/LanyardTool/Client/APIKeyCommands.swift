@@ -20,7 +20,7 @@ struct APIKeysCommand: ParsableCommand {
 
         /// The session with the path of the keys, or of one of them.
         func path(_ id: String? = nil) throws -> (session: AdminSession, path: String) {
-            let session = try admin.session()
+            let session = try admin.session(for: output)
             let keys = AdminSession.path(try session.user(user)) + "/api-keys"
             guard let id else { return (session, keys) }
             guard !id.isEmpty else { throw CommandFailure.usage("the key's id is empty", "lanyard api-keys list") }

@@ -23,7 +23,7 @@ struct AccountCommand: ParsableCommand {
 
         /// Finds the identity. Nothing is connected.
         func place() throws -> (session: AdminSession, path: String) {
-            let session = try admin.session()
+            let session = try admin.session(for: output)
             return (session, "/v1/identities/\(try session.identity(identity))/email-password/")
         }
 
@@ -273,7 +273,8 @@ struct AccountCommand: ParsableCommand {
             let name = try AdminSession.checked(user)
             if !yes { try confirm(name) }
             let path = AdminSession.path(name) + "?account=delete"
-            try admin.session().show("DELETE", path, as: output) { _ in "The account of \(name) is deleted." }
+            try admin.session(for: output).show("DELETE", path, as: output) { _ in "The account of \(name) is deleted."
+            }
         }
 
         private func confirm(_ name: String) throws {

@@ -42,8 +42,16 @@ struct AdminOptions: ParsableArguments {
 
     /// Finds the address and the token. Nothing is connected.
     ///
-    /// - Parameter readsChangedFile: the configuration may be newer than the running Lanyard, as before a reload.
-    func session(readsChangedFile: Bool = false) throws -> AdminSession {
+    /// - Parameters:
+    ///   - output: how responses are printed; nil: the command prints none.
+    ///   - readsChangedFile: the configuration may be newer than the running Lanyard, as before a reload.
+    func session(for output: OutputOptions? = nil, readsChangedFile: Bool = false) throws -> AdminSession {
+        var session = try makeSession(readsChangedFile)
+        session.printsProblems = output?.json == true
+        return session
+    }
+
+    private func makeSession(_ readsChangedFile: Bool) throws -> AdminSession {
         let place = try self.place(readsChangedFile)
         let startRemedy =
             readsChangedFile && admin == nil
@@ -112,7 +120,7 @@ struct AdminOptions: ParsableArguments {
 
 /// How a command prints what the admin API responds.
 struct OutputOptions: ParsableArguments {
-    @Flag(help: "Print the response of the admin API as it is, for programs.")
+    @Flag(help: "Print the response of the admin API as it is, for programs, also if it is a problem.")
     var json = false
 }
 
@@ -126,7 +134,7 @@ struct UserOptions: ParsableArguments {
 
     /// The session with the user's name. Without a name Lanyard is asked for the active user.
     func find() throws -> (session: AdminSession, name: String) {
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         return (session, try session.user(user))
     }
 }

@@ -15,6 +15,8 @@ struct AdminSession {
     private let identities: [String]
     /// What to do if no Lanyard responds.
     private let startRemedy: String
+    /// `--json`: a problem is printed on standard output, beside its words on standard error.
+    var printsProblems = false
 
     init(_ client: AdminClient, identities: [String], startRemedy: String) {
         self.client = client
@@ -142,6 +144,9 @@ struct AdminSession {
     }
 
     private func report(_ problem: ReceivedProblem) -> ExitCode {
+        if printsProblems, problem.body.map(Report.output(json:)) != true {
+            Report.output(JSONLayout.text(problem.document))
+        }
         if ["no-route", "method-not-allowed"].contains(problem.name) { return reportUnknownCall() }
         let detail = problem.detail.hasSuffix(".") ? String(problem.detail.dropLast()) : problem.detail
         let message = detail.isEmpty ? problem.title : "\(problem.title): \(detail)"

@@ -45,7 +45,7 @@ struct LoginCommand: ParsableCommand {
     @OptionGroup(title: "Output") var output: OutputOptions
 
     func run() throws {
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         let users = try session.users()
         let name = try userName(among: users, of: session)
         var body = RequestBody()
@@ -173,7 +173,7 @@ struct LinkCommand: ParsableCommand {
     }
 
     func run() throws {
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         let name = try session.user(user)
         var body = RequestBody()
         try credentials.credential()?.write(into: &body)

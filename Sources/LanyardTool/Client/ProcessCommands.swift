@@ -16,7 +16,7 @@ struct ReloadCommand: ParsableCommand {
     @OptionGroup(title: "Output") var output: OutputOptions
 
     func run() throws {
-        try admin.session(readsChangedFile: true).show("POST", "/v1/reload", as: output) { json in
+        try admin.session(for: output, readsChangedFile: true).show("POST", "/v1/reload", as: output) { json in
             let keys = (json["applied"]?.elements ?? []).compactMap(\.string)
             return keys.isEmpty
                 ? "The configuration is valid; nothing differs." : "Applied: \(keys.joined(separator: ", "))."
@@ -47,7 +47,7 @@ struct LogLevelCommand: ParsableCommand {
     @OptionGroup(title: "Output") var output: OutputOptions
 
     func run() throws {
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         var body: Secret?
         if let level {
             var object = RequestBody()

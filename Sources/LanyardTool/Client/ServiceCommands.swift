@@ -69,7 +69,7 @@ struct CallCommand: ParsableCommand {
 
     func run() throws {
         let body = try FunctionArguments.body(arguments, file: argumentsFile)
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         let user = try session.user(user)
         let path = AdminSession.path(user) + "/functions/" + AdminClient.segment(name)
         try session.show("POST", path, body: body, as: output, text: JSONLayout.text)

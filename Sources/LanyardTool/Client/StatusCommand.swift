@@ -27,7 +27,7 @@ struct StatusCommand: ParsableCommand {
     }
 
     func run() throws {
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         guard watch else { return try session.show("GET", "/v1/status", as: output, text: Self.text) }
         let redraws = Terminal.isCapable && !output.json
         while Report.isOutputWhole {
@@ -66,7 +66,7 @@ struct UsersCommand: ParsableCommand {
     @OptionGroup(title: "Output") var output: OutputOptions
 
     func run() throws {
-        try admin.session().show("GET", "/v1/users", as: output) { json in
+        try admin.session(for: output).show("GET", "/v1/users", as: output) { json in
             UserTable.text(UserReport.list(json), now: .now, usesColour: Colour.isUsed)
         }
     }

@@ -16,7 +16,7 @@ struct UseCommand: ParsableCommand {
 
     func run() throws {
         let name = try AdminSession.checked(user)
-        try admin.session().show("POST", AdminSession.path(name) + "/activate", as: output) { json in
+        try admin.session(for: output).show("POST", AdminSession.path(name) + "/activate", as: output) { json in
             warnUnlessStored(json, "the switch")
             return "\(name) is active."
         }
@@ -90,7 +90,7 @@ struct RemoveCommand: ParsableCommand {
 
     func run() throws {
         let name = try AdminSession.checked(user)
-        try admin.session().show("DELETE", AdminSession.path(name), as: output) { json in
+        try admin.session(for: output).show("DELETE", AdminSession.path(name), as: output) { json in
             warnUnlessStored(json, "the removal")
             return "\(name) is removed."
         }

@@ -99,10 +99,11 @@ import Testing
             let request = Self.request(method, framing)
             var exchange = Self.sent(request, reused: true)
             let step = exchange.handleUpstreamEnd(clean: clean, sawBytes: false, holdsRequest: true)
-            #expect(step == (retries ? .retry : .refuse(.upstreamTerminated)))
+            let problem = method.isIdempotent ? Problem.upstreamTerminated : .upstreamTerminated.notRepeatable
+            #expect(step == (retries ? .retry : .refuse(problem)))
             var partial = Self.sent(request, reused: true)
             let other = partial.handleUpstreamEnd(clean: clean, sawBytes: false, holdsRequest: false)
-            #expect(other == .refuse(.upstreamTerminated))
+            #expect(other == .refuse(problem))
             guard retries else { continue }
             #expect(exchange.request == .unsent && exchange.retries == 1)
             exchange.handleSentHead(reused: true, hasBody: false)
@@ -239,6 +240,37 @@ import Testing
             relaying.handleFinalHead(Self.response(), delimitedByClose: false)
             #expect(step(&relaying).0 == .abort)
         }
+    }
+
+    @Test(
+        "what the upstream may have processed is not to be repeated, unless its method is idempotent",
+        arguments: [
+            (.get, true), (.head, true), (.put, true), (.delete, true), (.options, true), (.post, false),
+            (.patch, false), (.other, false),
+        ] as [(RequestHead.Method, Bool)])
+    func repeatable(_ method: RequestHead.Method, _ isRepeatable: Bool) throws {
+        let steps: [(inout Exchange) -> Exchange.Action] = [
+            { $0.handleTimeout(.upstreamResponseTimeout) }, { $0.handleTimeout(.upstreamWriteTimeout) },
+            { $0.handleUpstreamEnd(clean: true, sawBytes: false, holdsRequest: false) },
+            { $0.handleMemoryShortage() }, { $0.refuse(.upstream(.tls(.alert(80)))) },
+        ]
+        for (step, hasBody) in steps.flatMap({ [($0, true), ($0, false)] }) {
+            var exchange = Exchange(Self.request(method, .length(3)))
+            exchange.handleSentHead(reused: false, hasBody: hasBody)
+            guard case .refuse(let problem) = step(&exchange) else {
+                Issue.record("it is not refused")
+                continue
+            }
+            #expect(problem.isRetryable == isRepeatable && (isRepeatable || problem.retryAfter == nil), "\(problem)")
+            var unsent = Exchange(Self.request(method, .length(3)))
+            guard case .refuse(let other) = step(&unsent) else { continue }
+            #expect(other.isRetryable, "\(other)")
+        }
+        // The upstream took no byte of it.
+        var queued = Exchange(Self.request(method, .length(3)))
+        queued.handleSentHead(reused: false, hasBody: true)
+        #expect(
+            queued.handleTimeout(.upstreamWriteTimeout, isUntouched: true) == .refuse(.upstreamWriteTimeout))
     }
 
     @Test("64 interim responses pass at once, then one each 100 ms, without end")

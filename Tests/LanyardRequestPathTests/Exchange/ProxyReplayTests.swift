@@ -176,6 +176,7 @@ import Testing
         "a session that cannot renew leaves the response as it was, and says why at once",
         arguments: [
             (AccessToken.Renewal.impossible, "refresh failed", "refresh_failed"),
+            (.elsewhere, "the same token is in the file", "same_token"),
             (.failing(until: .now + .seconds(100_000)), "refresh failed", "refresh_failed"),
             (.possible(from: .now + .seconds(100_000)), "cooldown", "cooldown"),
         ])

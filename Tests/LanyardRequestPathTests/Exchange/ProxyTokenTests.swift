@@ -26,6 +26,13 @@ import Testing
         #expect(Self.parked(bench) == 0)
     }
 
+    /// A request brings the next attempt forward to 5 s, if it is more than 10 s away.
+    private static func movable(_ planned: Duration = .seconds(100), notBefore: Instant) -> AccessToken.Refusal {
+        .identityUnreachable(
+            nextAttemptAt: .now + planned,
+            requested: .init(after: .seconds(5), notBefore: notBefore, delayMax: .seconds(10)))
+    }
+
     @Test("a refusal that is published refuses who waits and who comes, with the problem and its Retry-After")
     func refused() async throws {
         let refusals: [(AccessToken.Refusal, String, ClosedRange<Int>?)] = [
@@ -35,6 +42,9 @@ import Testing
             (.clientRefused(because: "why"), "credential-refused", nil),
             (.tokenUnusable(because: "why"), "identity-unreachable", nil),
             (.identityUnreachable(nextAttemptAt: .now + .seconds(30)), "identity-unreachable", 20...30),
+            (Self.movable(notBefore: .past), "identity-unreachable", 5...5),
+            (Self.movable(notBefore: .now + .seconds(40)), "identity-unreachable", 30...40),
+            (Self.movable(.seconds(9), notBefore: .past), "identity-unreachable", 1...9),
         ]
         for (refusal, name, retryAfter) in refusals {
             let bench = try ProxyBench(plan: { ($0.publishes, $0.tokenWaitMax) = (false, .seconds(20)) })

@@ -142,6 +142,7 @@ import Testing
         case .awaited: "awaited"
         case .underWay: "renewing"
         case .coolingDown: "cooling down"
+        case .unchanged: "unchanged"
         case .replaced: "replaced"
         case .none: "none"
         }
@@ -203,7 +204,7 @@ import Testing
         let cache = cache()
         for (renewal, word) in [
             (.possible(from: at(9)), "cooling down"), (.failing(until: at(9)), "none"), (.impossible, "none"),
-            (.underWay, "renewing"),
+            (.elsewhere, "unchanged"), (.underWay, "renewing"),
         ] as [(AccessToken.Renewal, String)] {
             cache.receive(.token(token(renewal: renewal)), for: user)
             #expect(self.word(cache.handleRefusal(1, of: user, at: at(8), forces: true)) == word)

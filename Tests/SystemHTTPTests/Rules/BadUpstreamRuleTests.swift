@@ -21,7 +21,8 @@ import Testing
     func endsEarly() async throws {
         for end in [RawResponse.Step.close, .reset] {
             let response = try await bench.drops("", then: [end], .upstreamTerminated)
-            #expect(try response.json["retryable"].bool == true)
+            #expect(try response.json["retryable"].bool == true && response["X-Should-Retry"] == nil)
+            #expect(try response.json["title"].string == "Upstream closed the connection")
             for text in ["H", Self.ok + "A: 1\r\n\r"] {
                 try await bench.drops(text, then: [end], .upstreamIncomplete)
             }

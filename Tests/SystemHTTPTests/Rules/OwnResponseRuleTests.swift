@@ -44,12 +44,12 @@ import Testing
             response.headText
                 == "HTTP/1.1 403 Denied by route\r\nContent-Type: application/problem+json\r\nContent-Length: "
                 + "\(response.body.count)\r\nDate: \(date)\r\nCache-Control: no-store\r\n"
-                + "Proxy-Status: lanyard; error=http_request_denied\r\n\r\n")
+                + "Proxy-Status: lanyard; error=http_request_denied\r\nX-Should-Retry: false\r\n\r\n")
         let problem = try response.json
         #expect(problem["type"].string == "urn:lanyard:problem:denied-by-route")
         #expect(problem["status"].int == 403)
         #expect(problem["title"].string == "Denied by route")
-        #expect(problem["detail"].string?.isEmpty == false)
+        #expect(problem["detail"].string?.isEmpty == false && problem["message"].string == problem["detail"].string)
         let id = try #require(problem["instance"].string)
         try await bench.lanyard.process.event("request.refused") { $0["request_id"].string == id }
         let second = try await client.ask(request("GET /guarded/admin"))

@@ -75,7 +75,7 @@ import Testing
         func expect(_ line: String, _ code: Int, _ parts: [String]) async throws {
             let run = try await run(line)
             #expect(run.exit == .code(code), "\(line): \(run.errors)")
-            #expect(run.output.isEmpty, "\(line)")
+            #expect(run.output.isEmpty != line.contains("--json"), "\(line): \(run.output)")
             #expect(run.errors.count == 2 && parts.count <= 2, "\(line): \(run.errors)")
             for (error, part) in zip(run.errors, parts) { #expect(error.contains(part), "\(line): \(error)") }
             #expect(
@@ -215,6 +215,19 @@ import Testing
         try await bench.expect("call sum 1 --user carol", 1, ["carol has no session", "lanyard login carol"])
         try await bench.expect("call sum 1 --user robot", 1, ["Not supported: ", "token_file"])
         try await bench.expect("call sum 1 --user zoe", 1, ["No such user: ", "lanyard users"])
+        // `--json` prints the problem, too: its words and who must act.
+        for (command, name, action, code) in [
+            ("call sum 1 --user zoe", "no-such-user", "operator", 1), ("refresh carol", "not-logged-in", "user", 1),
+            ("call nothing", "identity-error", "operator", 1), ("use zoe", "no-such-user", "operator", 1),
+            ("logout zoe", "no-such-user", "operator", 1), ("token zoe", "token-not-exposed", "operator", 1),
+        ] {
+            let run = try await bench.run(command + " --json")
+            #expect(run.exit == .code(code) && !run.errors.isEmpty, "\(command): \(run.errors)")
+            let problem = try run.json
+            #expect(problem["type"].string == "urn:lanyard:problem:\(name)", "\(command): \(run.output)")
+            #expect(problem["action"].string == action, "\(command): \(run.output)")
+            #expect(problem["message"].string == problem["detail"].string, "\(command): \(run.output)")
+        }
         let calls = try await bench.calls("function")
         let noJSON = try await bench.run("call sum one")
         #expect(

@@ -60,6 +60,12 @@ extension ClientConnection {
     /// Sends a problem response. The connection stays open if the request's framing is valid and its body was read to
     /// the end.
     func refuse(_ problem: Problem) {
+        guard let form = responseForm(of: problem) else { return awaitRefusedBody(before: problem) }
+        send(problem, as: form)
+    }
+
+    /// Sends a problem response.
+    func send(_ problem: Problem, as form: ResponseForm) {
         dropUpstream(keeps: false)
         let isHeadRead = state.isHeadRead
         let closes = problem.closes || !isHeadRead || !input.body.isEnded || exchange.closesClient || shard.isDraining
@@ -75,14 +81,10 @@ extension ClientConnection {
         // If the head cannot be read, its method may still have been read.
         let method = isHeadRead ? input.head.kind : input.partialMethod
         let writer = ProblemWriter(
-            shard: shard, problem: problem, requestID: id, isResponseToHead: method == .head, closes: closes,
+            shard: shard, problem: problem, form: form, requestID: id, isResponseToHead: method == .head,
+            closes: closes,
             clientMinorVersion: isHeadRead ? input.head.minorVersion : 1)
-        var bytes = 0
-        if !isHeadRead, input.beginsWithHTTP2 {
-            HTTP2Refusal.write(problem.detail, into: &shard.out)
-        } else {
-            bytes = writer.write(into: &shard.out)
-        }
+        let bytes = writer.write(into: &shard.out)
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
         sendResponse(closes: closes)
     }
@@ -182,7 +184,7 @@ extension ClientConnection {
         switch state {
         case .closed: return
         case .tunnel: return endTunnel(.aborted)
-        case .admission, .exchange:
+        case .admission, .exchange, .refusing:
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
             record(status, status == nil ? .lanyard : .upstream, end, bytes: relay.bodyBytes)

@@ -77,7 +77,7 @@ extension ClientConnection {
         }
         var metadata: Logger.Metadata = [
             "event": "listener.tls.handshake_failed", "reason": .string(error.label),
-            "cause": .string(error.message(.client)),
+            "cause": .string(error.message(.client, stream.tlsSession?.refusedCertificate)),
         ]
         if let peer = stream.peerAddress { metadata["peer"] = "\(peer)" }
         if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }

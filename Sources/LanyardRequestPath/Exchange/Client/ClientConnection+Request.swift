@@ -208,7 +208,8 @@ extension ClientConnection {
             begin(.body, of: active)
         case .upstreamWrite:
             guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
-                return perform(exchange.handleTimeout(.upstreamWriteTimeout))
+                let isUntouched = upstream.isHeadUntouched
+                return perform(exchange.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
             }
             begin(.upstreamWrite, of: active)
         case .body: perform(exchange.handleRequestFailure(.requestTimeout))

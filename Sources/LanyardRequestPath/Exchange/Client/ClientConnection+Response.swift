@@ -37,7 +37,7 @@ extension ClientConnection {
         active.pool.target.trust?.record(error)
         guard isRefused, error.isRefusal else { return carryOut(action) }
         // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
-        return carryOut(.refuse(.upstream(.tls(error))))
+        return carryOut(exchange.refuse(.upstream(.tls(error))))
     }
 
     private func receive(_ arrived: UnsafeMutableRawBufferPointer, for active: ActiveExchange) -> ExchangeProgress {
@@ -98,6 +98,7 @@ extension ClientConnection {
                     if active.route.passesAuthorization { noteChallenge(table, view, for: active) }
                     active.shardRoute.counters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
                     if holdsForReplay(response, view, table, for: active) { return .relayed(.ended) }
+                    if replacesUnauthorized(response, replay.obstacle, for: active) { return .relayed(.ended) }
                     return .relayed(relayFinal(response, view, table, after, for: active))
                 }
                 guard relayInterim(response, view, table, for: active) == .continues else { return .relayed(.ended) }
@@ -297,7 +298,7 @@ extension ClientConnection {
         case .waiting:
             beginIdleTimeout()
             parse()
-        case .handshake, .head, .admission, .tunnel, .lingering, .closed: break
+        case .handshake, .head, .admission, .refusing, .tunnel, .lingering, .closed: break
         }
     }
 
@@ -318,7 +319,7 @@ extension ClientConnection {
         case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
         case .head: (input.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
         case .exchange: relay.partialBytes
-        case .handshake, .admission, .tunnel, .flushing, .lingering, .closed: 0
+        case .handshake, .admission, .refusing, .tunnel, .flushing, .lingering, .closed: 0
         }
     }
 
@@ -330,7 +331,7 @@ extension ClientConnection {
         case .waiting: close()
         case .head: refuse(.buffersFull)
         case .exchange: perform(exchange.handleMemoryShortage())
-        case .handshake, .admission, .tunnel, .flushing, .lingering, .closed: break
+        case .handshake, .admission, .refusing, .tunnel, .flushing, .lingering, .closed: break
         }
     }
 }

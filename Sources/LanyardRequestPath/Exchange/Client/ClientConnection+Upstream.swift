@@ -12,8 +12,19 @@ extension ClientConnection {
         switch shard.tokens.decide(user, at: shard.loop.now) {
         case .use(let token): use(token, for: active)
         case .park: park(active)
-        case .refuse(let refusal): refuse(problem(refusal, user))
+        case .refuse(let refusal):
+            if waits(for: refusal, active) { park(active) } else { refuse(problem(refusal, user)) }
         case .replaced: refuse(.userReplaced(user: shard.context.userName(user)))
+        }
+    }
+
+    /// With `wait_max` of the route a request waits for an identity service that gives no token for now: some clients take one refusal for
+    /// a server that does not have what they ask for.
+    private func waits(for refusal: AccessToken.Refusal, _ active: ActiveExchange) -> Bool {
+        guard let waitMax = active.route.settings.waitMax, waitMax > .zero else { return false }
+        switch refusal {
+        case .identityUnreachable: return true
+        case .loginRequired, .credentialRefused, .clientRefused, .tokenUnusable, .userUnknown: return false
         }
     }
 
@@ -38,7 +49,8 @@ extension ClientConnection {
         let parked = shard.context.parked
         guard shard.tokens.mayPark(active.user, among: parked), let permit = parked.acquire() else { return false }
         upstream.park(permit)
-        begin(replay.held == nil ? TokenWait.first : .other, for: served.configuration.tokenWaitMax)
+        let waitMax = active.route.settings.waitMax ?? served.configuration.tokenWaitMax
+        begin(replay.held == nil ? TokenWait.first : .other, for: waitMax)
         shard.tokens.park(self, for: active.user)
         return true
     }
@@ -66,6 +78,7 @@ extension ClientConnection {
             unpark()
             use(token, for: active)
         case .refuse(let refusal):
+            if waits(for: refusal, active) { return shard.tokens.park(self, for: user) }
             unpark()
             refuse(problem(refusal, user))
         case .replaced:
@@ -74,11 +87,14 @@ extension ClientConnection {
         }
     }
 
-    /// `refresh.wait_max` has passed: the present token is used while it is unexpired (refresh.md 4).
+    /// `refresh.wait_max`, or the route's, has passed: the present token is used while it is unexpired (refresh.md 4).
     func handleTokenWaitTimeout(of active: ActiveExchange) {
         let user = active.user
         stopWaitingForToken()
         if let token = shard.tokens.unexpiredToken(user, at: shard.loop.now) { return use(token, for: active) }
+        if case .refuse(let refusal) = shard.tokens.decide(user, at: shard.loop.now) {
+            return refuse(problem(refusal, user))
+        }
         refuse(.identityUnreachable(user: shard.context.userName(user), retryAfter: 1))
     }
 
@@ -177,7 +193,7 @@ extension ClientConnection {
         let isUntouched = upstream.isHeadUntouched
         upstream.giveUpHead()
         if isUntouched, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
-        perform(exchange.handleTimeout(.upstreamWriteTimeout))
+        perform(exchange.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
     }
 
     /// Sends body bytes in the request's framing.

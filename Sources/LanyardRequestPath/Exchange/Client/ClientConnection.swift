@@ -103,6 +103,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         case .inbound(.idle), .inbound(.kernelFlush): handleIdleTimeout()
         case .inbound(.upload(let wait)): if let active = state.forwarding { handleUploadTimeout(wait, of: active) }
         case .inbound(.heldBody): if let active = state.forwarding { handleHeldBodyTimeout(of: active) }
+        case .inbound(.refusedBody): finishRefusal()
         case .inbound(.tunnel): if case .tunnel(_, let tunnel) = state { tunnel.due() }
         case .inbound(.linger): close()
         case .outbound(.responseHead): if let active = state.forwarding { handleResponseHeadTimeout(of: active) }
@@ -136,6 +137,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
                 guard wantsBody else { return }
                 share -= readBody(of: active)
                 if membership.isPaused { return }
+            case .refusing: share -= readRefusedBody()
             case .lingering: share -= discardInput()
             case .admission, .flushing, .tunnel, .closed: return
             }

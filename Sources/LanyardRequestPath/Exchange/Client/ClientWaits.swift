@@ -25,6 +25,8 @@ enum InboundWait: Equatable {
     case upload(UploadWait)
     /// The rest of the request's body comes while a response is held.
     case heldBody
+    /// The body of a refused request comes.
+    case refusedBody
     /// What the tunnel waits for.
     case tunnel
     /// The client ends its direction in a lingering close.

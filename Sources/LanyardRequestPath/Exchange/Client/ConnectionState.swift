@@ -15,6 +15,9 @@ enum ConnectionState {
     case admission(ShardRoute?)
     /// A request is forwarded.
     case exchange(ActiveExchange)
+    /// A request is refused, and the rest of its body tells the form of the response (http-rules.md 19.5). What is known of the request is
+    /// in the state before.
+    indirect case refusing(Problem, before: ConnectionState)
     /// After a 101: raw bytes in both directions until the end.
     case tunnel(ActiveExchange, TunnelRelay)
     /// The last response is queued for the client; then the connection ends.
@@ -47,14 +50,14 @@ extension ConnectionState {
     var isWaitingForRequest: Bool {
         switch self {
         case .handshake, .waiting, .head: true
-        case .admission, .exchange, .tunnel, .flushing, .lingering, .closed: false
+        case .admission, .exchange, .refusing, .tunnel, .flushing, .lingering, .closed: false
         }
     }
 
     /// A reset by the client ends the connection at once.
     var endsOnReset: Bool {
         switch self {
-        case .exchange, .flushing, .lingering: true
+        case .exchange, .refusing, .flushing, .lingering: true
         case .handshake, .waiting, .head, .admission, .tunnel, .closed: false
         }
     }
@@ -79,7 +82,7 @@ extension ConnectionState {
         case .handshake: isSecured ? .atOnce : .none
         case .waiting: isFlushed ? .atOnce : .behindQueue
         case .head: .atOnce
-        case .admission, .exchange: .behindExchange
+        case .admission, .exchange, .refusing: .behindExchange
         case .tunnel: .tunnel
         case .flushing: .behindQueue
         case .lingering, .closed: .none
@@ -93,7 +96,7 @@ extension ConnectionState {
     var active: ActiveExchange? {
         switch self {
         case .exchange(let active), .tunnel(let active, _): active
-        case .handshake, .waiting, .head, .admission, .flushing, .lingering, .closed: nil
+        case .handshake, .waiting, .head, .admission, .refusing, .flushing, .lingering, .closed: nil
         }
     }
 
@@ -101,6 +104,7 @@ extension ConnectionState {
     var user: UserIndex? {
         switch self {
         case .exchange(let active), .tunnel(let active, _): active.user
+        case .refusing(_, let former): former.user
         case .handshake, .waiting, .head, .admission, .flushing, .lingering, .closed: nil
         }
     }
@@ -108,7 +112,7 @@ extension ConnectionState {
     /// `RequestInput.head` is the current request's.
     var isHeadRead: Bool {
         switch self {
-        case .admission, .exchange, .tunnel: true
+        case .admission, .exchange, .refusing, .tunnel: true
         case .handshake, .waiting, .head, .flushing, .lingering, .closed: false
         }
     }
@@ -118,6 +122,7 @@ extension ConnectionState {
         switch self {
         case .admission(let route): route
         case .exchange(let active), .tunnel(let active, _): active.shardRoute
+        case .refusing(_, let former): former.shardRoute
         case .handshake, .waiting, .head, .flushing, .lingering, .closed: nil
         }
     }

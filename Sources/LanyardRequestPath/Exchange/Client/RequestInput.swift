@@ -92,10 +92,37 @@ struct RequestInput: ~Copyable {
         return buffer.bytes[0] == 0x16 && (buffer.count == 1 || buffer.bytes[1] == 0x03)
     }
 
-    /// The connection begins with HTTP/2's preface.
-    var beginsWithHTTP2: Bool {
-        guard requests == 0, let buffer, buffer.count >= HTTP2Refusal.preface.utf8CodeUnitCount else { return false }
-        return buffer.bytes[run: 0..<HTTP2Refusal.preface.utf8CodeUnitCount].isEqual(to: HTTP2Refusal.preface)
+    /// The request has a field of MCP (Model Context Protocol, Streamable HTTP). Valid while its head is.
+    var hasMCPField: Bool {
+        guard let buffer, buffer.count >= head.length else { return false }
+        let lines = buffer.table.all
+        return (0..<lines.count).contains { lines.name($0, in: buffer.bytes).hasPrefix(lowered: "mcp-") }
+    }
+
+    /// Whether `Mcp-Method` says that the request is a notification; nil: there is no such field. Valid while the head is.
+    var isMCPNotification: Bool? {
+        guard let buffer, buffer.count >= head.length else { return nil }
+        let lines = buffer.table.all
+        for index in 0..<lines.count where lines.name(index, in: buffer.bytes).equals(lowered: "mcp-method") {
+            return lines.value(index, in: buffer.bytes).hasPrefix(lowered: "notifications/")
+        }
+        return nil
+    }
+
+    /// Calls `work` with the whole body if it has arrived behind the head and no byte was taken.
+    func withUntakenBody<Value>(_ work: (UnsafeRawBufferPointer) -> Value) -> Value? {
+        guard body.total == 0, let buffer, case .length(let length) = head.framing, length > 0,
+            length <= buffer.count - buffer.used
+        else { return nil }
+        return work(UnsafeRawBufferPointer(rebasing: buffer.rest.prefix(length)))
+    }
+
+    /// Takes the body that `withUntakenBody` has shown: the next request follows it.
+    mutating func takeWholeBody(in shard: Shard) {
+        guard withUntakenBody({ _ in true }) == true, let buffer else { return }
+        let rest = buffer.rest
+        guard let used = try? consumeBody(rest).used else { return }
+        recordUsed(used, of: rest, isBuffered: true, in: shard)
     }
 
     /// The method of a head that could not be read, if the reader got that far.

@@ -37,7 +37,9 @@ extension Problem {
             return .credentialRefused(user: user, because: message, action: action)
         case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
         case .userUnknown(wasRemoved: true): return .userRemoved(user: user, status: status)
-        case .identityUnreachable(let nextAttemptAt, let message, let action):
+        case .identityUnreachable(var nextAttemptAt, let message, let action, let requested):
+            // This request brings the attempt forward.
+            if let requested { nextAttemptAt = requested.instant(insteadOf: nextAttemptAt, at: now) }
             let wait = nextAttemptAt == .never ? 60 : (nextAttemptAt - now).inSeconds.rounded(.up)
             return .identityUnreachable(user: user, because: message, retryAfter: Int(wait), action: action)
         case .clientRefused(let message, let action):
@@ -57,27 +59,29 @@ extension Problem {
 
     private static func toldToClient(_ error: UpstreamError) -> Problem {
         switch error {
-        case .nameNotFound: unreachable("Its name cannot be resolved.", error: "dns_error")
-        case .nameTimedOut: timeout("Its name was not resolved in time.", error: "dns_timeout")
+        case .nameNotFound: unreachable("The upstream's name cannot be resolved.", error: "dns_error")
+        case .nameTimedOut: timeout("The upstream's name was not resolved in time.", error: "dns_timeout")
         case .refused(let code, _):
             unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
         case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
-        case .tls(.timedOut, _): timeout("The TLS handshake took too long.", error: "connection_timeout")
-        case .tls(let error, _):
-            unreachable("TLS failed: \(error.message(.upstream)).", error: Self.proxyStatus(of: error))
+        case .tls(.timedOut, _, _): timeout("The TLS handshake took too long.", error: "connection_timeout")
+        case .tls(let error, _, let certificate):
+            unreachable(
+                "TLS failed: \(error.message(.upstream, certificate)).", error: Self.proxyStatus(of: error),
+                needsOperator: error.needsOperator)
         case .connectionLimit:
             overloaded(
                 "All connections to the upstream are in use (connections_max of the route), and no further request may wait: "
                     + "limits.parked_requests_max is reached.")
         case .forbiddenAddress:
             unreachable(
-                "Its address is one of metadata services, such as a link-local one. allow_link_local permits it.",
-                error: "destination_ip_prohibited")
+                "The upstream's address is one of metadata services, such as a link-local one. allow_link_local permits it.",
+                error: "destination_ip_prohibited", needsOperator: true)
         case .plainBeyondLoopback:
             unreachable(
-                "Its name resolves to no loopback address, and plain http would expose tokens on the network: correct "
-                    + "the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
-                error: "destination_ip_prohibited")
+                "The upstream's name resolves to no loopback address, and plain http would expose tokens on the network: "
+                    + "correct the hosts file or resolver, use https, or set unsafe_plain if that way is safe.",
+                error: "destination_ip_prohibited", needsOperator: true)
         case .local: overloaded("No descriptor or memory for an upstream connection.")
         }
     }
@@ -93,7 +97,7 @@ extension Problem {
     /// A response that the reader refused.
     package static func upstreamInvalid(_ headError: HeadError) -> Problem {
         invalid(
-            "Its response cannot be trusted: \(headError.message.description).",
+            "The upstream's response cannot be trusted: \(headError.message.description).",
             error: headError.kind == .fieldsTooLarge ? "http_response_header_section_size" : "http_protocol_error")
     }
 }

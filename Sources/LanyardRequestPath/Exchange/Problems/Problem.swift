@@ -20,7 +20,7 @@ package struct Problem: Equatable, Sendable {
     /// The reason that is counted, if the request itself was refused.
     package var rejection: RejectionReason?
     package var user: String?
-    /// Who must act, if there is no token; nil: the problem is another.
+    /// Who must act, if there is no token, or about the upstream; nil: the problem is another.
     package var action: ResponsibleParty?
     /// The value of `Allow`.
     package var allow: String?
@@ -33,7 +33,8 @@ package struct Problem: Equatable, Sendable {
         "denied-by-route", "expectation-failed", "fields-too-large", "forwarded-not-allowed", "host-not-allowed",
         "identity-unreachable", "internal-error", "login-required", "loop", "malformed-request", "method-not-allowed",
         "no-active-user", "no-route", "not-implemented", "origin-not-allowed", "overloaded", "request-timeout",
-        "shutting-down", "upstream-invalid", "upstream-timeout", "upstream-unreachable", "uri-too-long",
+        "shutting-down", "token-refused", "upstream-invalid", "upstream-timeout", "upstream-unreachable",
+        "uri-too-long",
         "version-not-supported",
     ]
 
@@ -267,28 +268,64 @@ package struct Problem: Equatable, Sendable {
     // MARK: The upstream
 
     package static let upstreamTerminated = unreachable(
-        "It closed the connection without a response.", error: "connection_terminated")
-    package static let upstreamIncomplete = invalid("Its response ended early.", error: "http_response_incomplete")
+        "The upstream closed the connection without a response.", error: "connection_terminated")
+    package static let upstreamIncomplete = invalid(
+        "The upstream's response ended early.", error: "http_response_incomplete")
     package static let upstreamResponseTimeout = timeout("No response came in time.", error: "http_response_timeout")
     package static let upstreamWriteTimeout = timeout(
-        "It took no byte of the request.", error: "connection_write_timeout")
+        "The upstream took no byte of the request.", error: "connection_write_timeout")
     package static let loop = Problem(
         name: "loop", status: 502, title: "Loop detected", detail: "The request has passed this Lanyard before.",
-        error: "proxy_loop_detected")
+        error: "proxy_loop_detected", action: .operator)
 
-    static func unreachable(_ detail: String, error: String) -> Problem {
+    /// In place of an upstream's 401 (`unauthorized: 503`).
+    ///
+    /// - Parameter obstacle: why no other token was sent; nil: another one was refused, too, or the route asks for none.
+    static func tokenRefused(user: String, _ obstacle: RefusedResponse.ReplayObstacle?) -> Problem {
+        let reason = obstacle.map { "No other token was sent: \($0.details)" } ?? "Another one would be refused, too"
+        // The others mean that another token may come.
+        let isRetryable =
+            switch obstacle {
+            case .bodyTooLarge, .bodyLate, .refreshFailed, .sessionReplaced, .cooldown: true
+            case nil, .sameToken, .breaker, .insufficientScope, .invalidRequest, .clientAuthorization: false
+            }
+        return Problem(
+            name: "token-refused", status: 503, title: "Token refused",
+            detail:
+                "The upstream refuses the user's token with 401. \(reason). Compare the token's audience and scopes, "
+                + "and the user's account, with what the upstream asks for.",
+            isRetryable: isRetryable, retryAfter: isRetryable ? 10 : nil,
+            error: "proxy_internal_response; received-status=401", user: user,
+            action: isRetryable ? .nobody : .operator)
+    }
+
+    /// The upstream may have processed the request, which is not idempotent: its client must not repeat it by itself
+    /// (RFC 9110 §9.2.2).
+    package var notRepeatable: Problem {
+        var problem = self
+        (problem.isRetryable, problem.retryAfter) = (false, nil)
+        return problem
+    }
+
+    /// One that has accepted the connection and then closed it has a title of its own.
+    ///
+    /// - Parameter needsOperator: each attempt fails until an operator has changed something.
+    static func unreachable(_ detail: String, error: String, needsOperator: Bool = false) -> Problem {
         Problem(
-            name: "upstream-unreachable", status: 502, title: "Upstream unreachable", detail: detail, isRetryable: true,
-            error: error)
+            name: "upstream-unreachable", status: 502,
+            title: error == "connection_terminated" ? "Upstream closed the connection" : "Upstream unreachable",
+            detail: detail, isRetryable: !needsOperator, error: error, action: needsOperator ? .operator : .nobody)
     }
 
     static func invalid(_ detail: String, error: String) -> Problem {
-        Problem(name: "upstream-invalid", status: 502, title: "Upstream response invalid", detail: detail, error: error)
+        Problem(
+            name: "upstream-invalid", status: 502, title: "Upstream response invalid", detail: detail, error: error,
+            action: .operator)
     }
 
     static func timeout(_ detail: String, error: String) -> Problem {
         Problem(
             name: "upstream-timeout", status: 504, title: "Upstream timeout", detail: detail, isRetryable: true,
-            error: error)
+            error: error, action: .nobody)
     }
 }

@@ -4,6 +4,7 @@ import LanyardFoundations
 struct ProblemWriter {
     let shard: Shard
     let problem: Problem
+    var form = ResponseForm.problem
     /// The request's id; also `instance`.
     let requestID: RequestID
     /// The request was a HEAD: the same head, no body.
@@ -13,12 +14,18 @@ struct ProblemWriter {
 
     /// - Returns: the number of body bytes.
     func write(into out: inout HeadWriter) -> Int {
-        let body = problem.json(instance: requestID.description)
+        let body =
+            switch form {
+            case .problem: problem.json(instance: requestID.description)
+            case .jsonRPC: problem.jsonRPC(instance: requestID.description)
+            }
         // The title is also the reason phrase. Every title is a fixed text (`Problem`).
         out.write("HTTP/1.1 \(problem.status) \(problem.title)\r\n")
-        out.write("Content-Type: \(ProblemDetail.contentType)\r\nContent-Length: \(body.bytes.count)\r\nDate: ")
+        out.write("Content-Type: \(form.contentType)\r\nContent-Length: \(body.bytes.count)\r\nDate: ")
         shard.writeDate(&out)
         out.write("\r\nCache-Control: no-store\r\nProxy-Status: lanyard; error=\(problem.error)\r\n")
+        // SDKs of AI services decide by this field, and without it by the status alone.
+        if !problem.isRetryable { out.write("X-Should-Retry: false\r\n" as StaticString) }
         if let seconds = problem.retryAfter { out.write("Retry-After: \(seconds)\r\n") }
         if let allow = problem.allow { out.write("Allow: \(allow)\r\n") }
         out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: clientMinorVersion))
@@ -34,12 +41,40 @@ extension Problem {
     ///
     /// - Parameter instance: the request's id.
     func json(instance: String) -> JSONWriter {
-        var json = ProblemDetail(
-            name, status: status, title: title, detail: detail, instance: instance, isRetryable: isRetryable,
-            user: user,
-            action: action
-        ).json
+        var json = document(instance: instance).json
         json.newline()
         return json
     }
+
+    private func document(instance: String) -> ProblemDetail {
+        ProblemDetail(
+            name, status: status, title: title, detail: detail, instance: instance, isRetryable: isRetryable,
+            user: user,
+            action: action)
+    }
+
+    /// An error of JSON-RPC 2.0 (§5.1) with the problem as its data. The id is null, because the request was not read.
+    func jsonRPC(instance: String) -> JSONWriter {
+        var json = JSONWriter(capacity: 384 + 3 * detail.utf8.count)
+        json.beginObject()
+        json.key("jsonrpc")
+        json.string("2.0")
+        json.key("id")
+        json.null()
+        json.key("error")
+        json.beginObject()
+        json.key("code")
+        json.number(Self.jsonRPCCode)
+        json.key("message")
+        json.string(detail)
+        json.key("data")
+        document(instance: instance).write(into: &json)
+        json.endObject()
+        json.endObject()
+        json.newline()
+        return json
+    }
+
+    /// Of the range that JSON-RPC leaves to servers (§5.1).
+    private static let jsonRPCCode = -32_000
 }

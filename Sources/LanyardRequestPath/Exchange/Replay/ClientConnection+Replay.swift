@@ -122,7 +122,7 @@ extension ClientConnection {
         switch outlook {
         case .renewed(let token): held.token = token
         case .underWay: held.sawRenewal = true
-        case .awaited, .coolingDown, .replaced, .none: break
+        case .awaited, .coolingDown, .replaced, .unchanged, .none: break
         }
         guard held.decision.action == .wait else { return sendAgain(held, for: active) }
         if held.decision.token == .awaited, !awaitToken(for: active) { return }
@@ -156,7 +156,7 @@ extension ClientConnection {
             held.sawRenewal = true
             return shard.tokens.park(self, for: active.user)
         case .renewed(let token): held.token = token
-        case .coolingDown, .replaced, .none: break
+        case .coolingDown, .replaced, .unchanged, .none: break
         }
         unpark()
         held.decision.token = outcome(outlook, held, breaker)
@@ -169,7 +169,7 @@ extension ClientConnection {
     {
         switch outlook {
         case .coolingDown, .none: if held.sawRenewal { return .lost(.refreshFailed) }
-        case .renewed, .awaited, .underWay, .replaced: break
+        case .renewed, .awaited, .underWay, .replaced, .unchanged: break
         }
         let isBroken = !held.sawRenewal && breaker.isOpen(at: shard.loop.now)
         return .init(outlook, otherwise: isBroken ? .breaker : .refreshFailed)
@@ -214,6 +214,7 @@ extension ClientConnection {
         endOutboundWait()
         if held.token != nil { logUnrepeatable(replayObstacle, held.head.status, active.route) }
         _ = recordObstacle(replayObstacle)
+        if replacesUnauthorized(held.head, replayObstacle, for: active) { return false }
         if let sent = held.bodyBytesSent {
             // Body bytes that arrived since were kept and not sent. The upload continues behind the bytes that were
             // sent. A piece that was too large to keep follows separately.
@@ -233,6 +234,19 @@ extension ClientConnection {
         guard relayFinal(held.head, view, held.table, behind, for: active) == .continues else { return false }
         // Not here: the bytes that are being processed may be in the shard's scratch buffer.
         shard.loop.resumeLater(self)
+        return true
+    }
+
+    /// `unauthorized: 503`: a problem in place of a 401 about Lanyard's token, whatever has kept another one from being sent.
+    ///
+    /// - Returns: whether the exchange has ended.
+    func replacesUnauthorized(
+        _ response: ResponseHead, _ obstacle: RefusedResponse.ReplayObstacle?, for active: ActiveExchange
+    ) -> Bool {
+        guard response.status == 401, active.route.settings.unauthorized == .problem, upstream.hasSentToken else {
+            return false
+        }
+        refuse(.tokenRefused(user: shard.context.userName(active.user), obstacle))
         return true
     }
 

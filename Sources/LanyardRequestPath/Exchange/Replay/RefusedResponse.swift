@@ -14,6 +14,8 @@ package struct RefusedResponse: Equatable, Sendable {
         /// The body did not arrive within 1 s.
         case bodyLate = "body_late"
         case refreshFailed = "refresh_failed"
+        /// Another program renews the token, and its file holds the refused one.
+        case sameToken = "same_token"
         /// The session that the request was sent with has ended, and the user's next one may belong to another account.
         /// A request of one account is not repeated as another.
         case sessionReplaced = "session_replaced"
@@ -33,6 +35,7 @@ package struct RefusedResponse: Equatable, Sendable {
             case .bodyTooLarge: "body too large"
             case .bodyLate: "body late"
             case .refreshFailed: "refresh failed"
+            case .sameToken: "the same token is in the file"
             case .sessionReplaced: "session replaced"
             case .cooldown: "cooldown"
             case .breaker: "breaker open"
@@ -62,6 +65,7 @@ package struct RefusedResponse: Equatable, Sendable {
                 case .underWay: obstacle == .breaker ? .lost(.breaker) : .awaited
                 case .coolingDown: .lost(obstacle == .breaker ? .breaker : .cooldown)
                 case .replaced: .lost(.sessionReplaced)
+                case .unchanged: .lost(.sameToken)
                 case .none: .lost(obstacle)
                 }
         }
