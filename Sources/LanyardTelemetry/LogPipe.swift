@@ -58,6 +58,9 @@ package final class LogPipe: Sendable {
     private let state: Guarded<State>
     /// nil: the descriptor is no terminal.
     private let terminal: TerminalLines?
+    /// The last byte on the descriptor is inside a line: a full disk or a reader that left has cut the write. The next write begins with a
+    /// newline. The rest of the cut line is not written: it counts as dropped.
+    private let isLineCut: Atomic<Bool>
     /// The thread's. It sleeps while no line comes; otherwise it checks again by itself.
     private let sleeper = Sleeper()
     /// What operators see of the lines while they follow them.
@@ -77,6 +80,7 @@ package final class LogPipe: Sendable {
         self.terminal = terminal
         defaultFormat = format
         isText = Atomic(format == .text)
+        isLineCut = Atomic(Self.endsInsideLine(descriptor))
         self.hasPriorities = hasPriorities
         let half = max(bytesMax / 2, Self.pieceBytes)
         state = Guarded(State(filling: Batch(capacity: half), draining: Batch(capacity: half)))
@@ -262,20 +266,56 @@ package final class LogPipe: Sendable {
 
     /// Whole lines in pieces that a pipe takes at once. Returns how many lines were lost.
     private func writePieces(_ bytes: UnsafeRawBufferPointer) -> Int {
+        if !bytes.isEmpty, isLineCut.load(ordering: .relaxed) {
+            var newline = UInt8(ascii: "\n")
+            guard writeSome(&newline, count: 1) > 0 else { return Self.lineCount(bytes[...]) }
+            isLineCut.store(false, ordering: .relaxed)
+        }
         var start = 0
         while start < bytes.count {
             let end = Self.pieceEnd(bytes, from: start)
-            let count = Glibc.write(descriptor, bytes.baseAddress! + start, end - start)
-            if count > 0 {
-                start += count
-            } else if errno == EAGAIN {
-                // Another process made the shared descriptor non-blocking.
-                _ = waitUntilWritable(.seconds(1))
-            } else if errno != EINTR {
-                return bytes[start...].count { $0 == UInt8(ascii: "\n") }
+            let count = writeSome(bytes.baseAddress! + start, count: end - start)
+            guard count > 0 else {
+                if start > 0, bytes[start - 1] != UInt8(ascii: "\n") { isLineCut.store(true, ordering: .relaxed) }
+                return Self.lineCount(bytes[start...])
             }
+            start += count
         }
         return 0
+    }
+
+    /// One write, which may be a short one. Returns the bytes that were written; 0 if none can be.
+    private func writeSome(_ bytes: UnsafeRawPointer, count: Int) -> Int {
+        while true {
+            let written = Glibc.write(descriptor, bytes, count)
+            if written >= 0 { return written }
+            switch errno {
+            case EINTR: continue
+            // Another process made the shared descriptor non-blocking.
+            case EAGAIN: _ = waitUntilWritable(.seconds(1))
+            default: return 0
+            }
+        }
+    }
+
+    private static func lineCount(_ bytes: Slice<UnsafeRawBufferPointer>) -> Int {
+        bytes.count { $0 == UInt8(ascii: "\n") }
+    }
+
+    /// Whether an earlier process has left a cut line at the end of the file that the descriptor appends to. False if that cannot be
+    /// read.
+    private static func endsInsideLine(_ descriptor: CInt) -> Bool {
+        var file = stat()
+        guard fstat(descriptor, &file) == 0, file.st_mode & S_IFMT == S_IFREG else { return false }
+        // Appended lines go to the end of the file, others to the place that all processes with this descriptor share.
+        let isAppending = fcntl(descriptor, F_GETFL) & O_APPEND != 0
+        let place = isAppending ? file.st_size : lseek(descriptor, 0, SEEK_CUR)
+        guard place > 0 else { return false }
+        let reading = open("/proc/self/fd/\(descriptor)", O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+        guard reading >= 0 else { return false }
+        defer { close(reading) }
+        var last: UInt8 = 0
+        return pread(reading, &last, 1, place - 1) == 1 && last != UInt8(ascii: "\n")
     }
 
     /// Where the last line ends that fits into a piece. The search is a part of what each line costs, so it checks no place.

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import LanyardFoundations
 import LanyardTelemetry
@@ -127,6 +128,52 @@ import Testing
         #expect(pipe.flush())
         #expect(pipe.droppedLines == 11)
         pipe.stop()
+    }
+
+    @Test("after a line that was cut the next one begins on a line of its own, and no byte is written twice")
+    func cutLine() async throws {
+        signal(SIGPIPE, SIG_IGN)
+        let (narrow, next) = (Ends(), Ends())
+        // A page of the pipe: the rest of the line waits for a reader, who leaves.
+        let page = CInt(4_096)
+        // F_SETPIPE_SZ, which the Glibc module hides.
+        try #require(fcntl(narrow.write, 1031, page) == page)
+        let pipe = LogPipe(descriptor: narrow.write)
+        pipe.start()
+        pipe.write(Self.line(String(repeating: "s", count: 6_000)))
+        try await eventually("the pipe is full") {
+            var count: CInt = 0
+            return ioctl(narrow.read, UInt(FIONREAD), &count) == 0 && count == page
+        }
+        narrow.closeRead()
+        #expect(pipe.flush())
+        #expect(pipe.droppedLines == 1)
+        // The same descriptor can be written again, as on a disk with room.
+        try #require(dup2(next.write, narrow.write) == narrow.write)
+        pipe.write(Self.line("two"))
+        #expect(pipe.flush())
+        pipe.write(Self.line("three"))
+        #expect(pipe.flush())
+        pipe.stop()
+        let lines = next.readAvailable().split(separator: "\n", omittingEmptySubsequences: false)
+        #expect(lines.first == "" && lines.last == "")
+        #expect(lines.dropFirst().dropLast().filter { !$0.contains("log.dropped") } == ["\"two\"", "\"three\""])
+    }
+
+    @Test(
+        "a file that an earlier process has left inside a line gets a newline first",
+        arguments: [("", ""), ("whole\n", "whole\n"), ("cut", "cut\n")])
+    func leftByAnother(_ before: String, _ after: String) throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("log", before)
+        for (mode, seeks) in [(O_APPEND, false), (0, true)] {
+            try Data(before.utf8).write(to: URL(fileURLWithPath: path))
+            let file = open(path, O_WRONLY | CInt(mode) | O_CLOEXEC)
+            defer { close(file) }
+            if seeks { lseek(file, 0, SEEK_END) }
+            LogPipe(descriptor: file).write(Self.line("one"))
+            #expect(try String(contentsOfFile: path, encoding: .utf8) == after + "\"one\"\n")
+        }
     }
 
     @Test("after the stop lines are written at once again")

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestSupport
 import Testing
@@ -36,6 +37,25 @@ import Testing
         let page = try await RawClient.ask(health, "GET", "/metrics").body
         let samples = try ExpositionReader(page, openMetrics: false).samples
         return Int(try #require(samples.first { $0.name == "lanyard_log_lines_dropped_total" }?.value))
+    }
+
+    @Test("a file that can be written again after a line was cut: the next line begins on a line of its own")
+    func roomAgain() async throws {
+        let blocks = 4096
+        let log = try folder.write("log", "")
+        try #require(truncate(log, blocks * 512 - 1024) == 0)
+        let lanyard = try await serve(Launcher.shell("ulimit -S -f \(blocks)", redirections: "2>>\(log)"))
+        try await eventually("lines are lost") { try await droppedLines() >= 40 }
+        let raised = try ServerProcess("/usr/bin/prlimit", ["--pid", "\(lanyard.pid)", "--fsize=unlimited:unlimited"])
+        try #require(try await raised.waitForExit() == .code(0), "\(raised.log)")
+        for _ in 0..<3 {
+            #expect(try await RawClient.ask(.unix(folder.file("in")), "GET", "/after").status == 200)
+        }
+        #expect(try await lanyard.terminate() == .code(143))
+        let text = String(decoding: try Data(contentsOf: URL(fileURLWithPath: log)).drop { $0 == 0 }, as: UTF8.self)
+        let lines = text.split(separator: "\n")
+        #expect(lines.count { $0.contains("/after") } == 3)
+        #expect(lines.allSatisfy { $0.ranges(of: "\"time\":").count <= 1 }, "\(text)")
     }
 
     private func expectOnlyLinesLost(_ launcher: [String], requests: Int = 50) async throws {
