@@ -21,6 +21,11 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
     private let log: Logger
     private var stage = Stage.serving
     private var status: Int32 = 0
+    /// Signals within this time after the shutdown has begun mean the same one: service managers, container runtimes and shells send two
+    /// of them (SIGTERM to each process of a group, or SIGTERM and SIGINT).
+    private static let repetitionInterval = Duration.milliseconds(100)
+    /// When the shutdown began. Valid from then on.
+    private var startedAt = Instant.past
     /// The instant when `drain_max` has passed. Valid after `wait` has returned.
     private(set) var drainDeadline = Instant.past
     /// A signalfd that was created before the first thread.
@@ -106,14 +111,21 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     private func end(by number: CInt) {
         guard stage == .serving else {
+            guard loop.now >= startedAt + Self.repetitionInterval else {
+                return log.info(
+                    "a signal within 100 ms of the first one: it changes nothing",
+                    metadata: ["event": "shutdown.repeated", "signal": "\(Self.name(of: number))"])
+            }
             isForced.store(true, ordering: .relaxed)
             log.warning("a second signal: ending at once", metadata: ["event": "shutdown.forced"])
             events?.force()
             return finish()
         }
         status = number == SIGINT ? 130 : settings.exitZeroOnSIGTERM ? 0 : 143
-        begin(["signal": number == SIGINT ? "SIGINT" : "SIGTERM"])
+        begin(["signal": "\(Self.name(of: number))"])
     }
+
+    private static func name(of number: CInt) -> String { number == SIGINT ? "SIGINT" : "SIGTERM" }
 
     /// Starts the shutdown for the admin API: as SIGTERM, but with status 0. A shutdown in progress is not changed. From any thread.
     func end() {
@@ -131,6 +143,7 @@ package final class ShutdownCoordinator: Watcher, @unchecked Sendable {
 
     private func begin(_ cause: Logger.Metadata) {
         isDraining.store(true, ordering: .relaxed)
+        startedAt = loop.now
         let endsBy = loop.now + settings.drainMin + settings.drainMax
         progress.withLock { $0 = .init(areListenersClosed: false, endsBy: endsBy) }
         events?.begin()

@@ -115,15 +115,42 @@ import Testing
         "a second signal ends at once, with the first one's status",
         arguments: [(SIGTERM, SIGTERM, 143), (SIGINT, SIGINT, 130), (SIGTERM, SIGINT, 143)])
     func second(_ first: CInt, _ second: CInt, _ code: Int) async throws {
+        let clock = try TestClock()
         let upstream = try Self.endless()
-        let lanyard = try await lanyard(before: upstream, "shutdown: {drain_max: 1h}")
+        let lanyard = try await lanyard(before: upstream, "shutdown: {drain_max: 1h}", under: clock)
         let client = try await Self.begin(lanyard, until: "endless")
+        clock.stop()
         lanyard.process.signal(first)
         try await lanyard.process.event("shutdown.started")
+        try await clock.pass(.milliseconds(200))
         lanyard.process.signal(second)
+        clock.run()
         #expect(try await lanyard.process.waitForExit() == .code(code))
         try await lanyard.process.event("shutdown.forced")
         client.close()
+    }
+
+    @Test(
+        "two signals within 100 ms are one: the request in progress ends by itself",
+        arguments: [(SIGTERM, SIGTERM, 143), (SIGINT, SIGTERM, 130), (SIGTERM, SIGINT, 143)])
+    func repeated(_ first: CInt, _ second: CInt, _ code: Int) async throws {
+        let clock = try TestClock()
+        let isReleased = Milestone()
+        defer { isReleased.set() }
+        let upstream = try Self.halfway(until: isReleased)
+        let lanyard = try await lanyard(before: upstream, "shutdown: {drain_max: 1h}", under: clock)
+        let client = try await Self.begin(lanyard, until: Self.halves.0)
+        clock.stop()
+        lanyard.process.signal(first)
+        try await lanyard.process.event("shutdown.started")
+        lanyard.process.signal(second)
+        try await lanyard.process.event("shutdown.repeated")
+        #expect(lanyard.process.exit == nil)
+        isReleased.set()
+        clock.run()
+        #expect(String(decoding: try client.readToEnd(), as: UTF8.self) == Self.halves.1)
+        #expect(try await lanyard.process.waitForExit() == .code(code))
+        #expect(lanyard.process.log(of: "shutdown.forced").isEmpty)
     }
 
     @Test(

@@ -29,7 +29,9 @@ import Testing
 
     @Test("20.1 For drain_min it is not ready but serves as ever; health answers to the end")
     func drainMin() async throws {
-        let lasting = try await HTTPBench.start { $0.rest = "shutdown: {drain_min: 1h, drain_max: 2h}" }
+        let (lasting, clock) = try await HTTPBench.startUnderClock {
+            $0.rest = "shutdown: {drain_min: 1h, drain_max: 2h}"
+        }
         let client = try await lasting.connect()
         #expect(try await client.ask(HTTPBench.plain("/")).status == 200)
         lasting.lanyard.process.signal(SIGTERM)
@@ -41,7 +43,9 @@ import Testing
                 #expect(response["Connection"] == nil)
             }
         }
+        try await clock.pass(.milliseconds(200))
         lasting.lanyard.process.signal(SIGTERM)
+        clock.run()
         #expect(try await lasting.lanyard.process.waitForExit() == .code(143))
     }
 
@@ -236,6 +240,7 @@ import Testing
             #expect(!chunked.hasInput && !old.hasInput)
             try await clock.pass(.milliseconds(1200))
         } else {
+            try await clock.pass(.milliseconds(200))
             bench.lanyard.process.signal(SIGTERM)
         }
         let rest = try await chunked.rest()

@@ -305,6 +305,7 @@ import Testing
         try await clock.pass(until: "the stop waits", grain: .milliseconds(100)) {
             lanyard.process.lines.contains { $0.event == "store.stop_waiting" }
         }
+        try await clock.pass(.milliseconds(200), grain: .milliseconds(100))
         if isForced { lanyard.process.signal(SIGTERM) }
         try await clock.pass(until: "the end", grain: .milliseconds(100)) { lanyard.process.exit != nil }
         #expect(isForced ? clock.now < begun + 15 : clock.now >= begun + 20)
