@@ -137,6 +137,31 @@ package enum HostValue {
         }
     }
 
+    /// Whether two values name the same host and port. A missing port is the default port.
+    static func areEqual(_ left: Bytes, _ right: Bytes, defaultPort: UInt16) -> Bool {
+        guard let a = split(left), let b = split(right), (a.port ?? defaultPort) == (b.port ?? defaultPort) else {
+            return false
+        }
+        if left[run: a.host].equalsIgnoringCase(right[run: b.host]) { return true }
+        return withCanonical(left[run: a.host]) { one in
+            withCanonical(right[run: b.host]) { other in
+                guard let one, let other else { return false }
+                return one.elementsEqual(other)
+            }
+        }
+    }
+
+    /// Whether a canonical form means this machine: `localhost`, a name below it, 127.0.0.0/8 or ::1. Browsers trust these hosts without
+    /// TLS (W3C Secure Contexts 3.1).
+    static func isLoopback(_ canonical: Bytes) -> Bool {
+        if canonical.isEqual(to: "[::1]") || canonical.isEqual(to: "localhost") { return true }
+        if isLiteral(canonical) { return canonical.hasPrefix(lowered: "127.") }
+        let suffix: StaticString = ".localhost"
+        let length = suffix.utf8CodeUnitCount
+        return canonical.count > length
+            && canonical[run: (canonical.count - length)..<canonical.count].isEqual(to: suffix)
+    }
+
     /// Whether a canonical form is that of an IP address.
     static func isLiteral(_ canonical: Bytes) -> Bool {
         if canonical.first == UInt8(ascii: "[") { return true }

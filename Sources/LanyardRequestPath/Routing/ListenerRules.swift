@@ -15,16 +15,19 @@ package final class ListenerRules: Sendable {
     let callers: CallerPolicy
     /// The place of the listener's TLS among those of a shard; nil: clients speak plain HTTP.
     let tlsIndex: Int?
+    /// The bound address is loopback.
+    private let isLoopback: Bool
 
     package init(
         hosts: AllowedHosts, port: UInt16?, allowedOrigins: [String],
-        callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil
+        callers: CallerPolicy = .unrestricted, index: Int = 0, tlsIndex: Int? = nil, isLoopback: Bool = false
     ) {
         self.index = index
         self.hosts = hosts
         self.port = port
         self.callers = callers
         self.tlsIndex = tlsIndex
+        self.isLoopback = isLoopback
         originTexts = allowedOrigins.map { Array($0.utf8) }
         origins = originTexts.compactMap { $0.withUnsafeBufferPointer { WebOrigin($0) } }
     }
@@ -42,7 +45,15 @@ package final class ListenerRules: Sendable {
                 address.port == nil ? nil : settings.allowedHosts ?? defaults,
                 defaultPort: settings.tls == nil ? 80 : 443),
             port: address.port, allowedOrigins: settings.allowedOrigins, callers: CallerPolicy(settings, index: index),
-            index: index, tlsIndex: settings.tls == nil ? nil : index)
+            index: index, tlsIndex: settings.tls == nil ? nil : index,
+            isLoopback: address.port != nil && Self.isLoopback(address.text))
+    }
+
+    private static func isLoopback(_ address: String) -> Bool {
+        Array(address.utf8).withUnsafeBufferPointer { value in
+            guard let (host, _) = HostValue.split(value) else { return false }
+            return HostValue.withCanonical(value[run: host]) { $0.map(HostValue.isLoopback) ?? false }
+        }
     }
 
     /// The scheme of absolute targets.
@@ -60,6 +71,28 @@ package final class ListenerRules: Sendable {
             HostValue.withCanonical(value[run: name], { $0.map { routes.names(host: $0) } ?? false })
         else { return decision }
         return .allowed
+    }
+
+    /// Whether an `Origin` names this listener itself, as a program sends it that is no browser (http-rules.md 4.4): its scheme and port
+    /// are the listener's, and its host is the request's.
+    ///
+    /// Only where browsers say which site has sent a request (Fetch Metadata): to hosts that they trust, which are loopback ones and those
+    /// of TLS. Anywhere else a page of that origin could not be told from a program.
+    ///
+    /// - Parameters:
+    ///   - origin: the value of the only `Origin` of a request without a `Sec-Fetch-` field.
+    ///   - host: the request's `Host`, which is allowed.
+    func isOwn(origin: Bytes, host: Bytes) -> Bool {
+        guard let port, isLoopback || tlsIndex != nil, let colon = origin.firstIndex(of: UInt8(ascii: ":")),
+            origin[run: 0..<colon].equals(lowered: scheme), origin.count > colon + 3,
+            origin[colon + 1] == UInt8(ascii: "/"), origin[colon + 2] == UInt8(ascii: "/")
+        else { return false }
+        let authority = origin[run: (colon + 3)..<origin.count]
+        guard let (range, named) = HostValue.split(authority), (named ?? defaultPort) == port,
+            HostValue.areEqual(authority, host, defaultPort: defaultPort)
+        else { return false }
+        if tlsIndex != nil { return true }
+        return HostValue.withCanonical(authority[run: range]) { $0.map(HostValue.isLoopback) ?? false }
     }
 
     /// Whether requests of web pages of this origin are allowed.

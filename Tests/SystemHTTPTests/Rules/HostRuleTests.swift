@@ -236,6 +236,41 @@ import Testing
         }
     }
 
+    @Test("4.4 A program's Origin that names the listener itself passes; a browser's, another one and two get 403")
+    func ownOrigin() async throws {
+        let bench = try await Self.standard.value
+        let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13"
+        let port = bench.lanyard.data.port
+        for (host, origin) in [
+            ("localhost:\(port)", "http://localhost:\(port)"), ("127.0.0.1:\(port)", "http://127.0.0.1:\(port)"),
+            ("LocalHost:\(port)", "HTTP://LOCALHOST:\(port)"),
+        ] {
+            for (line, more) in [
+                ("GET / HTTP/1.1", "A: 1"), ("POST / HTTP/1.1", "Content-Length: 0"), ("GET / HTTP/1.1", upgrade),
+                ("GET http://\(host)/ HTTP/1.1", "A: 1"),
+            ] {
+                try await bench.startOver()
+                let response = try await bench.ask(request("Host: \(host)", "Origin: \(origin)", more, line: line))
+                #expect(response.status == 200, "\(origin) \(line)")
+                #expect(bench.received.joined().contains("\r\nOrigin: \(origin)\r\n"))
+            }
+        }
+        let own = "Origin: http://localhost:\(port)"
+        for field in [
+            "Origin: null", "Origin: http://127.0.0.1:\(port)", "Origin: https://localhost:\(port)",
+            "Origin: http://localhost", "Origin: http://localhost:\(port)/", "Origin: http://evil.localhost:\(port)",
+            "\(own)\r\n\(own)", "\(own)\r\nOrigin: http://evil.test", "\(own)\r\nSec-Fetch-Site: same-origin",
+            "Sec-Fetch-Site: cross-site\r\n\(own)", "\(own)\r\nSec-Fetch-Mode: websocket",
+            "sec-fetch-dest: empty\r\n\(own)", "\(own)\r\nSec-Fetch-User: ?1", "\(own)\r\nSec-Fetch-New: 1",
+        ] {
+            for more in ["A: 1", upgrade] {
+                try await bench.refuses(request("Host: localhost:\(port)", field, more), .origin)
+            }
+        }
+        let unix = try await Self.unix.value
+        try await unix.refuses(request("Host: localhost", "Origin: http://localhost"), .origin)
+    }
+
     @Test("4.4 Allowed origins pass unchanged, and no CORS field is added")
     func allowedOrigins() async throws {
         bench.script { _ in .bytes(Wire.bytes("HTTP/1.1 200 OK\r\nDate: d\r\nContent-Length: 0\r\n\r\n")) }

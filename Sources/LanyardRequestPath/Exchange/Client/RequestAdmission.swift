@@ -148,7 +148,7 @@ package struct RequestAdmission: ~Copyable {
             if let host {
                 // This check precedes the allow-list: a request that names two servers is malformed, even if one or both
                 // are allowed (http-rules.md 1.6).
-                guard sameAuthority(raw[run: authority], host, rules) else {
+                guard HostValue.areEqual(raw[run: authority], host, defaultPort: rules.defaultPort) else {
                     throw .malformed("its target and its Host name different servers")
                 }
             } else {
@@ -168,29 +168,29 @@ package struct RequestAdmission: ~Copyable {
         }
     }
 
-    /// Compares host and port. A missing port is the default port of the scheme.
-    private func sameAuthority(_ left: Bytes, _ right: Bytes, _ rules: ListenerRules) -> Bool {
-        guard let a = HostValue.split(left), let b = HostValue.split(right) else { return false }
-        guard (a.port ?? rules.defaultPort) == (b.port ?? rules.defaultPort) else { return false }
-        if left[run: a.host].equalsIgnoringCase(right[run: b.host]) { return true }
-        return HostValue.withCanonical(left[run: a.host]) { one in
-            HostValue.withCanonical(right[run: b.host]) { other in
-                guard let one, let other else { return false }
-                return one.elementsEqual(other)
-            }
-        }
-    }
-
     /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
     @inline(__always)
     private func checkOrigin(_ rules: ListenerRules) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
         for index in 0..<lines.count where lines[index].name == .origin {
-            guard rules.allows(origin: lines.value(index, in: bytes)) else { return .originNotAllowed }
+            let origin = lines.value(index, in: bytes)
+            guard rules.allows(origin: origin) || isOwn(origin, rules) else { return .originNotAllowed }
             allowedByOrigin = true
         }
         return !allowedByOrigin && lines.isFromOtherSite(in: bytes) ? .originNotAllowed : nil
+    }
+
+    /// Whether a program, and no page, has sent the origin that it calls itself: browsers add `Sec-Fetch-` fields, and one `Origin`.
+    @inline(never)
+    private func isOwn(_ origin: Bytes, _ rules: ListenerRules) -> Bool {
+        guard head.host >= 0, rules.isOwn(origin: origin, host: lines.value(head.host, in: bytes)) else { return false }
+        var origins = 0
+        for index in 0..<lines.count {
+            if lines[index].name == .origin { origins += 1 }
+            if lines.name(index, in: bytes).hasPrefix(lowered: "sec-fetch-") { return false }
+        }
+        return origins == 1
     }
 
     private func maxForwards() -> Int? {
