@@ -40,12 +40,12 @@ package struct Exchange: Equatable, Sendable {
         case finish(keepsUpstream: Bool, keepsClient: Bool)
     }
 
-    /// Interim responses to one request that may come at once, and the time after which one more may come (http-rules.md 8). Their total
-    /// number has no limit: they announce a response that takes long.
-    private static let interimsMax = 64
-    private static let interimInterval = Duration.milliseconds(100)
+    /// Interim responses to one request (http-rules.md 8). Their total number has no limit: they announce a response that takes long.
+    private static let interimLimit = AllowedRate.Limit(burst: 64, interval: .milliseconds(100))
     /// A longer head counts as several.
     private static let interimBytesMax = 8 << 10
+    /// One more may come for so many bytes of the body that went upstream: a resumable upload reports its progress by them.
+    private static let bodyBytesPerInterim = 1 << 10
 
     /// What has happened since the request was last sent.
     private struct Sending: Equatable {
@@ -74,8 +74,8 @@ package struct Exchange: Equatable, Sendable {
     package private(set) var retries = 0
     /// Replays after a refused token; at most 1.
     package private(set) var replays = 0
-    /// When the interim responses so far would have come at the rate that is allowed for long; `.past`: there were none.
-    private var interimsUntil = Instant.past
+    /// Interim responses, of all sendings together.
+    private var interims = AllowedRate()
 
     /// - Parameter head: the client's request.
     package init(_ head: RequestHead) {
@@ -100,7 +100,7 @@ package struct Exchange: Equatable, Sendable {
     /// established. This is no retry, and allowed for any method (http-rules.md 16.4). The second new connection that
     /// takes no byte is an error of the upstream.
     package var canRetryUnsent: Bool {
-        (sending.isReused || !hasFreshConnectionFailed) && response == .awaited && interimsUntil == .past
+        (sending.isReused || !hasFreshConnectionFailed) && response == .awaited && interims.isUnused
     }
 
     /// The connection took no byte of the head. Requires `canRetryUnsent`.
@@ -114,13 +114,16 @@ package struct Exchange: Equatable, Sendable {
     ///
     /// - Parameters:
     ///   - bytes: the length of its head.
+    ///   - bodyBytes: of the request that went upstream so far.
     ///   - continues: it is a 100.
-    package mutating func handleInterim(bytes: Int, at now: Instant, continues: Bool = false) -> Action {
+    package mutating func handleInterim(
+        bytes: Int, bodyBytes: Int = 0, at now: Instant, continues: Bool = false
+    ) -> Action {
         if continues { sending.sawContinue = true }
         sending.sawInterim = true
         let count = max(1, (bytes + Self.interimBytesMax - 1) / Self.interimBytesMax)
-        interimsUntil = max(interimsUntil, now) + Self.interimInterval * count
-        guard interimsUntil <= now + Self.interimInterval * Self.interimsMax else {
+        interims.pay(upTo: bodyBytes / Self.bodyBytesPerInterim)
+        guard interims.admit(count, by: Self.interimLimit, at: now) else {
             return handleUpstreamFailure(HeadError(.fieldsTooLarge, "too many interim responses"))
         }
         return .wait

@@ -290,6 +290,31 @@ import Testing
     }
 
     @Test("an interim head counts once for each 8 KiB")
+    @Test("one more interim response for each KiB of the body that went upstream, at any time, and each once")
+    func interimsOfUpload() {
+        let now = Instant(nanoseconds: 1_000_000_000)
+        var exchange = Self.sent()
+        for count in 1...256 { #expect(exchange.handleInterim(bytes: 60, bodyBytes: count << 12, at: now) == .wait) }
+        // 64 at once, and 1,024 for 1 MiB; 256 have come.
+        for _ in 0..<64 + 1024 - 256 {
+            #expect(exchange.handleInterim(bytes: 60, bodyBytes: 1 << 20, at: now) == .wait)
+        }
+        #expect(exchange.handleInterim(bytes: 60, bodyBytes: 1 << 20, at: now) != .wait)
+        var small = Self.sent()
+        for _ in 0..<64 { #expect(small.handleInterim(bytes: 60, bodyBytes: 1023, at: now) == .wait) }
+        #expect(small.handleInterim(bytes: 60, bodyBytes: 1023, at: now) != .wait)
+    }
+
+    @Test("the end of a session cuts a response that has begun, and nothing else")
+    func sessionEnd() {
+        var exchange = Self.sent()
+        #expect(exchange.handleSessionEnd(.logout) == .wait)
+        exchange.handleFinalHead(Self.response(), delimitedByClose: false)
+        #expect(exchange.handleSessionEnd(.switched) == .abort(.switched))
+        _ = exchange.handleResponseEnd(leftover: false)
+        #expect(exchange.handleSessionEnd(.logout) == .wait)
+    }
+
     func interimBytes() {
         let now = Instant(nanoseconds: 1_000_000_000)
         var exchange = Self.sent()

@@ -303,6 +303,36 @@ import Testing
         }
     }
 
+    @Test("8 A resumable upload: one more interim response for each KiB of the body that went upstream")
+    func interimsOfUpload() async throws {
+        let interim = "HTTP/1.1 104 Upload Resumption Supported\r\nUpload-Offset: 4096\r\n\r\n"
+        let part = String(repeating: "x", count: 4096)
+        let client = try await bench.connect()
+        try await client.send("POST /hand HTTP/1.1\r\n\(Self.host)Content-Length: \(256 * 4096)\r\n\r\n")
+        let peer = try await bench.accept()
+        _ = try await peer.head()
+        for _ in 0..<256 {
+            try await client.send(part)
+            #expect(try await peer.read(4096) == part)
+            try await peer.send(interim)
+            #expect(try await client.head() == interim)
+        }
+        try await peer.send(Self.response([]))
+        #expect(try await client.response().bodyText == "ok")
+        // Four are paid for, and 64 pass at once.
+        try await client.send("POST /hand HTTP/1.1\r\n\(Self.host)Content-Length: 4096\r\n\r\n\(part)")
+        _ = try await peer.head()
+        #expect(try await peer.read(4096) == part)
+        // Lanyard closes while it is on its way.
+        try? await peer.send(String(repeating: interim, count: 2000))
+        var (status, count) = (104, -1)
+        while status < 200 {
+            status = try await client.head().split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
+            count += 1
+        }
+        #expect(status == 502 && count >= 68)
+    }
+
     @Test("8 Heads that upstreams leave unfinished fill no memory for long: they give way, and other requests continue")
     func hoardedHeads() async throws {
         let own = try await HTTPBench.start { $0.limits = "buffer_bytes_max: 1MiB" }

@@ -136,7 +136,7 @@ extension ClientConnection {
     ) -> ExchangeProgress {
         relay.endInterim()
         let action = exchange.handleInterim(
-            bytes: response.length, at: shard.loop.now, continues: response.status == 100)
+            bytes: response.length, bodyBytes: sentBodyBytes, at: shard.loop.now, continues: response.status == 100)
         guard action == .wait else {
             perform(action)
             return .ended
@@ -157,6 +157,9 @@ extension ClientConnection {
         }
         return .continues
     }
+
+    /// Bytes of the request's body that the upstream's connection has taken.
+    private var sentBodyBytes: Int { input.body.total - (upstream.connection?.stream.queuedBytes ?? 0) }
 
     /// Relays the final head and the bytes that came with it.
     func relayFinal(
