@@ -14,7 +14,7 @@ package struct UpstreamSettings: Equatable, Sendable {
         /// All addresses together.
         package var connectAll = Duration.seconds(10)
         /// From the last request byte to the whole response head.
-        package var responseHeader = Duration.seconds(60)
+        package var responseHeader = Duration.seconds(300)
         /// Time without a byte of a request body.
         package var requestIdle = Duration.seconds(30)
         /// Time without a byte of a response body; nil is no limit.

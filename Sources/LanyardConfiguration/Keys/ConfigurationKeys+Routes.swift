@@ -99,7 +99,7 @@ extension ConfigurationKeys {
         .init("routes[].timeouts.connect", .value(.duration(moment)), "5s", "Connecting to one address."),
         .init("routes[].timeouts.connect_all", .value(.duration(moment)), "10s", "Connecting, all addresses together."),
         .init(
-            "routes[].timeouts.response_header", .value(.duration(moment)), "60s",
+            "routes[].timeouts.response_header", .value(.duration(moment)), "300s",
             "From the last request byte, or the latest interim response, to the whole response head."),
         .init("routes[].timeouts.request_idle", .value(.duration(moment)), "30s", "A request body without a byte."),
         .init(

@@ -271,9 +271,11 @@ package struct Problem: Equatable, Sendable {
         "The upstream closed the connection without a response.", error: "connection_terminated")
     package static let upstreamIncomplete = invalid(
         "The upstream's response ended early.", error: "http_response_incomplete")
-    package static let upstreamResponseTimeout = timeout("No response came in time.", error: "http_response_timeout")
+    package static let upstreamResponseTimeout = timeout(
+        "No response came within timeouts.response_header of the route.", error: "http_response_timeout")
     package static let upstreamWriteTimeout = timeout(
-        "The upstream took no byte of the request.", error: "connection_write_timeout")
+        "The upstream took no byte of the request within timeouts.write of the route.",
+        error: "connection_write_timeout")
     package static let loop = Problem(
         name: "loop", status: 502, title: "Loop detected", detail: "The request has passed this Lanyard before.",
         error: "proxy_loop_detected", action: .operator)
