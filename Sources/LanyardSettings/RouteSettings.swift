@@ -102,6 +102,8 @@ package struct RouteSettings: Equatable, Sendable {
     package var upgradedMaxAge: Duration?
     /// What closes upgraded connections.
     package var closeUpgradedOn: [TunnelCloser] = [.logout]
+    /// What ends responses in progress.
+    package var closeStreamsOn: [TunnelCloser] = []
 
     package init(name: String) { self.name = name }
 }

@@ -127,6 +127,7 @@ import Testing
                        upgraded_idle: 7s, upgraded_half_closed: 6s}
             upgraded_max_age: 8s
             close_upgraded_on: [switch]
+            close_streams_on: [logout]
             connections_max: 7
           - {name: own, match: {path: /own}, upstream: "http://127.0.0.1:9", user: cara,
              token: {audience: own, resource: ["https://own"], scopes: [read]}}

@@ -177,6 +177,9 @@ extension ConfigurationBuilder {
         }
     }
 
+        if let events = section.texts("close_streams_on") {
+            route.closeStreamsOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))
+        }
     /// Whether the field that carries the token is unknown, because its key could not be read.
     private func isInjectUnread(_ route: ConfigurationSection) -> Bool {
         route.isUnread("inject") || route.section("inject").isUnread("header")

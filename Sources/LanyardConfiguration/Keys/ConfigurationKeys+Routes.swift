@@ -121,6 +121,9 @@ extension ConfigurationKeys {
                 + "(`switch`); another account of the user is both. `[]` is nothing."
         ),
         .init(
+            "routes[].close_streams_on", .values(.choice(["logout", "switch"])), "[]",
+            "What cuts responses in progress, such as event streams and downloads: as `close_upgraded_on`."),
+        .init(
             "routes[].connections_max", .value(.integer(1...1_000_000)), "1024",
             "Connections to this upstream, all shards together; more requests wait up to `timeouts.connect`."),
     ]

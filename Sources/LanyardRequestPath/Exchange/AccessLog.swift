@@ -130,6 +130,7 @@ final class AccessLog {
         if let unusualEnd {
             if let side = unusualEnd.side { Self.write(layout.side, side.rawValue, layout.quote, into: &out) }
             Self.write(layout.reason, unusualEnd.reason, layout.quote, into: &out)
+            if let key = unusualEnd.key { Self.write(layout.key, key, layout.quote, into: &out) }
         }
         if let upgradeObstacle {
             Self.write(layout.upgradeDropped, upgradeObstacle.rawValue, layout.quote, into: &out)
@@ -231,7 +232,7 @@ extension AccessLog {
         let quote: StaticString
         let end: StaticString
         // Before each value.
-        let clientID, route, user, method, path, status, origin, side, reason,
+        let clientID, route, user, method, path, status, origin, side, reason, key,
             upgradeDropped: StaticString
         let bytes, duration, retry, replay, generation: StaticString
 
@@ -240,13 +241,14 @@ extension AccessLog {
             request: "\",\"level\":\"info\",\"msg\":\"request\",\"event\":\"access\",\"request_id\":\"", quote: "\"",
             end: "}\n", clientID: ",\"client_request_id\":\"", route: ",\"route\":\"", user: ",\"user\":\"",
             method: ",\"method\":\"", path: ",\"path\":\"", status: ",\"status\":", origin: ",\"origin\":\"",
-            side: ",\"side\":\"", reason: ",\"reason\":\"", upgradeDropped: ",\"upgrade_dropped\":\"",
+            side: ",\"side\":\"", reason: ",\"reason\":\"", key: ",\"key\":\"",
+            upgradeDropped: ",\"upgrade_dropped\":\"",
             bytes: ",\"bytes\":", duration: ",\"duration_ms\":",
             retry: ",\"retry\":", replay: ",\"replay\":", generation: ",\"generation\":")
         static let text = Layout(
             start: "", request: " info request event=access request_id=", quote: "", end: "\n",
             clientID: " client_request_id=", route: " route=", user: " user=", method: " method=", path: " path=",
-            status: " status=", origin: " origin=", side: " side=", reason: " reason=",
+            status: " status=", origin: " origin=", side: " side=", reason: " reason=", key: " key=",
             upgradeDropped: " upgrade_dropped=", bytes: " bytes=",
             duration: " duration_ms=", retry: " retry=", replay: " replay=", generation: " generation=")
     }
@@ -323,10 +325,26 @@ struct AccessEntry {
         var side: Side?
         /// The name of the problem response, or what cut the exchange off.
         var reason: String
+        /// The key of the configuration that has ended it; nil: none has.
+        var key: String?
 
-        init(_ side: Side, _ reason: String) {
+        init(_ side: Side, _ reason: String, key: String? = nil) {
             self.side = side
             self.reason = reason
+            self.key = key
+        }
+
+        /// A response that was cut off.
+        init(_ cut: ResponseCut) {
+            switch cut {
+            case .upstream: self.init(.upstream, "response-cut-off")
+            case .idle: self.init(.lanyard, "response-idle")
+            case .memory: self.init(.lanyard, "response-overloaded")
+            case .request: self.init(.client, "request-malformed")
+            case .logout: self.init(.lanyard, "response-logout")
+            case .switched: self.init(.lanyard, "response-switch")
+            }
+            key = cut.key
         }
 
         /// A response of Lanyard's own.

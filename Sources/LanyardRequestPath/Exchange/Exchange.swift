@@ -35,7 +35,7 @@ package struct Exchange: Equatable, Sendable {
         /// Send a problem response and close the upstream connection if there is one.
         case refuse(Problem)
         /// Close the client's connection in a way that makes the response look cut off.
-        case abort
+        case abort(ResponseCut)
         /// The response is complete.
         case finish(keepsUpstream: Bool, keepsClient: Bool)
     }
@@ -196,7 +196,7 @@ package struct Exchange: Equatable, Sendable {
             return .retry
         case .awaited: return refuse(sawBytes || sending.sawInterim ? .upstreamIncomplete : .upstreamTerminated)
         case .relaying where clean && framing == .untilClose: return handleResponseEnd(leftover: false)
-        case .relaying: return .abort
+        case .relaying: return .abort(.upstream)
         // A held response is decided about without the connection.
         case .held, .ended: return .wait
         }
@@ -207,15 +207,17 @@ package struct Exchange: Equatable, Sendable {
 
     /// The upstream's bytes are malformed.
     package mutating func handleUpstreamFailure(_ error: HeadError) -> Action {
-        isResponseUnsent ? refuse(.upstreamInvalid(error)) : .abort
+        isResponseUnsent ? refuse(.upstreamInvalid(error)) : .abort(.upstream)
     }
 
     /// No memory is left to buffer an incomplete head or trailer section.
-    package mutating func handleMemoryShortage() -> Action { isResponseUnsent ? refuse(.buffersFull) : .abort }
+    package mutating func handleMemoryShortage() -> Action {
+        isResponseUnsent ? refuse(.buffersFull) : .abort(.memory)
+    }
 
     /// The client's body was cut off or is malformed: it must not look complete upstream.
     package mutating func handleRequestFailure(_ problem: Problem) -> Action {
-        isResponseUnsent ? .refuse(problem) : .abort
+        isResponseUnsent ? .refuse(problem) : .abort(.request)
     }
 
     /// The client ended its upload early by a half-close.
@@ -231,7 +233,7 @@ package struct Exchange: Equatable, Sendable {
     ///
     /// - Parameter isUntouched: the upstream took no byte of the request.
     package mutating func handleTimeout(_ problem: Problem, isUntouched: Bool = false) -> Action {
-        guard isResponseUnsent else { return .abort }
+        guard isResponseUnsent else { return .abort(.idle) }
         return isUntouched ? .refuse(problem) : refuse(problem)
     }
 
@@ -240,4 +242,9 @@ package struct Exchange: Equatable, Sendable {
     package func refuse(_ problem: Problem) -> Action {
         .refuse(request == .unsent || isIdempotent ? problem : problem.notRepeatable)
     }
+
+    /// The session that the request was sent with has ended, or its user is not the active one any more (`close_streams_on`).
+    ///
+    /// - Parameter cut: `.logout` or `.switched`.
+    package mutating func handleSessionEnd(_ cut: ResponseCut) -> Action { response == .relaying ? .abort(cut) : .wait }
 }

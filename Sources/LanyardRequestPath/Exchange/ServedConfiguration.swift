@@ -48,6 +48,9 @@ package final class ServedConfiguration: Sendable {
         self.drainMax = drainMax
     }
 
+    /// A route has `close_streams_on`.
+    var closesStreams: Bool { routeList.contains(where: \.closesStreams) }
+
     /// The route of this name, if there is one.
     func route(named name: String) -> Route? { routeList.first { $0.settings.name == name } }
 }

@@ -57,6 +57,8 @@ package final class Shard: @unchecked Sendable {
     private let waitingSince = Atomic<Int64>(Instant.never.nanoseconds)
     /// Clients with a tunnel.
     var tunnels: [ObjectIdentifier: ClientConnection] = [:]
+    /// A route that was served so far has `close_streams_on`. Without one no publication looks at the clients.
+    private var closesStreams: Bool
     /// Clients of this shard. Other shards read it to decide where a client goes.
     package let load = Counter()
     /// Clients that other shards have handed over and that are not adopted yet.
@@ -98,6 +100,7 @@ package final class Shard: @unchecked Sendable {
         paused = PausedReaders(loop: loop, budget: context.buffers)
         scratch = .allocate(byteCount: ReadSize.large, alignment: 64)
         requestNumber = .random(in: .min ... .max)
+        closesStreams = configuration.closesStreams
         served = makeRoutes(configuration, keeping: nil)
         idleConnections.setMax(idleConnectionsMax)
     }
@@ -281,7 +284,17 @@ package final class Shard: @unchecked Sendable {
         handshakes.sessionsMax = limits.handshakesMax
         renewResponseTable()
         for case let user? in routes.configuration.routeList.map(\.user) + [routes.active] { tokens.add(user) }
+        if routes.configuration.closesStreams { closesStreams = true }
+        endSessions()
+    }
+
+    /// Ends what the sessions do not permit any more: tunnels (`close_upgraded_on`) and responses in progress (`close_streams_on`).
+    func endSessions() {
         endTunnels()
+        guard closesStreams else { return }
+        for client in Array(clients.all) {
+            if let cut = endOfResponse(client) { client.perform(client.exchange.handleSessionEnd(cut)) }
+        }
     }
 
     /// Writes the lines of the access log there, in that format, from the next request on; nil: writes none.

@@ -34,6 +34,10 @@ package final class Route: Sendable {
     /// `close_upgraded_on`.
     package let closesOnLogout: Bool
     package let closesOnSwitch: Bool
+    /// `close_streams_on`.
+    let closesStreamsOnLogout: Bool
+    let closesStreamsOnSwitch: Bool
+    var closesStreams: Bool { closesStreamsOnLogout || closesStreamsOnSwitch }
     /// A name that the route injects or sets has a byte other than letters, digits and `-`: ordinary names may look
     /// like it.
     package let hasConfusableNames: Bool
@@ -83,6 +87,8 @@ package final class Route: Sendable {
         upgrades = settings.upgrades.map { Array($0.utf8) }
         closesOnLogout = settings.closeUpgradedOn.contains(.logout)
         closesOnSwitch = settings.closeUpgradedOn.contains(.switch)
+        closesStreamsOnLogout = settings.closeStreamsOn.contains(.logout)
+        closesStreamsOnSwitch = settings.closeStreamsOn.contains(.switch)
         let names = [bearerField.name, requestIDName ?? []] + fixedFields.map(\.name)
         hasConfusableNames = names.joined().contains { !ByteClass.isAlphanumeric($0) && $0 != UInt8(ascii: "-") }
         var lengths = NameLengths()

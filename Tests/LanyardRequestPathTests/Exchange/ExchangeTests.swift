@@ -216,7 +216,7 @@ import Testing
             var exchange = Self.sent()
             exchange.handleFinalHead(Self.response(framing), delimitedByClose: false)
             let step = exchange.handleUpstreamEnd(clean: clean, sawBytes: true, holdsRequest: true)
-            #expect(step == (complete ? .finish(keepsUpstream: false, keepsClient: true) : .abort))
+            #expect(step == (complete ? .finish(keepsUpstream: false, keepsClient: true) : .abort(.upstream)))
         }
         var ended = Self.sent()
         ended.handleFinalHead(Self.response(), delimitedByClose: false)
@@ -227,18 +227,19 @@ import Testing
     @Test("a fault is a problem before the final head, an abort behind it")
     func faults() {
         let error = HeadError.malformed("x")
-        let steps: [(inout Exchange) -> (Exchange.Action, Problem)] = [
-            { ($0.handleUpstreamFailure(error), .upstreamInvalid(error)) },
-            { ($0.handleRequestFailure(.requestTimeout), .requestTimeout) },
-            { ($0.handleTimeout(.upstreamResponseTimeout), .upstreamResponseTimeout) },
+        let steps: [(ResponseCut, (inout Exchange) -> (Exchange.Action, Problem))] = [
+            (.upstream, { ($0.handleUpstreamFailure(error), .upstreamInvalid(error)) }),
+            (.request, { ($0.handleRequestFailure(.requestTimeout), .requestTimeout) }),
+            (.idle, { ($0.handleTimeout(.upstreamResponseTimeout), .upstreamResponseTimeout) }),
+            (.memory, { ($0.handleMemoryShortage(), .buffersFull) }),
         ]
-        for step in steps {
+        for (cut, step) in steps {
             var awaited = Self.sent()
             let (first, problem) = step(&awaited)
             #expect(first == .refuse(problem))
             var relaying = Self.sent()
             relaying.handleFinalHead(Self.response(), delimitedByClose: false)
-            #expect(step(&relaying).0 == .abort)
+            #expect(step(&relaying).0 == .abort(cut))
         }
     }
 
@@ -289,7 +290,6 @@ import Testing
         #expect(problem.status == 502)
     }
 
-    @Test("an interim head counts once for each 8 KiB")
     @Test("one more interim response for each KiB of the body that went upstream, at any time, and each once")
     func interimsOfUpload() {
         let now = Instant(nanoseconds: 1_000_000_000)
@@ -315,6 +315,7 @@ import Testing
         #expect(exchange.handleSessionEnd(.logout) == .wait)
     }
 
+    @Test("an interim head counts once for each 8 KiB")
     func interimBytes() {
         let now = Instant(nanoseconds: 1_000_000_000)
         var exchange = Self.sent()

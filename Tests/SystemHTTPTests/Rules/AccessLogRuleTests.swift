@@ -12,7 +12,7 @@ import Testing
                 {name: gone, match: {path: /gone}, upstream: "http://127.0.0.1:1"},
                 {name: denied, match: {path: /denied}, upstream: "UP", deny: [{path: /denied/no}]},
                 """
-            $0.route = "upgrades: [websocket], timeouts: {upgraded_idle: 60s}"
+            $0.route = "upgrades: [websocket], timeouts: {upgraded_idle: 60s}, close_streams_on: [logout]"
         }
     }
     private let bench: HTTPBench
@@ -129,6 +129,34 @@ import Testing
         let cut = try await line("/hand/cut")
         #expect(cut["status"].int == 200 && cut["origin"].string == "upstream" && cut["bytes"].int == 4)
         #expect(cut["side"].string == "upstream" && cut["reason"].string == "response-cut-off")
+    }
+
+    @Test("20.2 A response that response_idle or close_streams_on has cut: the side is Lanyard's, and the key is named")
+    func cutByLanyard() async throws {
+        for (path, reason, key) in [
+            ("/hand/idle", "response-idle", "routes[].timeouts.response_idle"),
+            ("/hand/logout", "response-logout", "routes[].close_streams_on"),
+        ] {
+            let client = try await bench.connect()
+            try await client.send(Self.request(path))
+            let upstream = try await bench.accept()
+            _ = try await upstream.head()
+            try await upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            _ = try await client.head()
+            #expect(try await client.read(4) == "half")
+            if reason == "response-idle" {
+                try await clock.pass(.seconds(301))
+            } else {
+                try bench.writeToken("")
+                try await clock.pass(LanyardProcess.fileDelay + .seconds(15))
+            }
+            #expect(try await client.rest().text == "")
+            let line = try await line(path)
+            #expect(line["status"].int == 200 && line["origin"].string == "upstream" && line["bytes"].int == 4)
+            #expect(line["side"].string == "lanyard" && line["reason"].string == reason && line["key"].string == key)
+        }
+        try bench.writeToken(HTTPBench.token)
+        try await clock.pass(LanyardProcess.fileDelay)
     }
 
     @Test("20.2 An upgraded connection leaves its line at its end, with the bytes for the client")

@@ -14,7 +14,7 @@ extension ClientConnection {
         case .wait: return .continues
         case .retry: retry()
         case .refuse(let problem): refuse(problem)
-        case .abort: abort()
+        case .abort(let cut): abort(cut)
         case .finish(let keepsUpstream, let keepsClient): finish(keepsUpstream: keepsUpstream, keepsClient: keepsClient)
         }
         return .ended
@@ -161,17 +161,19 @@ extension ClientConnection {
     }
 
     /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
-    private func abort() {
-        record(relay.status, .upstream, AccessEntry.UnusualEnd(.upstream, "response-cut-off"), bytes: relay.bodyBytes)
+    private func abort(_ cut: ResponseCut) {
+        record(relay.status, .upstream, AccessEntry.UnusualEnd(cut), bytes: relay.bodyBytes)
         dropUpstream(keeps: false)
         if relay.isDelimitedByClose { stream.resetOnClose() }
         close()
     }
 
     /// The client has disconnected, or reads nothing. Nothing more is sent.
-    func abandon() {
+    ///
+    /// - Parameter key: of the time that the client has not kept; nil: it has disconnected.
+    func abandon(after key: String? = nil) {
         shard.loop.assertIsCurrent()
-        abandon(AccessEntry.UnusualEnd(.client, "client-gone"))
+        abandon(AccessEntry.UnusualEnd(.client, "client-gone", key: key))
     }
 
     /// The listener would not admit the client any more, and its exchange has lasted too long since.

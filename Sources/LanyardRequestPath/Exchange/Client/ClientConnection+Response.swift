@@ -199,7 +199,12 @@ extension ClientConnection {
         relay.keepNominations(response, view, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
-        return deliver(data, leftover: used < after.count, for: active)
+        let progress = deliver(data, leftover: used < after.count, for: active)
+        // The user may have been logged out while the upstream worked on the request.
+        guard progress == .continues, active.route.closesStreams, let cut = shard.endOfResponse(self) else {
+            return progress
+        }
+        return carryOut(exchange.handleSessionEnd(cut))
     }
 
     /// Relays body bytes.

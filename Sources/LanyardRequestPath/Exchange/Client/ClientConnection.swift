@@ -187,7 +187,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     /// A client whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
     /// (http-rules.md 9.5). It has at least the whole write timeout, and half of it more at most.
     private func checkAcknowledgements(_ idleAt: Instant) {
-        if stream.hasStalled() { return abandon() }
+        if stream.hasStalled() { return abandon(after: Self.writeTimeoutKey) }
         let stallAt = stream.awaitsAcknowledgement ? shard.loop.now + writeTimeout / 2 : Instant.never
         waits.continueResponseBody(idleAt: idleAt, stallAt: stallAt, on: shard.loop)
     }
@@ -217,8 +217,11 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
     private func handleClientWriteTimeout() {
-        if stream.checkProgress().isProgress { begin(.clientWrite, for: writeTimeout) } else { abandon() }
+        if stream.checkProgress().isProgress { return begin(.clientWrite, for: writeTimeout) }
+        abandon(after: state.isExchange ? Self.writeTimeoutKey : nil)
     }
+
+    private static let writeTimeoutKey = "routes[].timeouts.write"
 
     // MARK: Between requests
 

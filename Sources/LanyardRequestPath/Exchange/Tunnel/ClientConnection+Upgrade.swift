@@ -104,20 +104,21 @@ extension ClientConnection {
     }
 }
 
-/// Applies publications of the session path to the tokens of new requests and to open tunnels (`close_upgraded_on`).
+/// Applies publications of the session path to the tokens of new requests, to open tunnels (`close_upgraded_on`) and to responses in
+/// progress (`close_streams_on`).
 extension Shard {
     /// A publication for one user.
     package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
         loop.assertIsCurrent()
         tokens.receive(availability, for: user)
-        endTunnels()
+        endSessions()
     }
 
     /// The account of one user.
     package func receive(_ account: AccountNumber, for user: UserIndex) {
         loop.assertIsCurrent()
         tokens.receive(account, for: user)
-        endTunnels()
+        endSessions()
     }
 
     /// Sets the active user.
@@ -125,7 +126,7 @@ extension Shard {
         loop.assertIsCurrent()
         served.activate(user)
         if let user { tokens.add(user) }
-        endTunnels()
+        endSessions()
     }
 
     func endTunnels() {
@@ -142,12 +143,41 @@ extension Shard {
     /// another account.
     func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
         guard case .tunnel(let active, let tunnel) = client.state else { return nil }
+        let route = active.route
+        switch change(of: active, tunnel.account, onLogout: route.closesOnLogout, onSwitch: route.closesOnSwitch) {
+        case .logout: return .logout
+        case .switch: return .switched
+        case nil: return nil
+        }
+    }
+
+    /// Why a response in progress must be cut; nil: it may continue. The reasons are those of tunnels.
+    func endOfResponse(_ client: ClientConnection) -> ResponseCut? {
+        guard case .exchange(let active) = client.state, active.route.closesStreams,
+            client.exchange.response == .relaying, let account = client.upstream.token?.account
+        else { return nil }
+        let route = active.route
+        switch change(
+            of: active, account, onLogout: route.closesStreamsOnLogout, onSwitch: route.closesStreamsOnSwitch)
+        {
+        case .logout: return .logout
+        case .switch: return .switched
+        case nil: return nil
+        }
+    }
+
+    /// What has happened to the session that a request was sent with.
+    ///
+    /// - Parameter account: of the request's token.
+    private func change(
+        of active: ActiveExchange, _ account: AccountNumber, onLogout: Bool, onSwitch: Bool
+    ) -> RouteSettings.TunnelCloser? {
         let (user, route) = (active.user, active.route)
-        let isAnother = tunnel.account != tokens.account(of: user)
-        if route.closesOnLogout, isAnother || tokens.isSessionOver(user) { return .logout }
-        guard route.closesOnSwitch else { return nil }
-        if isAnother { return .switched }
-        if route.user == nil, let active = served.active, active != user { return .switched }
+        let isAnother = account != tokens.account(of: user)
+        if onLogout, isAnother || tokens.isSessionOver(user) { return .logout }
+        guard onSwitch else { return nil }
+        if isAnother { return .switch }
+        if route.user == nil, let active = served.active, active != user { return .switch }
         return nil
     }
 }
