@@ -158,14 +158,14 @@ package struct RoutePreview: Sendable {
 
     private static func defaultHost(of listener: ListenerSettings) -> String {
         if let host = listener.allowedHosts?.first { return host }
-        if case .tcp = listener.address { return "\(listener.address)" }
+        if case .tcp = listener.address { return listener.address.authority }
         return "localhost"
     }
 
     /// The address as if it were bound: port 0 stays 0. A socket of the service manager with `allowed_hosts` is a TCP socket, whose port
     /// only the manager knows. Its port is taken from the request.
     private static func boundAddress(of listener: ListenerSettings, for host: String) -> (text: String, port: UInt16?) {
-        let text = "\(listener.address)"
+        let text = listener.address.authority
         switch listener.address {
         case .tcp(_, let port): return (text, port)
         case .activated where listener.allowedHosts != nil:

@@ -62,6 +62,11 @@ package struct AddressPlaces: Equatable, Sendable {
                 "may not be bound by this user (\(Errno.text(of: code ?? EACCES)))",
                 "let it write to that folder, or choose another path"
             )
+        case (ENODEV, _):
+            (
+                "names a network interface that this machine does not have",
+                "write one that it has, as ip link lists them"
+            )
         case (EADDRNOTAVAIL, _): ("is not an address of this machine", "choose one that is")
         case (EAFNOSUPPORT, _): ("needs IPv6, which this machine does not have", "choose an IPv4 address")
         case (EEXIST, _): ("is taken by something that is not a socket", "remove it, or choose another path")

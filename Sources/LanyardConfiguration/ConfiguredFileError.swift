@@ -79,6 +79,13 @@ extension LoadedConfiguration {
         return (place, "\(key): \(error.message)")
     }
 
+    /// What is wrong with the upstream of a route, at its key.
+    package func finding(ofUpstream index: Int, _ message: String) -> (place: ConfigurationPlace, text: String) {
+        let elements = tree["routes"]?.elements ?? []
+        let place = elements.indices.contains(index) ? elements[index]["upstream"]?.place : nil
+        return (place ?? .commandLine, "routes[\(index)].upstream: \(message)")
+    }
+
     /// What is wrong with the store, at its key.
     ///
     /// - Parameter isAboutSecret: the key or passphrase is at fault, not the file.

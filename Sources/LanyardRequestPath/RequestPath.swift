@@ -71,7 +71,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
         names: UserNames, shardCount: Int, source: any TokenSource, accessLines: [AccessLines]? = nil, log: Logger
     ) throws(SystemError) {
         var unconfigured: [UserIndex] = []
-        let addresses = sockets.map { (text: "\($0.address)", port: $0.port) }
+        let addresses = sockets.map { (text: $0.address.authority, port: $0.port) }
         let configuration = ServedConfiguration(settings, keeping: nil, addresses, resolver) {
             let (user, isNew) = names.add($0)
             if isNew { unconfigured.append(user) }

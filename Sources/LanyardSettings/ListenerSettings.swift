@@ -2,7 +2,8 @@
 package struct ListenerSettings: Equatable, Sendable {
     /// Where a listener is bound.
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
-        /// An address literal (v6 without brackets) or `localhost`; port 0 lets the kernel choose.
+        /// An address literal (v6 without brackets, a link-local one with its zone, `fe80::1%eth0`) or `localhost`; port 0 lets the
+        /// kernel choose.
         case tcp(host: String, port: UInt16)
         case unix(path: String)
         /// The socket that the service manager passes under this name (sd_listen_fds(3)).
@@ -15,6 +16,14 @@ package struct ListenerSettings: Equatable, Sendable {
             case .unix(let path): "unix:\(path)"
             case .activated(let name): "systemd:\(name)"
             }
+        }
+
+        /// As in a `Host` field: without the zone of an IPv6 address, which means something on this machine only.
+        package var authority: String {
+            guard case .tcp(let host, let port) = self, let percent = host.firstIndex(of: "%") else {
+                return description
+            }
+            return "[\(host[..<percent])]:\(port)"
         }
     }
 

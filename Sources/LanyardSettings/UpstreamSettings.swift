@@ -48,6 +48,9 @@ package struct UpstreamSettings: Equatable, Sendable {
     package var endpoint: Endpoint
     /// The `Host` that names this upstream: `host`, `host:port`, or `localhost` for a unix socket.
     package var authority: String
+    /// The zone of a link-local address: the network interface of this machine that it is reached at; nil: there is none. It is in no
+    /// byte that is sent.
+    package var zone: String?
     /// The name of the URL ends with the dot of the root: it is looked up as it is, without a search list.
     package var isFullyQualified = false
     package var tls = TLS()

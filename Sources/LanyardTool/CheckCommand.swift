@@ -190,6 +190,14 @@ private struct CheckedFiles {
             let (place, text) = loaded.finding(of: warning)
             found.append(CheckFinding(.warning, at: place, text))
         }
+        for (index, route) in configuration.routes.enumerated() {
+            guard let zone = route.upstream.zone, NetworkZone.index(of: zone) == nil else { continue }
+            // `run` serves without it: each request is refused until the interface is there.
+            let (place, text) = loaded.finding(
+                ofUpstream: index,
+                "this machine has no network interface \(zone); write one that it has, as ip link lists them")
+            found.append(CheckFinding(.error, at: place, text))
+        }
         if let obstacle = OpenedStore.inspect(at: configuration.store) {
             let (place, text) = loaded.finding(
                 ofStore: obstacle.error.message, isAboutSecret: obstacle.isAboutSecret)

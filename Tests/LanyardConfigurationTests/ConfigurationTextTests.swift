@@ -60,7 +60,12 @@ import Testing
             ("127.0.0.1", nil), (":7400", nil), ("7400", nil), ("::1:7400", nil), ("[::1]7400", nil), ("[::g]:1", nil),
             ("127.1:7400", nil), ("example.com:80", nil), ("127.0.0.1:65536", nil), ("127.0.0.1:080", nil),
             ("127.0.0.1\0x:7400", nil), ("unix:l.sock", nil), ("unix:/" + String(repeating: "a", count: 107), nil),
-            ("127.0.0.1:7400/", nil), ("[fe80::1%lo]:1", nil), ("[::ffff:127.0.0.1]:7400", nil),
+            ("[FE80::0:1%25eth0]:1", .tcp(host: "fe80::1%eth0", port: 1)),
+            ("[fe80::1%lo]:1", .tcp(host: "fe80::1%lo", port: 1)),
+            ("[fe80::1%25]:1", .tcp(host: "fe80::1%25", port: 1)),
+            ("[fe80::1%]:1", nil), ("[fe80::1%25a b]:1", nil), ("[::1%25lo]:1", nil), ("[fe80::1%25eth0%25]:1", nil),
+            ("[fe80::1%25eth0]:99999", nil), ("[fe80::1%25abcdefghijklmnop]:1", nil), ("fe80::1%eth0:1", nil),
+            ("127.0.0.1%lo:1", nil), ("127.0.0.1:7400/", nil), ("[::ffff:127.0.0.1]:7400", nil),
             ("[::FFFF:0.0.0.0]:7400", nil), ("[0:0:0:0:0:ffff:7f00:1]:7400", nil),
         ] as [(String, ListenerSettings.Address?)])
     func addresses(_ text: String, _ expected: ListenerSettings.Address?) {

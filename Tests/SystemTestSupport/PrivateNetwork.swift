@@ -13,6 +13,8 @@ final class PrivateNetwork: Sendable {
         /// Such as `POST /login`.
         let line: String
         let hasToken: Bool
+        /// Its `Host`.
+        let host: String
 
         var description: String { "\(line) at \(address)\(hasToken ? " with a token" : "")" }
     }
@@ -20,6 +22,8 @@ final class PrivateNetwork: Sendable {
     static let address = "10.98.76.54"
     /// In the range where metadata services are.
     static let linkLocalAddress = "169.254.76.54"
+    /// Of loopback, if the network has it. It is valid in the zone `lo` only.
+    static let zonedAddress = "fe80::76:54"
     /// The server's port at every address of the namespace.
     static let port = 9000
 
@@ -27,17 +31,21 @@ final class PrivateNetwork: Sendable {
     let folder: TemporaryFolder
     private let server: String
     private let hasLoopbackV4: Bool
+    private let hasZonedAddress: Bool
 
     /// - Parameters:
     ///   - hosts: entries of the hosts file, `localhost` among them if it is to be known.
     ///   - location: the `hostname` that the server names in an App Services location.
     ///   - server: the address that the server listens at; by default every IPv4 address of the namespace.
     ///   - hasLoopbackV4: the namespace has 127.0.0.1.
+    ///   - hasZonedAddress: it has `zonedAddress`.
     init(
-        hosts: [String], location: String = "", server: String = "0.0.0.0", hasLoopbackV4: Bool = true
+        hosts: [String], location: String = "", server: String = "0.0.0.0", hasLoopbackV4: Bool = true,
+        hasZonedAddress: Bool = false
     ) throws {
         self.server = server
         self.hasLoopbackV4 = hasLoopbackV4
+        self.hasZonedAddress = hasZonedAddress
         folder = try TemporaryFolder()
         try folder.write("nsswitch.conf", "hosts: files\n", mode: 0o644)
         try folder.write("hosts", hosts.map { $0 + "\n" }.joined(), mode: 0o644)
@@ -51,7 +59,8 @@ final class PrivateNetwork: Sendable {
         let mounts = ["hosts", "nsswitch.conf"].map { "mount --bind \(folder.file($0)) /etc/\($0)" }
         let addresses = [Self.address, Self.linkLocalAddress].map { "ip address add \($0)/32 dev lo" }
         let removal = hasLoopbackV4 ? [] : ["ip address del 127.0.0.1/8 dev lo"]
-        let network = (["ip link set lo up"] + removal + addresses).joined(separator: " && ")
+        let zoned = hasZonedAddress ? ["ip address add \(Self.zonedAddress)/64 dev lo nodad"] : []
+        let network = (["ip link set lo up"] + removal + addresses + zoned).joined(separator: " && ")
         let commands = ([network] + mounts).joined(separator: " && ")
         return [
             "/usr/bin/unshare", "-n", "-m", "/bin/sh", "-c",
@@ -64,7 +73,7 @@ final class PrivateNetwork: Sendable {
     func visits() throws -> [Visit] {
         try String(contentsOfFile: folder.file("visits"), encoding: .utf8).split(separator: "\n").map { line in
             let parts = line.split(separator: "|").map(String.init)
-            return Visit(address: parts[0], line: parts[1], hasToken: parts[2] == "True")
+            return Visit(address: parts[0], line: parts[1], hasToken: parts[2] == "True", host: parts[3])
         }
     }
 
@@ -80,7 +89,7 @@ final class PrivateNetwork: Sendable {
                 self.rfile.read(size)
                 token = "Authorization" in self.headers or size > 0
                 with open(folder + "/visits", "a") as file:
-                    file.write(f"{self.connection.getsockname()[0]}|{self.command} {self.path}|{token}\\n")
+                    file.write(f"{self.connection.getsockname()[0]}|{self.command} {self.path}|{token}|{self.headers.get('Host')}\\n")
                 body = b"{}"
                 if self.path.endswith("/location"):
                     body = ('{"hostname":"%s"}' % open(folder + "/location").read()).encode()

@@ -53,7 +53,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         let sources = AdminHandler.Sources(
             users: users, info: info, exposesTokens: exposesTokens, control: control, browserLogins: browserLogins)
         handler = AdminHandler(sources, log: log)
-        hosts = AllowedHosts(socket.port.map { ["\(socket.address)", "localhost:\($0)"] })
+        hosts = AllowedHosts(socket.port.map { [socket.address.authority, "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
             name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
         listener = OperatorListener(socket, loop: loop, limits: limits.connections, profile: profile, log: log)

@@ -29,7 +29,7 @@ package final class HealthListener: OperatorHandler {
         limits: OperatorLimits = .health, log: Logger, time: @escaping @Sendable () -> Instant = { .now }
     ) {
         self.pages = pages
-        bound = socket.port.map { ("\(socket.address)", $0) }
+        bound = socket.port.map { (socket.address.authority, $0) }
         hosts = Self.hosts(bound, allowedHosts)
         let profile = OperatorListener.Profile(name: "health", client: "a probe", acceptsPerTurn: 16, reserveCount: 4)
         let listener = OperatorListener(socket, loop: loop, limits: limits, profile: profile, log: log)

@@ -132,7 +132,7 @@ package struct HTTPClient: Sendable {
     // MARK: Sending
 
     private func bytes(of request: Request) -> Secret {
-        let host = if case .unix = address { "localhost" } else { address.description }
+        let host = if case .unix = address { "localhost" } else { address.authority }
         var bytes = SecretBuffer(capacity: 512 + (request.body?.count ?? 0))
         bytes.append("\(request.method) \(request.path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n")
         if let token = request.token {

@@ -289,8 +289,9 @@ struct ReservedAddresses {
         // The kernel chooses another port each time.
         guard port != 0 else { return nil }
         // One address has several spellings, above all in v6.
-        let spelt = SocketAddress(host: host, port: port)?.host ?? host
-        let canonical = AddressText.authority(host: spelt, port: port)
+        let zone = host.drop { $0 != "%" }
+        let spelt = SocketAddress(host: String(host.dropLast(zone.count)), port: port)?.host ?? host
+        let canonical = AddressText.authority(host: spelt + zone, port: port)
         let isWildcard = AddressText.reach(host) == .wildcard
         // Only a wildcard address conflicts with many others. An equal address is found before the others are searched.
         if let same = register(reservation, as: canonical) { return same }

@@ -1,3 +1,4 @@
+import LanyardFoundations
 import LanyardSettings
 
 /// `routes`.
@@ -76,6 +77,7 @@ extension ConfigurationBuilder {
         route.upstreamPath = target.path
         var upstream = UpstreamSettings(endpoint: target.endpoint, authority: target.authority)
         upstream.isFullyQualified = target.isFullyQualified
+        upstream.zone = target.zone
         readTimeouts(section.section("timeouts"), &upstream.timeouts, shown: shown)
         section.fill(&upstream.connectionsMax, "connections_max")
         section.fill(&upstream.allowsLinkLocal, "allow_link_local")
@@ -175,11 +177,11 @@ extension ConfigurationBuilder {
         if let events = section.texts("close_upgraded_on") {
             route.closeUpgradedOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))
         }
-    }
-
         if let events = section.texts("close_streams_on") {
             route.closeStreamsOn = events.compactMap(RouteSettings.TunnelCloser.init(rawValue:))
         }
+    }
+
     /// Whether the field that carries the token is unknown, because its key could not be read.
     private func isInjectUnread(_ route: ConfigurationSection) -> Bool {
         route.isUnread("inject") || route.section("inject").isUnread("header")
@@ -259,6 +261,10 @@ extension ConfigurationBuilder {
             reportError(
                 place, "\(shown).upstream: \(host) is an address of metadata services, such as link-local ones",
                 remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")
+        } else if upstream.zone == nil, SocketAddress(host: host, port: 0)?.isLinkLocalV6 == true {
+            reportWarning(
+                place, "\(shown).upstream: \(host) is valid at one network interface only, and none is named",
+                remedy: "write it behind the address, such as [\(host)%25eth0]")
         }
     }
 

@@ -18,6 +18,7 @@ package enum AddressText {
 
     /// What `host` (v6 without brackets) reaches. A `LoopbackName` counts as loopback.
     package static func reach(_ host: String) -> Reach {
+        let host = String(host.prefix { $0 != "%" })
         guard let address = literal(host) else { return LoopbackName.matches(host) ? .loopback : .name }
         if address.isLoopback { return .loopback }
         if address.isMetadataService { return .linkLocal }
@@ -31,16 +32,25 @@ package enum AddressText {
         package var port: UInt16?
         /// The name ends with the dot of the root: it is looked up as it is.
         package var isFullyQualified = false
+        /// Of a link-local address: a network interface of this machine.
+        package var zone: String?
     }
 
     /// `host`, `host:port`, `[v6]` or `[v6]:port`.
-    package static func hostAndPort(_ text: String) -> HostAndPort? {
+    ///
+    /// - Parameter takesZone: an IPv6 address may have a zone that `zoneError` accepts.
+    package static func hostAndPort(_ text: String, takesZone: Bool = false) -> HostAndPort? {
         if text.hasPrefix("[") {
-            guard let end = text.firstIndex(of: "]"), let host = CanonicalHost(String(text[...end])) else { return nil }
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            let literal = String(text[...end])
+            let cut = takesZone ? NetworkZone.cut(literal) : nil
+            guard let host = CanonicalHost(cut?.address ?? literal) else { return nil }
+            var found = HostAndPort(host: host.text, zone: cut?.zone)
             let rest = text[text.index(after: end)...]
-            if rest.isEmpty { return HostAndPort(host: host.text) }
+            if rest.isEmpty { return found }
             guard rest.hasPrefix(":"), let port = port(rest.dropFirst()) else { return nil }
-            return HostAndPort(host: host.text, port: port)
+            found.port = port
+            return found
         }
         let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
         guard let first = parts.first, let host = CanonicalHost(String(first)), isHostName(host.text) else {
@@ -51,6 +61,34 @@ package enum AddressText {
         guard let port = port(parts[1]) else { return nil }
         found.port = port
         return found
+    }
+
+    /// What is wrong with the zone of an IPv6 address; nil: nothing is, or there is none.
+    ///
+    /// - Parameters:
+    ///   - text: begins with the address.
+    ///   - isAllowed: false: Lanyard makes no connection to a link-local address here.
+    static func zoneError(in text: some StringProtocol, isAllowed: Bool) -> ConfigurationValue.ValueError? {
+        guard text.hasPrefix("["), let end = text.firstIndex(of: "]"), let cut = NetworkZone.cut(String(text[...end])),
+            let host = CanonicalHost(cut.address)
+        else { return nil }
+        let shown = ConfigurationText.quoted(String(text[...end]))
+        guard isAllowed else {
+            return .init(
+                "\(shown) has a zone, so it is a link-local address, and no identity call goes to one",
+                remedy: "name the identity service, or write an address that is valid in every network")
+        }
+        guard NetworkZone.isValid(cut.zone) else {
+            return .init(
+                "\(shown) has a zone that is no network interface",
+                remedy: "write the name of the interface behind %25, such as [\(host.text)%25eth0]")
+        }
+        guard literal(host.text)?.isLinkLocalV6 == true else {
+            return .init(
+                "\(shown) has a zone, which only a link-local address (fe80::/10) has",
+                remedy: "write [\(host.text)]")
+        }
+        return nil
     }
 
     /// The same for a list of hosts, in which an IPv6 address needs no brackets, unless its last group could be a port.
@@ -97,7 +135,7 @@ package enum AddressText {
         guard let colon = text.lastIndex(of: ":") else { return nil }
         let digits = text[text.index(after: colon)...]
         guard !digits.isEmpty, digits.utf8.allSatisfy({ (48...57).contains($0) }),
-            hostAndPort(String(text[..<colon])).map({ $0.port == nil }) == true
+            hostAndPort(String(text[..<colon]), takesZone: true).map({ $0.port == nil }) == true
         else { return nil }
         if let port = port(digits), port >= lowest { return nil }
         return .init(
@@ -113,7 +151,8 @@ package enum AddressText {
         if text.hasPrefix("unix:") { return .unix(path: try socketPath(String(text.dropFirst(5)))) }
         if text.hasPrefix("systemd:") { return .activated(name: try activationName(String(text.dropFirst(8)))) }
         if let error = portError(in: text, lowest: 0) { throw error }
-        guard let found = hostAndPort(text) else {
+        if let error = zoneError(in: text, isAllowed: true) { throw error }
+        guard let found = hostAndPort(text, takesZone: true) else {
             throw .init(
                 "\(ConfigurationText.quoted(text)) is not an address",
                 remedy: "write HOST:PORT, [V6]:PORT, unix:/PATH or systemd:NAME, such as 127.0.0.1:7400")
@@ -134,7 +173,7 @@ package enum AddressText {
                 "\(ConfigurationText.quoted(text)) is an IPv4 address in an IPv6 spelling",
                 remedy: "write \(authority(host: v4, port: port))")
         }
-        return .tcp(host: host, port: port)
+        return .tcp(host: found.zone.map { "\(host)%\($0)" } ?? host, port: port)
     }
 
     /// The name of a socket that the service manager passes (`FileDescriptorName=`): at most 255 printable characters without `:`.

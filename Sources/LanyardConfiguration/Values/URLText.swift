@@ -17,6 +17,8 @@ package enum URLText {
         package var path: String?
         /// With its question mark; empty: there is none.
         package var query = ""
+        /// Of a link-local address: a network interface of this machine.
+        package var zone: String?
 
         /// In canonical form: the scheme in lower case, the host as it is compared.
         var text: String {
@@ -29,9 +31,10 @@ package enum URLText {
     /// - Parameters:
     ///   - takesPath: false: at most one slash may follow the authority, and whatever stands before an @ is secret.
     ///   - takesQuery: it may have a query, as an endpoint may (RFC 6749 §3.1).
+    ///   - takesZone: its host may be a link-local address with a zone. Those of identity services are none (security.md T5).
     /// - Throws: message and remedy.
     package static func parts(
-        _ text: String, takesPath: Bool = true, takesQuery: Bool = false
+        _ text: String, takesPath: Bool = true, takesQuery: Bool = false, takesZone: Bool = false
     ) throws(ConfigurationValue.ValueError) -> Parts {
         // A password with an unescaped slash extends into the apparent path. With an @ anywhere nothing is quoted.
         let mayHoldSecret = text.utf8.contains(UInt8(ascii: "@"))
@@ -53,7 +56,8 @@ package enum URLText {
             throw .init("\(words) \(unexpectedParts.message)", remedy: unexpectedParts.remedy)
         }
         if let error = AddressText.portError(in: authority, lowest: 1) { throw error }
-        guard let found = AddressText.hostAndPort(String(authority)) else {
+        if let error = AddressText.zoneError(in: authority, isAllowed: takesZone) { throw error }
+        guard let found = AddressText.hostAndPort(String(authority), takesZone: takesZone) else {
             throw .init(
                 "\(shown(authority, or: "what follows \(origin.scheme)://")) is not a host, host:port, [v6] or [v6]:port",
                 remedy: "write a URL such as \(origin.scheme)://127.0.0.1:9000")
@@ -70,7 +74,7 @@ package enum URLText {
         }
         return Parts(
             isTLS: origin.isTLS, host: found.host, isFullyQualified: found.isFullyQualified, port: found.port,
-            path: path.isEmpty ? nil : String(path), query: String(query))
+            path: path.isEmpty ? nil : String(path), query: String(query), zone: found.zone)
     }
 
     /// All parts of a URL that are not allowed, in one error.
@@ -114,6 +118,8 @@ package enum URLText {
         package var isFullyQualified = false
         /// Replaces the matched prefix; nil leaves the target as it is.
         package var path: String?
+        /// Of a link-local address: a network interface of this machine.
+        package var zone: String?
     }
 
     /// `http://…`, `https://…` or `unix:/path`.
@@ -124,13 +130,13 @@ package enum URLText {
             let path = try AddressText.socketPath(String(text.dropFirst(5)))
             return Upstream(endpoint: .unix(path: path), authority: "localhost", path: nil)
         }
-        let parts = try parts(text)
+        let parts = try parts(text, takesZone: true)
         let standard: UInt16 = parts.isTLS ? 443 : 80
         let port = parts.port ?? standard
         return Upstream(
             endpoint: .tcp(host: parts.host, port: port, tls: parts.isTLS),
             authority: AddressText.authority(host: parts.host, port: port == standard ? nil : port),
-            isFullyQualified: parts.isFullyQualified, path: parts.path)
+            isFullyQualified: parts.isFullyQualified, path: parts.path, zone: parts.zone)
     }
 
     /// A URL with its host in canonical form; nil if it is none.

@@ -7,7 +7,8 @@ package struct SocketAddress: Sendable, Equatable {
     /// In bytes.
     package private(set) var length: socklen_t = 0
 
-    /// A numeric address; nil if `host` is not numeric. A `LoopbackName` is 127.0.0.1.
+    /// A numeric address; nil if `host` is not numeric. A `LoopbackName` is 127.0.0.1. An IPv6 address may have a zone behind a `%`; nil
+    /// if there is no such interface.
     package init?(host: String, port: UInt16) {
         let host = LoopbackName.matches(host) ? "127.0.0.1" : host
         var v4 = sockaddr_in()
@@ -18,7 +19,13 @@ package struct SocketAddress: Sendable, Equatable {
             return
         }
         var v6 = sockaddr_in6()
-        guard inet_pton(AF_INET6, host, &v6.sin6_addr) == 1 else { return nil }
+        let parts = host.split(separator: "%", maxSplits: 1, omittingEmptySubsequences: false)
+        guard inet_pton(AF_INET6, String(parts[0]), &v6.sin6_addr) == 1 else { return nil }
+        if parts.count == 2 {
+            let isLinkLocal = withUnsafeBytes(of: v6.sin6_addr) { $0[0] == 0xfe && $0[1] & 0xc0 == 0x80 }
+            guard isLinkLocal, let index = NetworkZone.index(of: String(parts[1])) else { return nil }
+            v6.sin6_scope_id = index
+        }
         v6.sin6_family = sa_family_t(AF_INET6)
         v6.sin6_port = port.bigEndian
         set(v6)
@@ -172,6 +179,19 @@ package struct SocketAddress: Sendable, Equatable {
                 return String(cString: text.baseAddress!)
             }
         }
+    }
+
+    /// The same with the zone of an IPv6 address that has one: `fe80::1%eth0`.
+    package var zonedHost: String {
+        guard family == AF_INET6 else { return host }
+        let index = read(sockaddr_in6.self).sin6_scope_id
+        return index == 0 ? host : "\(host)%\(NetworkZone.name(of: index) ?? "\(index)")"
+    }
+
+    /// fe80::/10: such an address is valid in a zone only.
+    package var isLinkLocalV6: Bool {
+        let octets = octets
+        return octets.count == 16 && octets[0] == 0xfe && octets[1] & 0xc0 == 0x80
     }
 
     /// The path of a unix address, else empty.

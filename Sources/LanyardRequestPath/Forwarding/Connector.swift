@@ -73,6 +73,8 @@ package final class Connector: Watcher, @unchecked Sendable {
         let settings = target.settings
         self.addresses = Self.alternating(addresses.filter { settings.prohibition(of: $0) == nil })[...]
         if self.addresses.isEmpty, let first = addresses.first { failure = settings.prohibition(of: first) ?? failure }
+        // The interface of a link-local address does not exist, so that there is no address to connect to.
+        if addresses.isEmpty, settings.zone != nil { failure = .refused(ENODEV) }
         self.loop = loop
         self.completion = completion
         self.overallDeadline = overallDeadline

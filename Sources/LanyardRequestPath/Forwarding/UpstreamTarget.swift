@@ -64,6 +64,8 @@ package final class UpstreamTarget: Sendable {
         state = Guarded(State(cache: DNSCache(refresh: settings.dnsRefresh)))
         switch settings.endpoint {
         case .unix(let path): fixed = SocketAddress(path: path).map { [$0] } ?? []
+        // Its interface may come, and come back with another number: it is looked up for each connection.
+        case .tcp where settings.zone != nil: fixed = []
         case .tcp(let host, let port, _):
             let addresses = SocketAddress.known(host: host, port: port)
             fixed = addresses.isEmpty ? nil : addresses
@@ -74,6 +76,9 @@ package final class UpstreamTarget: Sendable {
     ///
     /// Old addresses are used while a lookup fails. `reply` may be called on another thread.
     func addresses(at now: Instant, reply: @escaping Resolver.Reply) -> Addresses {
+        if let zone = settings.zone, case .tcp(let host, let port, _) = settings.endpoint {
+            return .known(SocketAddress(host: "\(host)%\(zone)", port: port).map { [$0] } ?? [])
+        }
         if let fixed { return .known(fixed) }
         guard case .tcp(_, let port, _) = settings.endpoint else { return .known([]) }
         let (action, hasOld) = state.withLock { ($0.cache.requireAddresses(at: now), !$0.cache.addresses.isEmpty) }

@@ -26,12 +26,13 @@ package final class ListeningSocket: Sendable {
         case .tcp(let host, let port):
             let known = SocketAddress.known(host: host, port: port)
             guard let wanted = known.first, let last = known.last else {
+                try Self.checkZone(of: settings)
                 throw SystemError(.configuration, .malformed, "binding \(settings.address): not a numeric address")
             }
             descriptor = try Self.open(wanted, otherwise: last, "binding \(settings.address)")
             let raw = descriptor.raw
             let bound = SocketAddress { getsockname(raw, $0, $1) == 0 } ?? wanted
-            address = .tcp(host: bound.host, port: bound.port)
+            address = .tcp(host: bound.zonedHost, port: bound.port)
             self.port = bound.port
             file = nil
         case .unix(let path):
@@ -50,10 +51,11 @@ package final class ListeningSocket: Sendable {
     }
 
     /// What binding this address would find, as far as that is the same for a process that runs beside this one: whether another process
-    /// has the address now does not count. Makes no socket and no file. Nothing is known of TCP addresses.
+    /// has the address now does not count. Makes no socket and no file. Of a TCP address only its network interface is known.
     ///
     /// - Throws: as `init` does. `ENOENT` and `ENOTDIR` are about the folder.
     package static func inspect(_ settings: ListenerSettings) throws(SystemError) {
+        try checkZone(of: settings)
         guard case .unix(let path) = settings.address else { return }
         _ = try unixAddress(path)
         let doing = "binding unix:\(path)"
@@ -62,6 +64,14 @@ package final class ListeningSocket: Sendable {
             throw SystemError(.configuration, .system(errno), doing)
         }
         _ = try SocketPath(existingAt: path)
+    }
+
+    /// - Throws: `ENODEV`: the address names a network interface that does not exist.
+    private static func checkZone(of settings: ListenerSettings) throws(SystemError) {
+        guard case .tcp(let host, _) = settings.address, let percent = host.firstIndex(of: "%"),
+            NetworkZone.index(of: String(host[percent...].dropFirst())) == nil
+        else { return }
+        throw SystemError(.configuration, .system(ENODEV), "binding \(settings.address)")
     }
 
     private static func unixAddress(_ path: String) throws(SystemError) -> SocketAddress {
@@ -90,7 +100,7 @@ package final class ListeningSocket: Sendable {
             port = nil
         } else {
             KeepAlivePolicy().apply(to: raw)
-            address = .tcp(host: bound.host, port: bound.port)
+            address = .tcp(host: bound.zonedHost, port: bound.port)
             port = bound.port
         }
     }

@@ -1,3 +1,4 @@
+import Glibc
 import LanyardFoundations
 
 /// The problem of each error of the request path. docs/reference/errors.md has the same as a table, with the side at fault and the
@@ -60,7 +61,12 @@ extension Problem {
     private static func toldToClient(_ error: UpstreamError) -> Problem {
         switch error {
         case .nameNotFound: unreachable("The upstream's name cannot be resolved.", error: "dns_error")
-        case .nameTimedOut: timeout("The upstream's name was not resolved in time.", error: "dns_timeout")
+        case .nameTimedOut:
+            timeout("The upstream's name was not resolved within upstream_dns.timeout.", error: "dns_timeout")
+        case .refused(ENODEV, _):
+            unreachable(
+                "The network interface that the upstream's address names does not exist on this machine.",
+                error: "connection_refused", needsOperator: true)
         case .refused(let code, _):
             unreachable("Connecting failed: \(Errno.text(of: code)).", error: "connection_refused")
         case .connectTimedOut: timeout("Connecting took too long.", error: "connection_timeout")
