@@ -126,11 +126,18 @@ package struct ClientKey: Equatable, Sendable {
     package init(file: String) { self.file = file }
 }
 
-/// How a JSON Web Token is signed (RFC 7518 §3.1).
+/// How a JSON Web Token is signed (RFC 7518 §3.1, RFC 8037 §3.1).
 package enum SigningAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
+    case rs384 = "RS384"
+    case rs512 = "RS512"
     case ps256 = "PS256"
+    case ps384 = "PS384"
+    case ps512 = "PS512"
     case es256 = "ES256"
+    case es384 = "ES384"
+    case es512 = "ES512"
+    case edDSA = "EdDSA"
 }
 
 /// A form field of token calls.

@@ -20,9 +20,16 @@ struct SigningKey: ~Copyable {
             switch self {
             case .notAKey: "holds no private key in PEM"
             case .encrypted: "holds a key with a passphrase; write it without one (openssl pkey -in FILE -out FILE)"
-            case .unfit(.es256): "holds no key on the curve P-256, which ES256 needs"
-            case .unfit: "holds no RSA key, which this algorithm needs"
+            case .unfit(let algorithm): "holds no \(Self.kind(algorithm)), which \(algorithm.rawValue) needs"
             case .weak: "holds an RSA key of less than 2048 bits"
+            }
+        }
+
+        private static func kind(_ algorithm: SigningAlgorithm) -> String {
+            switch algorithm.scheme {
+            case .rsa, .rsaPSS: "RSA key"
+            case .ecdsa(let curve): "key on the curve \(curve.name)"
+            case .edDSA: "key on the curve Ed25519 or Ed448"
             }
         }
     }
@@ -48,9 +55,10 @@ struct SigningKey: ~Copyable {
     /// Why the key cannot sign by the algorithm; nil: it can.
     private static func error(of key: OpaquePointer, for algorithm: SigningAlgorithm) -> KeyError? {
         let kind = EVP_PKEY_get_base_id(key)
-        switch algorithm {
-        case .es256: return kind == EVP_PKEY_EC && isP256(key) ? nil : .unfit(algorithm)
-        case .rs256, .ps256:
+        switch algorithm.scheme {
+        case .ecdsa(let curve): return kind == EVP_PKEY_EC && isOn(curve, key) ? nil : .unfit(algorithm)
+        case .edDSA: return kind == EVP_PKEY_ED25519 || kind == EVP_PKEY_ED448 ? nil : .unfit(algorithm)
+        case .rsa, .rsaPSS:
             guard kind == EVP_PKEY_RSA else { return .unfit(algorithm) }
             return EVP_PKEY_get_bits(key) >= 2048 ? nil : .weak
         }
@@ -62,11 +70,11 @@ struct SigningKey: ~Copyable {
         guard let context = EVP_MD_CTX_new() else { return nil }
         defer { EVP_MD_CTX_free(context) }
         var keyContext: OpaquePointer?
-        guard EVP_DigestSignInit(context, &keyContext, EVP_sha256(), nil, key.raw) == 1 else { return nil }
-        if algorithm == .ps256 {
+        guard EVP_DigestSignInit(context, &keyContext, algorithm.hash, nil, key.raw) == 1 else { return nil }
+        if case .rsaPSS(let hashBytes) = algorithm.scheme {
             // RFC 7518 §3.5: the salt is as long as the hash.
             guard EVP_PKEY_CTX_set_rsa_padding(keyContext, RSA_PKCS1_PSS_PADDING) == 1,
-                EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, 32) == 1
+                EVP_PKEY_CTX_set_rsa_pss_saltlen(keyContext, hashBytes) == 1
             else { return nil }
         }
         let start = text.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -75,19 +83,21 @@ struct SigningKey: ~Copyable {
         var signature = [UInt8](repeating: 0, count: count)
         guard EVP_DigestSign(context, &signature, &count, start, text.count) == 1 else { return nil }
         signature.removeLast(signature.count - count)
-        return algorithm == .es256 ? Self.joined(signature) : signature
+        if case .ecdsa(let curve) = algorithm.scheme { return Self.joined(signature, curve.numberBytes) }
+        return signature
     }
 
-    /// The two numbers of an ECDSA signature, 32 bytes each (RFC 7518 §3.4), in place of DER.
-    private static func joined(_ der: [UInt8]) -> [UInt8]? {
+    /// The two numbers of an ECDSA signature, each as long as the curve's (RFC 7518 §3.4), in place of DER.
+    private static func joined(_ der: [UInt8], _ numberBytes: CInt) -> [UInt8]? {
         der.withUnsafeBufferPointer { bytes in
             var next = bytes.baseAddress
             guard let parts = d2i_ECDSA_SIG(nil, &next, bytes.count) else { return nil }
             defer { ECDSA_SIG_free(parts) }
-            var joined = [UInt8](repeating: 0, count: 64)
+            var joined = [UInt8](repeating: 0, count: 2 * Int(numberBytes))
             let isWritten = joined.withUnsafeMutableBufferPointer { room in
-                BN_bn2binpad(ECDSA_SIG_get0_r(parts), room.baseAddress, 32) == 32
-                    && BN_bn2binpad(ECDSA_SIG_get0_s(parts), room.baseAddress! + 32, 32) == 32
+                let second = room.baseAddress! + Int(numberBytes)
+                return BN_bn2binpad(ECDSA_SIG_get0_r(parts), room.baseAddress, numberBytes) == numberBytes
+                    && BN_bn2binpad(ECDSA_SIG_get0_s(parts), second, numberBytes) == numberBytes
             }
             return isWritten ? joined : nil
         }
@@ -131,10 +141,57 @@ struct SigningKey: ~Copyable {
         }
     }
 
-    private static func isP256(_ key: OpaquePointer) -> Bool {
+    private static func isOn(_ curve: SigningAlgorithm.Curve, _ key: OpaquePointer) -> Bool {
         var name = [CChar](repeating: 0, count: 64)
         var count = 0
         guard EVP_PKEY_get_utf8_string_param(key, "group", &name, name.count, &count) == 1 else { return false }
-        return name.prefix(count).elementsEqual("prime256v1".utf8.map { CChar($0) })
+        return name.prefix(count).elementsEqual(curve.group.utf8.map { CChar($0) })
+    }
+}
+
+extension SigningAlgorithm {
+    /// A curve of RFC 7518 §3.4.
+    fileprivate struct Curve {
+        let name: String
+        /// OpenSSL's name.
+        let group: String
+        /// Bytes of a number of its group.
+        let numberBytes: CInt
+
+        static let p256 = Curve(name: "P-256", group: "prime256v1", numberBytes: 32)
+        static let p384 = Curve(name: "P-384", group: "secp384r1", numberBytes: 48)
+        static let p521 = Curve(name: "P-521", group: "secp521r1", numberBytes: 66)
+    }
+
+    /// What the key must be, and how it signs.
+    fileprivate enum Scheme {
+        case rsa
+        /// - hashBytes: of the hash and of the salt.
+        case rsaPSS(hashBytes: CInt)
+        case ecdsa(Curve)
+        case edDSA
+    }
+
+    fileprivate var scheme: Scheme {
+        switch self {
+        case .rs256, .rs384, .rs512: .rsa
+        case .ps256: .rsaPSS(hashBytes: 32)
+        case .ps384: .rsaPSS(hashBytes: 48)
+        case .ps512: .rsaPSS(hashBytes: 64)
+        case .es256: .ecdsa(.p256)
+        case .es384: .ecdsa(.p384)
+        case .es512: .ecdsa(.p521)
+        case .edDSA: .edDSA
+        }
+    }
+
+    /// nil: the scheme hashes by itself.
+    fileprivate var hash: OpaquePointer? {
+        switch self {
+        case .rs256, .ps256, .es256: EVP_sha256()
+        case .rs384, .ps384, .es384: EVP_sha384()
+        case .rs512, .ps512, .es512: EVP_sha512()
+        case .edDSA: nil
+        }
     }
 }

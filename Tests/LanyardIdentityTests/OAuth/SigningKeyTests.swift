@@ -8,11 +8,29 @@ import Testing
 
 /// Keys that sign, as openssl makes them, and signatures, as openssl verifies them.
 @Suite("OAuth: assertions that Lanyard signs") struct SigningKeyTests {
-    private static let makers: [(SigningAlgorithm, [String])] = [
-        (.rs256, ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]),
-        (.ps256, ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]),
-        (.es256, ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]),
-    ]
+    private static let makers: [(SigningAlgorithm, [String])] = SigningAlgorithm.allCases.map { ($0, maker($0)) }
+
+    private static func maker(_ algorithm: SigningAlgorithm) -> [String] {
+        switch algorithm {
+        case .rs256, .rs384, .rs512, .ps256, .ps384, .ps512:
+            ["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"]
+        case .es256: ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256"]
+        case .es384: ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"]
+        case .es512: ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-521"]
+        case .edDSA: ["genpkey", "-algorithm", "ed25519"]
+        }
+    }
+
+    /// The arguments of openssl's check of a signature, up to the text's file.
+    private static func verifier(_ algorithm: SigningAlgorithm, _ publicKey: String, _ signature: String) -> [String] {
+        let name = algorithm.rawValue
+        guard algorithm != .edDSA else {
+            return ["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", publicKey, "-sigfile", signature, "-in"]
+        }
+        // The salt is as long as the hash.
+        let padding = name.hasPrefix("PS") ? ["-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:digest"] : []
+        return ["dgst", "-sha\(name.suffix(3))", "-verify", publicKey, "-signature", signature] + padding
+    }
 
     @discardableResult
     private static func openssl(_ arguments: [String]) throws -> Int32 {
@@ -55,10 +73,12 @@ import Testing
         #expect((claims["jti"] as? String)?.count == 43)
         try Data("\(parts[0]).\(parts[1])".utf8).write(to: URL(fileURLWithPath: folder.file("text")))
         var signature = try Self.decoded(parts[2])
-        if algorithm == .es256 { signature = Self.der(signature) }
+        if algorithm.rawValue.hasPrefix("ES") {
+            #expect(signature.count == [.es256: 64, .es384: 96, .es512: 132][algorithm])
+            signature = Self.der(signature)
+        }
         try signature.write(to: URL(fileURLWithPath: folder.file("signature")))
-        let padding = algorithm == .ps256 ? ["-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:32"] : []
-        let verify = ["dgst", "-sha256", "-verify", publicKey, "-signature", folder.file("signature")] + padding
+        let verify = Self.verifier(algorithm, publicKey, folder.file("signature"))
         #expect(try Self.openssl(verify + [folder.file("text")]) == 0)
         try Data("another text".utf8).write(to: URL(fileURLWithPath: folder.file("text")))
         #expect(try Self.openssl(verify + [folder.file("text")]) != 0)
@@ -66,13 +86,54 @@ import Testing
 
     /// openssl wants the two numbers of ECDSA in DER.
     private static func der(_ joined: Data) -> Data {
-        let numbers = [joined.prefix(32), joined.suffix(32)].map { half -> Data in
+        let numbers = [joined.prefix(joined.count / 2), joined.suffix(joined.count / 2)].map { half -> Data in
             var digits = Data(half.drop { $0 == 0 })
             if digits.first.map({ $0 >= 0x80 }) ?? true { digits.insert(0, at: 0) }
             return Data([2, UInt8(digits.count)]) + digits
         }
         let body = numbers[0] + numbers[1]
-        return Data([0x30, UInt8(body.count)]) + body
+        return Data([0x30] + (body.count < 0x80 ? [] : [0x81]) + [UInt8(body.count)]) + body
+    }
+
+    @Test("the published signatures of Ed25519 (RFC 8037 A.4) and Ed448 (RFC 8032 7.4)")
+    func published() throws {
+        func signature(_ key: String, _ text: String) throws -> [UInt8]? {
+            let pem = "-----BEGIN PRIVATE KEY-----\n\(key)\n-----END PRIVATE KEY-----\n"
+            let signer = try SigningKey(Tokens.secret(pem), for: .edDSA)
+            return Array(text.utf8).withUnsafeBytes { signer.signature(of: $0) }
+        }
+        let text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"
+        let short = try signature("MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g", text)
+        let expected = "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
+        #expect(try short == [UInt8](Self.decoded(Substring(expected))))
+        let long = try signature(
+            "MEcCAQAwBQYDK2VxBDsEOWyCpWLLgI0Q1jK+ichRPr9skp803fqMn2PJlg7240ijUoyKP8wvBE45o/xblEkvjwMudUmiAJj5Ww==", "")
+        #expect(long?.map { String(format: "%02x", $0) }.joined() == Self.ed448Signature)
+    }
+
+    private static let ed448Signature = """
+        533a37f6bbe457251f023c0d88f976ae2dfb504a843e34d2074fd823d41a591f2b233f034f628281f2fd7a22ddd47d7828c59bd0a21bfd39\
+        80ff0d2028d4b18a9df63e006c5d1c2d345b925d8dc00b4104852db99ac5c7cdda8530a113a0f4dbb61149f05a7363268c71d95808ff2e65\
+        2600
+        """
+
+    @Test("each algorithm takes the keys of its kind, and names the kind that it needs for every other one")
+    func kinds() throws {
+        let folder = try TemporaryFolder()
+        let kinds: [String: SigningAlgorithm] = ["RSA": .rs256, "P-256": .es256, "P-384": .es384, "P-521": .es512, "Ed25519": .edDSA]
+        for (name, algorithm) in kinds { try Self.openssl(Self.maker(algorithm) + ["-out", folder.file(name)]) }
+        for algorithm in SigningAlgorithm.allCases {
+            for (name, other) in kinds {
+                let content = try Self.content(folder.file(name))
+                do throws(SigningKey.KeyError) {
+                    _ = try SigningKey(content, for: algorithm)
+                    #expect(Self.maker(algorithm) == Self.maker(other), "\(algorithm) \(name)")
+                } catch {
+                    #expect(error == .unfit(algorithm) && Self.maker(algorithm) != Self.maker(other), "\(algorithm) \(name)")
+                    #expect(error.message.hasSuffix(", which \(algorithm.rawValue) needs"))
+                }
+            }
+        }
     }
 
     @Test("a key that cannot sign says why: passphrase, other kind, short, no key")
@@ -87,7 +148,7 @@ import Testing
         }
         let (rsa, ec, short) = (folder.file("rsa"), folder.file("ec"), folder.file("short"))
         try Self.openssl(Self.makers[0].1 + ["-out", rsa])
-        try Self.openssl(Self.makers[2].1 + ["-out", ec])
+        try Self.openssl(Self.maker(.es256) + ["-out", ec])
         try Self.openssl(["genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:1024", "-out", short])
         try Self.openssl(["pkey", "-in", rsa, "-aes128", "-passout", "pass:x", "-out", folder.file("locked")])
         #expect(try error(folder.file("locked"), .rs256) == .encrypted)
@@ -102,7 +163,7 @@ import Testing
     func thumbprint() throws {
         let folder = try TemporaryFolder()
         let (key, certificate) = (folder.file("key"), folder.file("certificate"))
-        try Self.openssl(Self.makers[2].1 + ["-out", key])
+        try Self.openssl(Self.maker(.es256) + ["-out", key])
         try Self.openssl(["req", "-x509", "-key", key, "-subj", "/CN=x", "-days", "1", "-out", certificate])
         try Self.openssl(["x509", "-in", certificate, "-outform", "der", "-out", folder.file("der")])
         try Self.openssl(["dgst", "-sha256", "-binary", "-out", folder.file("digest"), folder.file("der")])
