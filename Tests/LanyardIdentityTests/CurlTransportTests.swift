@@ -1,5 +1,6 @@
 import CLinux
 import Dispatch
+import Foundation
 import Glibc
 import IdentityTestSupport
 import LanyardFoundations
@@ -36,6 +37,87 @@ struct CurlTransportTests {
         #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
         #expect(await bench.login().failure?.verdict == .transient(retryAfter: nil))
         #expect(await bench.revoke().failure?.verdict == .transient(retryAfter: nil))
+    }
+
+    // MARK: Codings and marks
+
+    /// - Parameter times: how often it is compressed.
+    private static func gzip(_ text: String, times: Int = 1) throws -> [UInt8] {
+        let folder = try TemporaryFolder()
+        try folder.write("text", text)
+        for _ in 0..<times {
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/gzip")
+            process.arguments = ["-9", "-f", "-S", ".gz", folder.file("text")]
+            try process.run()
+            process.waitUntilExit()
+            try FileManager.default.moveItem(atPath: folder.file("text.gz"), toPath: folder.file("text"))
+        }
+        return [UInt8](try Data(contentsOf: URL(fileURLWithPath: folder.file("text"))))
+    }
+
+    private static func coded(_ bytes: [UInt8], _ lines: [String]) -> RawResponse {
+        let head = (["HTTP/1.1 200 OK", "Content-Type: application/json"] + lines).joined(separator: "\r\n")
+        return RawResponse([.send(Array("\(head)\r\n\r\n".utf8) + bytes), .close])
+    }
+
+    private static let tokens = #"{"access_token":"\#(Tokens.access())"}"#
+
+    @Test(
+        "a coding that was not asked for is decoded: gateways compress what comes",
+        arguments: [
+            "Content-Encoding: gzip", "content-encoding:GZIP", "Content-Encoding: x-gzip",
+            "Content-Encoding: identity, gzip",
+        ])
+    func coding(_ line: String) async throws {
+        let bench = try bench(Self.coded(try Self.gzip(Self.tokens), [line]))
+        #expect(Tokens.text(try await bench.refresh().get().accessToken) == Tokens.access())
+        #expect(bench.server.requests.allSatisfy { $0.values("Accept-Encoding") == ["identity"] })
+    }
+
+    @Test(
+        "a chain of codings, and one that is not decoded, is refused, whatever the body is",
+        arguments: [
+            ["Content-Encoding: gzip, gzip"], ["Content-Encoding: gzip", "Content-Encoding: gzip"],
+            ["Content-Encoding: gzip, deflate"], ["Content-Encoding: br"], ["Content-Encoding: zstd"],
+            ["Content-Encoding: x"], ["Transfer-Encoding: gzip", "Content-Encoding: gzip"],
+        ])
+    func chain(_ lines: [String]) async throws {
+        let bench = try bench(Self.coded(try Self.gzip(Self.tokens, times: 2), lines))
+        let error = await bench.refresh().failure
+        #expect(error?.message.contains("has a coding, or several") == true, "\(error?.message ?? "")")
+        #expect(error?.verdict == .unknownOutcome)
+    }
+
+    @Test("the limit of a body is that of the decoded bytes")
+    func bomb() async throws {
+        let bytes = try Self.gzip(String(repeating: " ", count: 4 << 20))
+        #expect(bytes.count < 64 << 10)
+        let bench = try bench(Self.coded(bytes, ["Content-Encoding: gzip"]))
+        let error = await bench.refresh().failure
+        #expect(error?.message.contains("its body larger than 1 MiB") == true, "\(error?.message ?? "")")
+    }
+
+    @Test("a damaged coding is no response, and neither is one whose list of codings is longer than any")
+    func damagedCoding() async throws {
+        let list = "Content-Encoding: gzip" + String(repeating: ", identity", count: 300)
+        for response in [
+            Self.coded(Array(Self.tokens.utf8), ["Content-Encoding: gzip"]), Self.coded(try Self.gzip(Self.tokens), [list]),
+        ] {
+            let bench = try bench(response)
+            #expect(await bench.refresh().failure?.verdict == .unknownOutcome)
+        }
+    }
+
+    @Test("a byte order mark before JSON is skipped, in a coding as well")
+    func byteOrderMark() async throws {
+        let marked = "\u{FEFF}" + Self.tokens
+        for response in [
+            Self.coded(Array(marked.utf8), []), Self.coded(try Self.gzip(marked), ["Content-Encoding: gzip"]),
+        ] {
+            let bench = try bench(response)
+            #expect(Tokens.text(try await bench.refresh().get().accessToken) == Tokens.access())
+        }
     }
 
     // libcurl reads a clock of its own, so its time limits are waited for.

@@ -41,7 +41,7 @@ struct TokenReaderTests {
             #"{"access_token":""}"#, #"{"access_token":"a b"}"#, #"{"access_token":"a\n"}"#, #"{"access_token":"é"}"#,
             #"{"access_token":"a\u0000"}"#, #"{"access_token":"="}"#, #"{"access_token":"a=b"}"#,
             #"{"access_token":7}"#,
-            #"{"access_token":["a"]}"#, #"{"access_token":{"a":1}}"#, #"{"refresh_token":"a,b"}"#, #"{"user_id":7}"#,
+            #"{"access_token":["a"]}"#, #"{"access_token":{"a":1}}"#, #"{"refresh_token":"a,b"}"#,
             #"{"user_id":"a b"}"#, #"{"user_id":"\#(String(repeating: "x", count: 129))"}"#,
             #"{"access_token":"\#(String(repeating: "x", count: (32 << 10) + 1))"}"#, #"{"hostname":true}"#,
         ])
@@ -53,7 +53,7 @@ struct TokenReaderTests {
         "of a response that cannot be used the refresh token is still read",
         arguments: [
             #"{"access_token":7,"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a b"}"#,
-            #"{"user_id":{"a":[1]},"refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a"#,
+            #"{"user_id":"a b","refresh_token":"r"}"#, #"{"refresh_token":"r","access_token":"a"#,
             #"{"refresh_token":"r"} x"#, #"{"refresh_token":"r","refresh_token":"s"}"#,
         ])
     func usable(text: String) {
@@ -86,7 +86,7 @@ struct TokenReaderTests {
         arguments: [
             "", "word", "a.b", "a.b.c.d", ".e30.c", "a.e30.", "a..c", "a.e.c", "a.!!!!.c", "a.W10.c", "a.eyJ.c",
             "a.e3 0.c",
-            "a.eyJleHAiOiIxIn0.c", "a.____.c", "a.e30===.c",
+            "a.____.c", "a.e30===.c",
         ])
     func noJWT(token: String) {
         #expect(JWTClaims(of: Tokens.secret(token)) == nil)

@@ -3,12 +3,6 @@ import LanyardSessionInterface
 
 /// Makes a `Grant` from a successful response (app-services.md 2.3, app-services.md 3.1, refresh.md 1).
 enum AppServicesGrant {
-    /// The lifetime in seconds of a token that states none.
-    private static let lifetimeAssumed: Int64 = 300
-    private static let lifetimeMin: Int64 = 2
-    /// Ten years, in seconds. A longer lifetime means "no end" and must not overflow later sums.
-    private static let lifetimeMax: Int64 = 315_360_000
-
     /// - Parameter secrets: what the request carried. An `error_code` with a piece of one is not shown.
     static func make(
         _ call: AppServicesVerdict.Call, _ response: CurlResponse, secrets: [Secret]
@@ -51,7 +45,7 @@ enum AppServicesGrant {
             accessToken: accessToken,
             // A link continues the session: whatever else its response brings is not used.
             refreshToken: call == .link ? nil : decoded.refreshToken, userID: userID,
-            lifetime: .seconds(try lifetime(decoded, claims)), refreshTokenExpiry: expiry.flatMap(wallTime),
+            lifetime: .seconds(try lifetime(decoded, claims, response.serverDate)), refreshTokenExpiry: expiry.flatMap(wallTime),
             serverDate: response.serverDate, requestStartedAt: response.requestStartedAt)
     }
 
@@ -60,17 +54,14 @@ enum AppServicesGrant {
         return isSent || SecretEcho(of: [], and: response).isIn(name: userID)
     }
 
-    private static func lifetime(_ decoded: TokenResponse, _ claims: JWTClaims) throws(UnusableGrantError) -> Int64 {
-        var seconds = lifetimeAssumed
-        if let stated = decoded.expiresIn {
-            seconds = stated
-        } else if let expiry = claims.expiry, let issuedAt = claims.issuedAt {
-            seconds = expiry.clampedDifference(issuedAt)
+    private static func lifetime(
+        _ decoded: TokenResponse, _ claims: JWTClaims, _ date: WallTime?
+    ) throws(UnusableGrantError) -> Int64 {
+        let seconds = TokenLifetime.seconds(stated: decoded.expiresIn, claims: claims, date: date)
+        guard seconds >= TokenLifetime.minimum else {
+            throw UnusableGrantError("the access_token lives for less than \(TokenLifetime.minimum) s")
         }
-        guard seconds >= lifetimeMin else {
-            throw UnusableGrantError("the access_token lives for less than \(lifetimeMin) s")
-        }
-        return min(seconds, lifetimeMax)
+        return seconds
     }
 
     /// Whether both clocks agree that the token has ended. One clock alone may be wrong.

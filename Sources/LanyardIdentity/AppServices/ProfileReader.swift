@@ -44,10 +44,14 @@ enum ProfileReader {
             guard try reader.next() == .objectStart else { return nil }
             while case .name(let name) = try reader.next() {
                 if JSONText.matches(name, of: bytes, "user_id") {
-                    guard case .string(let text) = try reader.next() else { return nil }
-                    userID = text
+                    let value = try reader.next()
+                    if value == .objectStart || value == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+                    if case .string(let text) = value { userID = text }
                 } else if JSONText.matches(name, of: bytes, "identities") {
-                    guard try reader.next() == .arrayStart else { return nil }
+                    let value = try reader.next()
+                    // Go writes an empty list so.
+                    if value == .null { continue }
+                    guard value == .arrayStart else { return nil }
                     while try reader.next() == .objectStart {
                         guard let next = try identity(&reader, bytes) else { return nil }
                         identities.append(next)
@@ -178,11 +182,15 @@ enum APIKeyReader {
                 guard let text = try string(&reader) else { return nil }
                 name = text
             } else if JSONText.matches(member, of: bytes, "key") {
-                guard let text = try string(&reader) else { return nil }
-                value = text
+                let token = try reader.next()
+                if token == .objectStart || token == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+                if case .string(let text) = token { value = text }
             } else if JSONText.matches(member, of: bytes, "disabled") {
-                guard case .bool(let value) = try reader.next() else { return nil }
-                isDisabled = value
+                switch try reader.next() {
+                case .bool(let value): isDisabled = value
+                case .null: break
+                default: return nil
+                }
             } else {
                 try reader.skipValue()
             }

@@ -75,6 +75,8 @@ package enum TokenReader {
         if token == .objectStart || token == .arrayStart { try skipRest(of: token, &reader) }
         switch (entry.member, token) {
         case (_, .null): break
+        // An empty text is none.
+        case (.refreshToken, .string(let text)) where text.range.isEmpty: break
         case (.accessToken, .string(let text)): response.accessToken = try secret(text, bytes, entry.name)
         case (.refreshToken, .string(let text)):
             response.revocableToken = revocable(text, bytes)
@@ -92,7 +94,8 @@ package enum TokenReader {
             response.hasError = response.hasError || !text.range.isEmpty
             response.errorCode = code(text, bytes)
         // Clients ignore numbers and objects there.
-        case (.error, _), (.errorCode, _), (.deviceID, _), (.expiresIn, _): break
+        case (.error, _), (.errorCode, _), (.deviceID, _), (.expiresIn, _), (.userID, _), (.refreshToken, _):
+            break
         default: throw ReadError.unfit("\(entry.name) has the wrong type")
         }
     }

@@ -65,6 +65,10 @@ final class CurlTransfer {
     private var headIsComplete = false
     /// The head says where the body ends. Otherwise the end of the connection says it.
     private var hasBodyLength = false
+    /// The codings of the body, without `chunked` and `identity`.
+    private var codings = 0
+    /// A coding, or a chain of them, that is not decoded.
+    private var hasForeignCoding = false
     private var fields = CurlResponse.Fields()
     private var isTooLarge = false
     private var stepsLeft = 0
@@ -143,11 +147,15 @@ final class CurlTransfer {
         return true
     }
 
-    /// Leaves the body empty.
+    /// Without a byte order mark, which readers of JSON may ignore (RFC 8259 §8.1). Leaves the body empty.
     private func sealedBody() -> Secret {
         var taken = SecretBuffer(capacity: 1)
         swap(&taken, &body)
-        return taken.seal()
+        let sealed = taken.seal()
+        return sealed.withBytes { bytes in
+            guard SecretText.hasByteOrderMark(bytes) else { return sealed }
+            return Secret(copying: UnsafeRawBufferPointer(rebasing: bytes[3...]))
+        }
     }
 
     /// A second attempt of the same exchange, after this one failed for lack of a descriptor. This one then never replies. nil for another
@@ -263,6 +271,9 @@ final class CurlTransfer {
             && set(CURLOPT_NETRC, Int(CURL_NETRC_IGNORED.rawValue))
             && set(CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1)
             && set(CURLOPT_HTTP09_ALLOWED, 0)
+            // Asks for none, and has libcurl decode one all the same: gateways compress unasked. The limit of the body is
+            // that of the decoded bytes.
+            && set(CURLOPT_ACCEPT_ENCODING, "identity")
             // Calls are many minutes apart. A connection that is kept that long may be dead. libcurl would then resend the request by
             // itself, which would use a one-use refresh token twice.
             && set(CURLOPT_FRESH_CONNECT, 1)
@@ -493,24 +504,49 @@ final class CurlTransfer {
         }
         if line.starts(with: "HTTP/".utf8) {
             fields = CurlResponse.Fields()
-            (headIsComplete, hasBodyLength) = (false, false)
+            (headIsComplete, hasBodyLength, codings) = (false, false, 0)
         } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
             headIsComplete = true
         }
         // Trailers follow the body and are ignored.
-        guard body.count == 0, let colon = line.firstIndex(of: UInt8(ascii: ":")), line.count <= Self.fieldBytesMax
-        else { return line.count }
-        switch Self.lowered(line[..<colon]) {
+        guard body.count == 0, let colon = line.firstIndex(of: UInt8(ascii: ":")) else { return line.count }
+        let name = Self.lowered(line[..<colon])
+        guard line.count <= Self.fieldBytesMax else {
+            // A list of codings of that length is refused as a chain.
+            hasForeignCoding = hasForeignCoding || name == "content-encoding" || name == "transfer-encoding"
+            return hasForeignCoding ? 0 : line.count
+        }
+        switch name {
         case "content-type": fields.contentType = Self.value(line[(colon + 1)...])
         case "retry-after": fields.retryAfter = Self.value(line[(colon + 1)...])
         case "date": fields.date = Self.value(line[(colon + 1)...])
         case "location": fields.location = Self.value(line[(colon + 1)...])
         case "x-ratelimit-remaining": fields.rateLimitRemaining = Self.value(line[(colon + 1)...])
         case "x-ratelimit-reset": fields.rateLimitReset = Self.value(line[(colon + 1)...])
-        case "content-length", "transfer-encoding": hasBodyLength = true
+        case "content-length": hasBodyLength = true
+        case "transfer-encoding":
+            hasBodyLength = true
+            return addCodings(line[(colon + 1)...]) ? line.count : 0
+        case "content-encoding": return addCodings(line[(colon + 1)...]) ? line.count : 0
         default: break
         }
         return line.count
+    }
+
+    /// One of these at most is decoded. The other ones of libcurl have memory of their own that is not wiped, and no client of theirs asks
+    /// for none.
+    private static let decodedCodings: Set<String> = ["gzip", "x-gzip", "deflate"]
+
+    /// Takes the codings of one line.
+    ///
+    /// - Returns: false: the body is refused. A chain of codings makes much of few bytes.
+    private func addCodings(_ list: Slice<UnsafeRawBufferPointer>) -> Bool {
+        for name in Self.lowered(list).split(whereSeparator: { ", \t\r\n".contains($0) })
+        where name != "chunked" && name != "identity" {
+            codings += 1
+            hasForeignCoding = hasForeignCoding || codings > 1 || !Self.decodedCodings.contains(String(name))
+        }
+        return !hasForeignCoding
     }
 
     private static func lowered(_ name: Slice<UnsafeRawBufferPointer>) -> String {
@@ -549,6 +585,7 @@ final class CurlTransfer {
     private func message(_ code: CURLcode) -> String {
         let short = String(cString: curl_easy_strerror(code))
         if let flood { return flood.message }
+        if hasForeignCoding { return "its body has a coding, or several, that it was not asked for (Content-Encoding)" }
         if hasEndlessLine(code) { return "a line of its head is longer than 100 KiB" }
         if isTooLarge {
             return "its head is larger than 64 KiB or its body larger than \(request.responseBytesMax >> 20) MiB"

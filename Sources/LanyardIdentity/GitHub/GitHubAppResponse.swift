@@ -136,7 +136,9 @@ enum GitHubAppResponse {
                         try reader.skipValue()
                         continue
                     }
-                    guard case .string(let text) = try reader.next() else { return nil }
+                    let value = try reader.next()
+                    if value == .objectStart || value == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+                    guard case .string(let text) = value else { continue }
                     switch known.description {
                     case "token":
                         let secret = JSONText.secret(text, of: bytes, countMax: TokenReader.tokenBytesMax)

@@ -313,7 +313,7 @@ final class CodeLogin: Watcher, BrowserLogin, @unchecked Sendable {
 }
 
 /// What a pushed authorization request endpoint responds (RFC 9126 §2.2).
-private struct PushedRequest {
+struct PushedRequest {
     private static let uriBytesMax = 2048
     private static let lifetimeMax: Int64 = 86_400
 

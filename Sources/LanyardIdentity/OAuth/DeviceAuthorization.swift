@@ -165,6 +165,7 @@ struct DeviceResponse {
             _ name: String, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer
         ) throws(JSONError) {
             let token = try reader.next()
+            if token == .objectStart || token == .arrayStart { return try OAuthResponse.skipRest(of: &reader) }
             switch (name, token) {
             case ("expires_in", _): expiresIn = Self.integer(token, bytes)
             case ("interval", _): interval = Self.integer(token, bytes)
@@ -175,7 +176,7 @@ struct DeviceResponse {
                 JSONText.decode(text, of: bytes) { if characters.count <= uriBytesMax { characters.append($0) } }
                 guard 1...uriBytesMax ~= characters.count, characters.allSatisfy({ 0x20..<0x7f ~= $0 }) else { return }
                 texts[name] = String(decoding: characters, as: UTF8.self)
-            default: if token == .objectStart || token == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+            default: break
             }
         }
 

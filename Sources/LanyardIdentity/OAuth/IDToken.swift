@@ -80,7 +80,8 @@ struct IDToken {
             case ("sub", .objectStart), ("sub", .arrayStart), ("tid", .objectStart), ("tid", .arrayStart):
                 try OAuthResponse.skipRest(of: &reader)
             case ("sub", _), ("tid", _): break
-            case ("azp", .string(let text)): authorizedParty = Self.text(text, bytes)
+            // An empty one names no client.
+            case ("azp", .string(let text)): authorizedParty = text.range.isEmpty ? nil : Self.text(text, bytes)
             case ("nonce", .string(let text)): nonce = Self.text(text, bytes)
             case ("aud", .string(let text)): audiences = [Self.text(text, bytes)]
             case ("aud", .arrayStart):
@@ -92,6 +93,8 @@ struct IDToken {
                 }
             case ("exp", .number(let range)): expiry = JSONNumber.integer(bytes[range])
             case ("iat", .number(let range)): issuedAt = JSONNumber.integer(bytes[range])
+            // What is no number counts as absent.
+            case ("exp", .string), ("exp", .bool), ("iat", .string), ("iat", .bool): break
             default: return false
             }
         }

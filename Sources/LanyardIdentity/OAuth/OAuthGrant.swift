@@ -4,11 +4,8 @@ import LanyardSettings
 
 /// Makes a `Grant` from a successful response of a token endpoint (RFC 6749 §5.1, refresh.md 1).
 enum OAuthGrant {
-    /// The lifetime in seconds of a token that states none.
-    private static let lifetimeAssumed: Int64 = 300
-    private static let lifetimeMin: Int64 = 2
-    /// Ten years, in seconds. A longer lifetime means "no end" and must not overflow later sums.
-    private static let lifetimeMax: Int64 = 315_360_000
+    /// Ten years, in seconds, of a refresh token. A longer lifetime means "no end" and must not overflow later sums.
+    private static let refreshLifetimeMax: Int64 = 315_360_000
 
     /// - Parameters:
     ///   - keepsRefreshToken: false for a grant whose renewal is another grant (RFC 6749 §4.4.3): a refresh token that comes along is
@@ -25,25 +22,28 @@ enum OAuthGrant {
         }
         if let defect = decoded.defect { return fail(defect) }
         guard let accessToken = decoded.accessToken else { return fail("there is no access_token") }
-        if let type = decoded.tokenType, type.lowercased() != "bearer", !isBearerByAnotherName(type) {
+        if let type = decoded.tokenType, !isBearer(type) {
             return .failure(
                 OAuthVerdict.malformed(
                     call, response.status,
                     "its token_type is \(shown(type, SecretEcho(of: secrets, and: response))), and Lanyard sends bearer tokens",
                     decoded, responsible: .operator))
         }
-        let claims = JWTClaims(of: accessToken)
-        let seconds = decoded.expiresIn ?? assumed.map { Int64($0.inSeconds) } ?? claims?.lifetime ?? lifetimeAssumed
-        guard seconds >= lifetimeMin else { return fail("the access_token lives for less than \(lifetimeMin) s") }
+        let seconds = TokenLifetime.seconds(
+            stated: decoded.expiresIn, configured: assumed.map { Int64($0.inSeconds) },
+            claims: JWTClaims(of: accessToken), date: response.serverDate)
+        guard seconds >= TokenLifetime.minimum else {
+            return fail("the access_token lives for less than \(TokenLifetime.minimum) s")
+        }
         var grant = Grant(
             accessToken: accessToken, refreshToken: keepsRefreshToken ? decoded.refreshToken : nil, userID: nil,
-            lifetime: .seconds(min(seconds, lifetimeMax)), refreshTokenExpiry: nil, serverDate: response.serverDate,
+            lifetime: .seconds(seconds), refreshTokenExpiry: nil, serverDate: response.serverDate,
             requestStartedAt: response.requestStartedAt)
         grant.scopes = decoded.scopes
         // 0 is not always "never" (Keycloak). Without a number the server's own response decides.
         if grant.refreshToken != nil, let refreshSeconds = decoded.refreshExpiresIn, refreshSeconds > 0 {
             let start = response.requestStartedAt?.wall ?? .now
-            grant.refreshTokenExpiry = start + .seconds(min(refreshSeconds, lifetimeMax))
+            grant.refreshTokenExpiry = start + .seconds(min(refreshSeconds, refreshLifetimeMax))
         }
         return .success(grant)
     }
@@ -55,14 +55,11 @@ enum OAuthGrant {
         knownTypes.contains(type.lowercased()) || !echo().isIn(name: type) ? type : "another one"
     }
 
-    /// What some servers send for a bearer token: Slack names the kind of account.
-    private static func isBearerByAnotherName(_ type: String) -> Bool { ["user", "bot"].contains(type) }
-}
+    /// In any case of letters (RFC 6749 §5.1). By other names: of Apigee, and of servers that name the grant.
+    private static let bearerTypes: Set<String> = ["bearer", "bearertoken", "jwt-bearer"]
 
-extension JWTClaims {
-    /// `exp − iat`, in seconds; nil: one of them is missing.
-    fileprivate var lifetime: Int64? {
-        guard let expiry, let issuedAt else { return nil }
-        return expiry.clampedDifference(issuedAt)
+    /// The type is that of a bearer token. Slack names the kind of account in its place.
+    private static func isBearer(_ type: String) -> Bool {
+        bearerTypes.contains(type.lowercased()) || ["user", "bot"].contains(type)
     }
 }

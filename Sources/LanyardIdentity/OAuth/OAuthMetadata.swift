@@ -136,7 +136,9 @@ private struct MetadataReader: ~Copyable {
             } else if JSONText.matches(name, of: bytes, "authorization_response_iss_parameter_supported") {
                 sendsIssuer = try isTrue()
             } else if JSONText.matches(name, of: bytes, "mtls_endpoint_aliases") {
-                guard try reader.next() == .objectStart else { continue }
+                let token = try reader.next()
+                if token == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+                guard token == .objectStart else { continue }
                 while case .name(let name) = try reader.next() { try readEndpoint(name, isAlias: true) }
             } else {
                 try readEndpoint(name, isAlias: false)
@@ -171,7 +173,9 @@ private struct MetadataReader: ~Copyable {
 
     /// The next value if it is visible ASCII.
     private mutating func text() throws(JSONError) -> String? {
-        guard case .string(let text) = try reader.next() else { return nil }
+        let token = try reader.next()
+        if token == .objectStart || token == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+        guard case .string(let text) = token else { return nil }
         var characters: [UInt8] = []
         JSONText.decode(text, of: bytes) { characters.append($0) }
         guard 1...Self.urlBytesMax ~= characters.count, characters.allSatisfy({ 0x21..<0x7f ~= $0 }) else { return nil }

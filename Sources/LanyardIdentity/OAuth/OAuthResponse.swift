@@ -137,7 +137,8 @@ struct OAuthResponse: Sendable {
             guard let text else { return note("access_token is not text") }
             readAccessToken(text, bytes)
         case .refreshToken:
-            guard token != .null else { return }
+            // PHP's "none".
+            guard token != .null, token != .bool(false) else { return }
             guard let text else { return note("refresh_token is not text") }
             readRefreshToken(text, bytes)
         case .idToken:

@@ -167,6 +167,7 @@ package struct JWTClaims: Equatable, Sendable {
         return Base64.decode(parts[1])
     }
 
+    /// A claim that is no number counts as absent.
     private static func read(_ bytes: UnsafeRawBufferPointer) -> JWTClaims? {
         do {
             var reader = JSONReader(bytes, depthMax: 64)
@@ -178,7 +179,9 @@ package struct JWTClaims: Equatable, Sendable {
                     try reader.skipValue()
                     continue
                 }
-                guard case .number(let range) = try reader.next() else { return nil }
+                let token = try reader.next()
+                if token == .objectStart || token == .arrayStart { try OAuthResponse.skipRest(of: &reader) }
+                guard case .number(let range) = token else { continue }
                 if isExpiry {
                     claims.expiry = JSONNumber.integer(bytes[range])
                 } else {

@@ -140,11 +140,12 @@ import Testing
     }
 
     @Test(
-        "a lifetime comes from the response, the configuration, the token's own claims, or is 300 s",
+        "a lifetime comes from the response or the configuration, and is no longer than the token's own claims have it",
         arguments: [
-            (#""expires_in":20"#, nil, 20), (#""expires_in":"3600""#, 60, 3600),
-            (#""expires_in":99999999999"#, nil, 315_360_000),
-            (#""scope":"x""#, 60, 60), (#""expires_in":null"#, nil, 1800),
+            (#""expires_in":20"#, nil, 20), (#""expires_in":"1200""#, 60, 1200), (#""expires_in":"3600""#, 60, 1800),
+            (#""expires_in":99999999999"#, nil, 1800), (#""expires_in":0"#, 60, 60), (#""expires_in":"0""#, 60, 60),
+            (#""expires_in":-1"#, 60, 60), (#""scope":"x""#, 60, 60), (#""scope":"x""#, 7200, 1800),
+            (#""expires_in":null"#, nil, 1800), (#""expires_in":"""#, nil, 1800), (#""expires_in":{"a":[1]}"#, 60, 60),
         ] as [(String, Int?, Int)])
     func lifetimes(_ member: String, _ configured: Int?, _ seconds: Int) async throws {
         let bench = try OAuthBench(script: { request in
