@@ -37,7 +37,7 @@ struct ConfigurationCheck {
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
                 // The intended key is then not reported as missing.
-                if diagnostics.count <= Self.diagnosticsMax,
+                if diagnostics.count <= Self.diagnosticsMax, MeantKey.remedy(for: entry.key, in: section) == nil,
                     let meant = NearestName.of(entry.key, among: known.map(\.name)),
                     node[meant] == nil,
                     !entries.contains(where: { $0.key == meant })
@@ -86,7 +86,7 @@ struct ConfigurationCheck {
                         return scalar(text, element, as: wanted, keywords: [], shown: shown)
                     }), at: node.place)
         case (.section, _), (.named, _), (.fields, _), (.secretFields, _), (.parameters, _):
-            return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown)
+            return reportWrongShape(node, "a mapping", keywords: key.keywords, shown: shown, below: key.below)
         case (.sections, _), (.values, _): return reportWrongShape(node, "a list", keywords: key.keywords, shown: shown)
         case (.value, _):
             return reportWrongShape(
@@ -279,7 +279,8 @@ struct ConfigurationCheck {
     // MARK: - Errors
 
     private mutating func reportWrongShape(
-        _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String, meant: String? = nil
+        _ node: ConfigurationNode, _ wanted: String, keywords: [String] = [], shown: String, meant: String? = nil,
+        below: String? = nil
     ) -> ConfigurationNode {
         if node.content == .invalid { return node }
         if let text = node.text, !text.isEmpty, !keywords.isEmpty {
@@ -297,11 +298,23 @@ struct ConfigurationCheck {
             switch wanted {
             case "a list": "write [ ] around it, or a dash before each element"
             case "a mapping":
-                node.text == "" ? "write the keys below it, or {} for none" : "write keys and values below it"
+                node.text == ""
+                    ? "write the keys below it, or {} for none"
+                    : Self.keyInPlaceOfMapping(node.text, shown, below) ?? "write keys and values below it"
             default: meant.map { "did you mean \"\($0)\"?" } ?? "write it on the line of its key"
             }
         report(node, "\(shown): expected \(wanted)\(other), found \(node.shape)", remedy: example)
         return ConfigurationNode(.invalid, at: node.place)
+    }
+
+    /// What to write where a key of a section stands as its value: `login: client_credentials`.
+    private static func keyInPlaceOfMapping(_ text: String?, _ shown: String, _ below: String?) -> String? {
+        guard let text, let below, let key = ConfigurationKeys.keys(in: below).first(where: { $0.name == text }) else {
+            return nil
+        }
+        let value = if case .value = key.kind { "..." } else { "{}" }
+        let name = shown.split(separator: ".").last.map(String.init) ?? shown
+        return "write \(name): {\(text): \(value)}, with the keys of \(text) in the braces"
     }
 
     private mutating func reportUnknown(
@@ -314,6 +327,9 @@ struct ConfigurationCheck {
             let remedy =
                 "secrets do not stand in the configuration: write it to a file of mode 0600, and name that file as \(file)"
             return report(entry.place, message, remedy: remedy)
+        }
+        if let meant = MeantKey.remedy(for: entry.key, in: section) {
+            return report(entry.place, message, remedy: meant)
         }
         if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
             return report(entry.place, message, remedy: "did you mean \"\(nearest)\"?")
