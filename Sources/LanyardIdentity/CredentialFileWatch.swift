@@ -42,6 +42,8 @@ package final class SecretFileWarning: Sendable {
     private let warnedPaths: Guarded<Set<String>>
     /// The latest finding of each file.
     private let findings = Guarded<[String: String]>([:])
+    /// Files whose token has named its own end.
+    private let pathsWithEnd = Guarded<Set<String>>([])
 
     /// - Parameter warnedPaths: files that have been reported before.
     package init(warnedPaths: Set<String> = []) { self.warnedPaths = Guarded(warnedPaths) }
@@ -56,6 +58,19 @@ package final class SecretFileWarning: Sendable {
             metadata: [
                 "event": "identity.secret_file_text", "identity": "\(identity)", "path": "\(path)",
                 "finding": "\(finding)",
+            ])
+    }
+
+    /// Warns of a static token that names its own end: it is sent until its file changes. Once for each file.
+    ///
+    /// - Parameter expiry: seconds since 1970, by the clock of who issued it; nil: it names none.
+    func warnOfEnd(_ path: String, _ expiry: Int64?, identity: String, _ logger: Logger) {
+        guard let expiry, pathsWithEnd.withLock({ $0.insert(path).inserted }) else { return }
+        logger.warning(
+            "A static token names its own end (exp), and is sent beyond it: have another program renew the file before.",
+            metadata: [
+                "event": "identity.static_token_ends", "identity": "\(identity)", "path": "\(path)",
+                "expires_at": "\(Timestamp.text(WallTime(seconds: max(expiry, 0))))",
             ])
     }
 

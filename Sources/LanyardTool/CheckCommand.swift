@@ -185,7 +185,7 @@ private struct CheckedFiles {
         _ = read { () throws(ConfiguredFileError) in try IdentityLibrary.load(for: configuration.identities) }
         let warnings =
             (upstreamTLS?.warnings ?? []) + (listenerTLS?.warnings ?? []) + (identityTLS?.warnings ?? [])
-            + CertificateCheck.warnings(configuration) + SigningKeyCheck.warnings(configuration)
+            + CertificateCheck.warnings(configuration) + SecretFileCheck.warnings(configuration)
         for warning in warnings {
             let (place, text) = loaded.finding(of: warning)
             found.append(CheckFinding(.warning, at: place, text))

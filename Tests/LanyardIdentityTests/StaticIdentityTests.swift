@@ -23,6 +23,8 @@ struct StaticIdentityTests {
 
         func add(_ word: String) { message.withLock { $0.append(word) } }
 
+        var words: [String] { message.withLock { $0 } }
+
         /// Passes an interval of the watches and what a change takes to settle.
         func expect(_ expected: [String], sourceLocation: SourceLocation = #_sourceLocation) {
             loop.pass(FileWatch.interval + FileSettling.settlingDelay)
@@ -51,10 +53,155 @@ struct StaticIdentityTests {
         try folder.write("token", "canary with spaces")
         told.expect(["first.token", "second.token", "fault"])
         unlink(path)
+        // Nothing is left that could serve.
         told.expect(["first.token", "second.token", "fault", "fault"])
         try folder.write("token", "second.token")
         told.expect(["first.token", "second.token", "fault", "fault", "second.token"])
         identity.stop()
+    }
+
+    @Test(
+        "each word of visible ASCII is a token as it is, with what Laravel Sanctum and API keys have in them",
+        arguments: ["1|abcDEF", "key:value,other", "a=b", "~!@#$%^&*()[]{};'<>?", "\"quoted\"", #"{"a":"b"}"#, "x"])
+    func visible(_ token: String) throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("token", "\u{FEFF} \(token)\r\n")
+        let told = try Told()
+        let identity = StaticIdentity(name: "fixed", tokenFile: path, on: told.loop)
+        identity.start { told.add((try? $0.get()).flatMap { Tokens.text($0) } ?? "fault") }
+        told.expect([token])
+        identity.stop()
+    }
+
+    @Test(
+        "what no field can carry is refused, by run and by check alike",
+        arguments: ["two words", "line\nline", "caf\u{e9}", "a\u{7f}b", "a\u{0}b", String(repeating: "a", count: 32_769)])
+    func invisible(_ token: String) throws {
+        let folder = try TemporaryFolder()
+        let path = try folder.write("token", token)
+        let told = try Told()
+        let identity = StaticIdentity(name: "fixed", tokenFile: path, on: told.loop)
+        identity.start { told.add($0.failure?.message ?? "a token") }
+        let content = try SecretFile.read(path, bytesMax: SecretFile.credentialBytesMax).secret
+        let error = #expect(throws: SecretFile.ReadError.self) { try FieldValueSecret.value(of: content) }
+        told.expect([error?.message(path: path) ?? ""])
+        identity.stop()
+    }
+
+    // MARK: A file in transition
+
+    /// What is told while a served file changes: the token, `kept` while the former one serves, `refused`.
+    private struct Bench {
+        let folder: TemporaryFolder
+        let path: String
+        let told: Told
+        let identity: StaticIdentity
+
+        init(_ token: String = "first.token") throws {
+            folder = try TemporaryFolder()
+            path = try folder.write("token", token)
+            let told = try Told()
+            self.told = told
+            identity = StaticIdentity(name: "fixed", tokenFile: path, on: told.loop)
+            identity.start { outcome in
+                switch outcome {
+                case .success(let secret): told.add(Tokens.text(secret) ?? "")
+                case .failure(let error): told.add(error.verdict == .credentialDelayed ? "kept" : "refused")
+                }
+            }
+            told.expect([token])
+        }
+
+        /// Everything that is told after the first token.
+        func expect(_ words: [String], _ first: String = "first.token", _ place: SourceLocation = #_sourceLocation) {
+            told.expect([first] + words, sourceLocation: place)
+        }
+    }
+
+    @Test(
+        "a file that is empty, blank, missing or cut serves its former content for 10 s, then it is refused",
+        arguments: ["", "\n", "  \r\n", "first.tok", nil])
+    func transition(_ content: String?) throws {
+        let bench = try Bench()
+        if let content { try bench.folder.write("token", content) } else { unlink(bench.path) }
+        bench.expect(["kept"])
+        bench.told.loop.pass(TokenTransition.durationMax - .milliseconds(1) - FileWatch.interval)
+        bench.told.loop.pass(FileWatch.interval - FileSettling.settlingDelay - .seconds(2))
+        bench.expect(["kept", "refused"])
+        try bench.folder.write("token", "second.token")
+        bench.expect(["kept", "refused", "second.token"])
+        bench.identity.stop()
+    }
+
+    @Test("a file that is written in time leads to no refusal, and a second change of the file prolongs nothing")
+    func slowWriter() throws {
+        let bench = try Bench()
+        try bench.folder.write("token", "")
+        bench.expect(["kept"])
+        unlink(bench.path)
+        bench.expect(["kept"])
+        try bench.folder.write("token", "first")
+        bench.expect(["kept"])
+        try bench.folder.write("token", "second.token")
+        bench.expect(["kept", "second.token"])
+        bench.told.loop.pass(.seconds(60))
+        bench.expect(["kept", "second.token"])
+        try bench.folder.write("token", "")
+        bench.expect(["kept", "second.token", "kept"])
+        for _ in 0..<4 {
+            unlink(bench.path)
+            bench.told.loop.pass(.milliseconds(1300))
+            try bench.folder.write("token", "")
+            bench.told.loop.pass(.milliseconds(1300))
+        }
+        bench.told.loop.pass(.milliseconds(200))
+        // What is wrong then may still change.
+        #expect(bench.told.words.prefix(5) == ["first.token", "kept", "second.token", "kept", "refused"])
+        bench.identity.stop()
+    }
+
+    @Test("half of a JWT in place of a whole one is cut; another kind of token is a token")
+    func jwt() throws {
+        let jwt = "eyJhbGciOiJub25lIn0.eyJhIjoxfQ.c2ln"
+        for cut in ["eyJhbGci", "eyJhbGciOiJIUzI1NiJ9.eyJhIjoyfQ", "eyJhbGciOiJIUzI1NiJ9.eyJhIjoyfQ."] {
+            let bench = try Bench(jwt)
+            try bench.folder.write("token", cut)
+            bench.expect(["kept"], jwt)
+            bench.identity.stop()
+        }
+        let bench = try Bench(jwt)
+        try bench.folder.write("token", "1|opaque")
+        bench.expect(["1|opaque"], jwt)
+        bench.identity.stop()
+    }
+
+    @Test("a file of another mode is refused at once when it is empty, and so is what is no token")
+    func otherWriter() throws {
+        let bench = try Bench()
+        try bench.folder.write("token", "", mode: 0o640)
+        bench.expect(["refused"])
+        try bench.folder.write("token", "third.token")
+        bench.expect(["refused", "third.token"])
+        try bench.folder.write("token", "two words")
+        bench.expect(["refused", "third.token", "refused"])
+        unlink(bench.path)
+        try #require(mkdir(bench.path, 0o700) == 0)
+        bench.expect(["refused", "third.token", "refused", "refused"])
+        bench.identity.stop()
+    }
+
+    @Test("a cut file that was refused serves after it was emptied: it was the whole token")
+    func shorter() throws {
+        let bench = try Bench()
+        try bench.folder.write("token", "first")
+        bench.expect(["kept"])
+        bench.told.loop.pass(TokenTransition.durationMax)
+        bench.expect(["kept", "refused"])
+        try bench.folder.write("token", "")
+        bench.expect(["kept", "refused", "refused"])
+        try bench.folder.write("token", "first")
+        bench.expect(["kept", "refused", "refused", "first"])
+        bench.identity.stop()
     }
 
     @Test("a missing token file is told at the start")

@@ -442,6 +442,30 @@ struct SessionTransitionTests {
         #expect(driver.state == .valid && driver.token?.generation == 2 && driver.context.lastError == nil)
     }
 
+    @Test("while its file is written the former token serves as refresh_failing, whatever happens")
+    func fedInTransition() {
+        let driver = SessionDriver(hasCredential: false)
+        let kept = IdentityError(.credentialDelayed, message: "/x is empty")
+        driver.handle(.fed(.failure(kept)))
+        #expect(driver.state == .refused)
+        driver.handle(.fed(.success(Tokens.secret("one"))))
+        driver.handle(.fed(.failure(kept)))
+        #expect(driver.state == .stale && driver.reason == .refreshFailing && driver.due == .never)
+        #expect(Tokens.text(driver.token?.token) == "one" && driver.token?.renewal == .impossible)
+        #expect(driver.context.lastError == kept)
+        #expect(driver.reason.action(latest: kept, canLogIn: false) == .nobody)
+        let event = driver.logEvents.last
+        #expect(event?.name == "session.token.kept" && event?.nextAt == driver.now + .seconds(10))
+        driver.pass(1e6)
+        for event: Session.Event in [
+            .due, .tokenNeeded, .tokenRefused(1), .clockJumped, .refreshNow(.forced), .credentialChanged, .probe,
+            .serviceReturned(after: .zero),
+        ] { driver.handle(event) }
+        #expect(driver.state == .stale && driver.calls.isEmpty && Tokens.text(driver.token?.token) == "one")
+        driver.handle(.fed(.failure(IdentityError(.credentialUnavailable, message: "/x is empty"))))
+        #expect(driver.state == .refused && driver.refusal == .credentialRefused(because: "/x is empty"))
+    }
+
     @Test("each decision makes a log event, and a failure's event names the next attempt")
     func logEvents() throws {
         let driver = try Self.driver(in: .stale)

@@ -223,6 +223,9 @@ struct SessionServiceTests {
         try #require(unlink(file) == 0)
         let message = "\(file) does not exist; create it, it is read again by itself"
         look()
+        #expect(Tokens.text(published.token()?.token) == "two" && service.report.users[0].isReady())
+        #expect(service.report.users[0].reason() == .refreshFailing)
+        loops.pass(TokenTransition.durationMax)
         #expect(published.refusal() == .credentialRefused(because: message))
         #expect(service.report.users[0].reason() == .credentialRefused)
         _ = try folder.write("token", "three")

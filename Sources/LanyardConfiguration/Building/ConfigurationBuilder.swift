@@ -152,11 +152,12 @@ struct ConfigurationBuilder {
     ///
     /// - Parameters:
     ///   - form: what its text may hold.
+    ///   - isSent: Lanyard sends it in a field as it is written.
     ///   - isOfField: callers send it in a field, so that a present content that cannot be sent or could be guessed is an error.
     ///   - meanwhile: the consequence while the file cannot be read.
     mutating func secret(
         _ section: ConfigurationSection, _ key: String, shown: String, form: SecretText.Form = .token,
-        isOfField: Bool = false, meanwhile: String = "its user is refused"
+        isSent: Bool = false, isOfField: Bool = false, meanwhile: String = "its user is refused"
     ) -> String? {
         let sibling = key.dropLast("_file".utf8.count) + "_credential"
         if section.has(key), section.has(String(sibling)) {
@@ -173,7 +174,7 @@ struct ConfigurationBuilder {
             }
             return checkSecretFile(
                 "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", form,
-                isOfField: isOfField, meanwhile)
+                isSent: isSent, isOfField: isOfField, meanwhile)
         }
         guard section.has(key) else {
             if section.node.hasUnread { return nil }
@@ -182,20 +183,21 @@ struct ConfigurationBuilder {
             return nil
         }
         return section.text(key).map {
-            checkSecretFile($0, section.place(key), "\(shown).\(key)", form, isOfField: isOfField, meanwhile)
+            checkSecretFile(
+                $0, section.place(key), "\(shown).\(key)", form, isSent: isSent, isOfField: isOfField, meanwhile)
         }
     }
 
     private mutating func checkSecretFile(
-        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, isOfField: Bool,
-        _ meanwhile: String
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, isSent: Bool,
+        isOfField: Bool, _ meanwhile: String
     ) -> String {
         // A file that appears later is checked when it is read.
         if isOfField, let error = FieldSecret.error(inFile: path) {
             reportError(place, "\(shown): \(error.message(path: path))", remedy: "correct the file")
             return path
         }
-        checkText(of: path, place, shown, form)
+        checkText(of: path, place, shown, form, isSent: isSent)
         switch ConfigurationFile.state(of: path) {
         case .fine: break
         case .worldReadable:
@@ -208,6 +210,10 @@ struct ConfigurationBuilder {
             reportWarning(place, "\(shown): \(path) does not exist", remedy: "\(meanwhile) until the file appears")
         case .notAFile:
             reportWarning(place, "\(shown): \(path) is a folder", remedy: "\(meanwhile) until it is a file")
+        case .notRegular:
+            reportWarning(
+                place, "\(shown): \(path) is not a regular file",
+                remedy: "\(meanwhile) until it is one, since it is read again and again")
         case .unreadable(let code):
             let mend =
                 code == EACCES ? ": give it to the group of Lanyard, mode 0640, in a folder that it may enter" : ""
@@ -219,8 +225,10 @@ struct ConfigurationBuilder {
     }
 
     /// Warns of what an editor or another program may have added to a secret. A file that cannot be read is reported elsewhere.
+    ///
+    /// - Parameter isSent: see `secret`: a content that no field can carry is reported as `run` reports it.
     mutating func checkText(
-        of path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form
+        of path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, isSent: Bool = false
     ) {
         guard readsSecrets else { return }
         do throws(SecretFile.ReadError) {
@@ -231,6 +239,7 @@ struct ConfigurationBuilder {
             let written = form == .bytes ? SecretText.withoutLineEnd(content.secret) : content.secret
             let secret = SecretText.content(of: written, as: form)
             guard secret.count > 0 else { return reportBlank(path, place, shown) }
+            if isSent { _ = try FieldValueSecret.value(of: secret) }
             let skipped =
                 form == .any && content.hasByteOrderMark ? "begins with a byte order mark, which is skipped" : nil
             guard
@@ -243,9 +252,14 @@ struct ConfigurationBuilder {
                     : "if that is no part of the secret, write the secret alone into it: printf %s SECRET > FILE")
         } catch {
             switch error {
+            case .unfit(let reason) where isSent:
+                reportWarning(place, "\(shown): \(path) \(reason)", remedy: "its user is refused until it does")
             case .unfit(let reason): reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it \(reason)")
             case .empty: reportBlank(path, place, shown)
-            default: break
+            case .tooLarge:
+                reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it is larger than any secret")
+            // Reported as the state of the file.
+            case .system, .notRegular, .delayed, .unsettled, .stopping: break
             }
         }
     }
@@ -301,6 +315,9 @@ struct ConfigurationBuilder {
                 place, "\(shown): \(path) does not exist",
                 remedy: "put the file there, or correct the path")
         case .notAFile: reportError(place, "\(shown): \(path) is a folder", remedy: "name a file")
+        case .notRegular:
+            reportError(
+                place, "\(shown): \(path) is not a regular file", remedy: "name one, since it is read again and again")
         case .unreadable(let code):
             reportError(
                 place, "\(shown): \(path) cannot be read (\(Errno.text(of: code)))",

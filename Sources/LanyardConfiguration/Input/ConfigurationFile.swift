@@ -9,6 +9,8 @@ enum ConfigurationFile {
         case empty
         case missing
         case notAFile
+        /// A pipe, a socket or a device, which could not be read again.
+        case notRegular
         case unreadable(CInt)
     }
 
@@ -26,8 +28,9 @@ enum ConfigurationFile {
             return errno == ENOENT || errno == ENOTDIR ? .missing : .unreadable(errno)
         }
         guard status.st_mode & S_IFMT != S_IFDIR else { return .notAFile }
+        guard status.st_mode & S_IFMT == S_IFREG else { return .notRegular }
         guard access(path, R_OK) == 0 else { return .unreadable(errno) }
-        guard status.st_mode & S_IFMT != S_IFREG || status.st_size > 0 else { return .empty }
+        guard status.st_size > 0 else { return .empty }
         return status.st_mode & S_IROTH != 0 ? .worldReadable : .fine
     }
 

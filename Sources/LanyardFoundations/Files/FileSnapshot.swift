@@ -11,13 +11,16 @@ package struct FileSnapshot: Sendable {
         /// Nanoseconds since 1970, by the clock of the file system.
         package var changedAt: Int64
         package var mode: UInt32
+        /// The uid.
+        package var owner: UInt32
 
-        package init(device: UInt, inode: UInt, size: Int, changedAt: Int64, mode: UInt32) {
+        package init(device: UInt, inode: UInt, size: Int, changedAt: Int64, mode: UInt32, owner: UInt32 = 0) {
             self.device = device
             self.inode = inode
             self.size = size
             self.changedAt = changedAt
             self.mode = mode
+            self.owner = owner
         }
 
         init(_ status: stat) {
@@ -25,7 +28,7 @@ package struct FileSnapshot: Sendable {
                 device: status.st_dev, inode: status.st_ino, size: Int(status.st_size),
                 changedAt: (WallTime(seconds: Int64(status.st_ctim.tv_sec)) + .nanoseconds(status.st_ctim.tv_nsec))
                     .nanoseconds,
-                mode: status.st_mode)
+                mode: status.st_mode, owner: status.st_uid)
         }
 
         /// A file that has not changed for this long is not being written.

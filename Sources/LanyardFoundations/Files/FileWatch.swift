@@ -29,6 +29,8 @@ package final class FileWatch: Watcher, @unchecked Sendable {
     /// The stamp that need not be read again.
     private var seen: FileSnapshot.Stamp?
     private var reported: FileSettling.Finding.Content?
+    /// The stamp of the read that is being reported; nil: the file could not be opened.
+    package private(set) var stamp: FileSnapshot.Stamp?
     private var settling = FileSettling()
     /// Uses of the file (`FileUses`) that the reported content takes into account.
     private var usesReported = 0
@@ -134,6 +136,7 @@ package final class FileWatch: Watcher, @unchecked Sendable {
             return
         } else {
             usesReported = uses.count
+            stamp = snapshot.stamp
             publish(finding.content, outcome)
             confirm?(snapshot.readAt)
         }

@@ -43,6 +43,7 @@ package struct SessionLogEvent: Equatable, Sendable {
         case loggedOut = "logout"
         case late = "response.late"
         case tokenChanged = "token.changed"
+        case tokenKept = "token.kept"
         case accountDeleted = "account.deleted"
         case deletionInterrupted = "account.deletion_interrupted"
         case accountTaken = "account.in_use"
@@ -151,6 +152,8 @@ package struct SessionLogEvent: Equatable, Sendable {
         case .loggedOut: "logged out"
         case .late: "a response came too late and was dropped"
         case .tokenChanged: "token read"
+        case .tokenKept:
+            "the file of a static token is empty, cut or missing, as while it is written; its former content serves for a while"
         case .accountDeleted: "an operator has deleted the account at the service"
         case .deletionInterrupted:
             """

@@ -61,6 +61,9 @@ package struct RetryState: Sendable {
         return until
     }
 
+    /// The session waits for what another program does (`TokenFeed`).
+    var makesNoAttempt: Bool { nextAttemptAt == .never }
+
     func isDue(at now: Instant) -> Bool { nextAttemptAt.map { $0 <= now } ?? false }
 
     /// Whether a call may be made now: none is in flight, and the service's limit has passed.
@@ -241,7 +244,7 @@ package struct RetryState: Sendable {
     mutating func retryEarly(
         to instant: Instant, holding tokens: SessionTokens?, by policy: ClockPolicy, at now: Instant
     ) {
-        guard !awaitsLastTry else { return }
+        guard !awaitsLastTry, !makesNoAttempt else { return }
         if error?.verdict != .gone {
             notBefore = policy.honoured(notBefore, advisoryEnd: tokens?.mandatoryFrom ?? .past, at: now)
         }

@@ -136,7 +136,8 @@ extension Session {
     private static func renewal(
         in retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Renewal {
-        retryState.call != nil ? .underWay : renewal(from: retryState.notBefore, at: now, context)
+        if retryState.makesNoAttempt { return .impossible }
+        return retryState.call != nil ? .underWay : renewal(from: retryState.notBefore, at: now, context)
     }
 
     private static func renewal(

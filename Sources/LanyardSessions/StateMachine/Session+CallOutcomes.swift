@@ -386,7 +386,7 @@ extension Session {
         return transition.renewal(of: withheld, cause).map { .refreshing(withheld, $0) }
     }
 
-    /// A token that is renewed elsewhere: `valid` while it can be read.
+    /// A token that is renewed elsewhere: `valid` while it can be read, and `stale` while its file is being written.
     consuming func feed(_ outcome: Result<Secret, IdentityError>, _ transition: inout TransitionContext) -> Session {
         switch outcome {
         case .success(let token):
@@ -400,7 +400,16 @@ extension Session {
             let next = Self.serve(tokens, &transition)
             transition.logEvent(.tokenChanged, reason: "read")
             return next
-        case .failure(let error): return Self.refuse(error, &transition)
+        case .failure(let error):
+            guard error.verdict == .credentialDelayed, let tokens else { return Self.refuse(error, &transition) }
+            transition.context.lastError = error
+            // The feed has the next outcome: no attempt of the session's own follows.
+            let next = Session.stale(tokens, RetryState(restingUntil: .never, because: error))
+            transition.publish(next)
+            transition.logEvent(
+                .tokenKept, .warning, reason: next.reason.rawValue,
+                nextAt: transition.now + TokenTransition.durationMax, error: error)
+            return next
         }
     }
 }

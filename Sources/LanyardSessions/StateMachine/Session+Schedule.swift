@@ -192,7 +192,7 @@ extension Session {
         case .valid(let tokens, let refreshAt):
             refreshAt == .never ? self : Self.renew(tokens, cause, &transition)
         case .stale(let tokens, let retryState), .unreachable(let tokens, let retryState):
-            retryState.call == nil && !retryState.awaitsLastTry
+            retryState.call == nil && !retryState.awaitsLastTry && !retryState.makesNoAttempt
                 ? Self.retry(tokens, retryState, cause, &transition) : self
         case .loggedOut, .loggingIn, .refreshing, .loginRequired, .refused: self
         }
