@@ -169,6 +169,7 @@ import Testing
             (.noSuchUser, 404, "no-such-user", nil), (.noSuchIdentity, 404, "no-such-identity", nil),
             (.nameInUse, 409, "name-in-use", "bob"), (.accountInUse(by: "alice"), 409, "account-in-use", "alice"),
             (.notLoggedIn, 409, "not-logged-in", "bob"), (.notSupported, 409, "not-supported", "bob"),
+            (.noAccounts, 409, "not-supported", "bob"),
             (.loginInProgress, 409, "login-in-progress", "bob"), (.noCredential, 422, "invalid-value", "bob"),
             (.stopping, 503, "shutting-down", "bob"),
             (.identity(.init(.credentialRefused, status: 401, message: "w")), 422, "credential-refused", "bob"),
@@ -202,6 +203,18 @@ import Testing
         #expect(try response.json["user"].string == user)
         #expect(try response.json["retryable"].bool == (status == 503))
         #expect((response["Retry-After"] != nil) == (name == "identity-unreachable"))
+    }
+
+    @Test("a call that an identity does not have is told of its kind")
+    func notSupported() async throws {
+        let server = try AdminServer()
+        for (error, words) in [
+            (.notSupported, "The tokens of a static identity come from its file"), (.noAccounts, "Only App Services has profiles"),
+        ] as [(UserError, String)] {
+            server.users.replies(.failure(error))
+            let detail = try await server.ask("POST", "/v1/users/bob/login").json["detail"].string ?? ""
+            #expect(detail.hasPrefix(words) && detail.contains("static") == (error == .notSupported), "\(detail)")
+        }
     }
 
     @Test("what the identity service said comes along: its words and its code")

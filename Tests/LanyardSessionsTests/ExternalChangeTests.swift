@@ -102,7 +102,7 @@ struct ExternalChangeTests {
         one.terminate(.logOut, ticket: 1)
         #expect(one.stored?.isLoggedOut == true && one.stored?.session == nil)
         try two.grant(refresh: "two")
-        #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked == ["two"])
+        #expect(two.state == .loggedOut && two.refusal == .loggedOut && two.revoked == ["two"])
         #expect(one.stored?.session == nil && two.trail.last == "unlock" && two.noted(.overtaken))
         let three = one.another()
         #expect(three.state == .loggedOut && three.calls.isEmpty)
@@ -248,7 +248,7 @@ struct ExternalChangeTests {
             #expect(one.state == .valid && one.trail.isEmpty)
             two.terminate(leaving, ticket: 1)
             one.handle(.storeSnapshot(one.stored))
-            #expect(one.state == .loggedOut && one.refusal == .loginRequired && one.revoked.isEmpty)
+            #expect(one.state == .loggedOut && one.refusal == .loggedOut && one.revoked.isEmpty)
         }
     }
 

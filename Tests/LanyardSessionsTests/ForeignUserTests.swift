@@ -293,7 +293,7 @@ struct ForeignUserTests {
         let two = one.another()
         one.terminate(.logOut, ticket: nil)
         two.handle(.storeSnapshot(two.stored))
-        #expect(two.state == .loggedOut && two.refusal == .loginRequired && two.revoked.isEmpty)
+        #expect(two.state == .loggedOut && two.refusal == .loggedOut && two.revoked.isEmpty)
         one.login(Self.given, ticket: nil)
         try one.grant(refresh: "new", account: "b")
         two.handle(.storeSnapshot(two.stored))

@@ -16,7 +16,7 @@ struct OperatorCallTests {
         try driver.logIn()
         driver.holdsStore = true
         driver.terminate(.logOut, ticket: 7)
-        #expect(driver.state == .loggedOut && driver.refusal == .loginRequired && driver.revoked.isEmpty)
+        #expect(driver.state == .loggedOut && driver.refusal == .loggedOut && driver.revoked.isEmpty)
         driver.release()
         #expect(driver.trail == ["logOut", "revoke"] && driver.revoked == ["one"])
         #expect(driver.stored?.session == nil && driver.stored?.isLoggedOut == true)
@@ -29,7 +29,7 @@ struct OperatorCallTests {
         #expect(
             next.state == .loggedOut && next.reason == .loggedOut && next.calls.isEmpty
                 && next.coordinator.due == .never)
-        #expect(next.refusal == .loginRequired)
+        #expect(next.refusal == .loggedOut)
         next.handle(.session(.credentialChanged))
         #expect(next.calls.isEmpty)
     }

@@ -235,7 +235,7 @@ struct SessionTransitionTests {
         let call = driver.call
         let hadTokens = driver.tokens != nil
         driver.handle(.logOut)
-        #expect(driver.state == .loggedOut && driver.due == .never && driver.refusal == .loginRequired)
+        #expect(driver.state == .loggedOut && driver.due == .never && driver.refusal == driver.context.refusalAfterLogout)
         #expect(driver.revoked.count == (hadTokens ? 1 : 0))
         guard let call else { return }
         let publications = driver.publications
@@ -297,7 +297,8 @@ struct SessionTransitionTests {
             (.identityUnreachable, nil, true, .nobody), (.identityUnreachable, outage, true, .nobody),
             (.identityUnreachable, client, false, .operator), (.identityGone, nil, true, .operator),
             (.credentialRefused, nil, true, .operator), (.accountInUse, nil, true, .operator),
-            (.loggedOut, nil, true, .user), (.loginRequired, nil, false, .user), (.outcomeUnknown, nil, false, .user),
+            (.loggedOut, nil, true, .operator), (.loggedOut, nil, false, .user), (.loginRequired, nil, false, .user),
+            (.outcomeUnknown, nil, false, .user),
         ]
         for (reason, error, canLogIn, party) in rows {
             #expect(reason.action(latest: error, canLogIn: canLogIn) == party, "\(reason) \(String(describing: error))")

@@ -274,7 +274,7 @@ import Testing
         try driver.fail(.clientRefused, status: 400)
         try driver.grant(token: "for stock")
         #expect(Self.text(driver, 1) == "for stock" && driver.state == .valid && driver.variant(9) == nil)
-        guard case .none(.credentialRefused)? = driver.variantAvailability[UserIndex(9)] else {
+        guard case .none(.variantRefused)? = driver.variantAvailability[UserIndex(9)] else {
             return #expect(Bool(false), "\(driver.variantAvailability)")
         }
     }

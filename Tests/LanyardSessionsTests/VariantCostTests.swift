@@ -82,7 +82,7 @@ struct VariantCostTests {
         // The former token serves until the login has brought another one.
         #expect(Tokens.text(driver.token?.token) == "plain" && driver.call?.kind == .login)
         #expect(driver.logEvents.contains { $0.event == .scopesNarrowed && $0.details["missing"] == "write" })
-        guard case .none(.credentialRefused(let reason, .operator))? = driver.variantAvailability[UserIndex(1)] else {
+        guard case .none(.variantRefused(let reason, .operator))? = driver.variantAvailability[UserIndex(1)] else {
             return #expect(Bool(false), "\(driver.variantAvailability)")
         }
         #expect(reason.contains("token.scopes"))
@@ -259,7 +259,7 @@ struct VariantCostTests {
         #expect(driver.call?.variant == Self.reading && driver.sent.last == "fresh")
         try driver.grant(refresh: "next", token: "to read")
         #expect(driver.stored?.session?.blockedVariants.map(\.value) == [.endsSession])
-        guard case .none(.credentialRefused(let reason, .operator))? = driver.variantAvailability[UserIndex(1)] else {
+        guard case .none(.variantRefused(let reason, .operator))? = driver.variantAvailability[UserIndex(1)] else {
             return #expect(Bool(false), "\(driver.variantAvailability)")
         }
         #expect(reason.contains("params.resource"))
@@ -281,7 +281,7 @@ struct VariantCostTests {
         let next = driver.restart(rotation: .oneUse, variants: [Self.orders, Self.reading])
         next.begin()
         #expect(next.call == nil && next.variant(2) != nil)
-        guard case .none(.credentialRefused)? = next.variantAvailability[UserIndex(1)] else {
+        guard case .none(.variantRefused)? = next.variantAvailability[UserIndex(1)] else {
             return #expect(Bool(false), "\(next.variantAvailability)")
         }
         var setup = next.coordinator.setup

@@ -166,7 +166,7 @@ struct VariantTests {
         try driver.grant(refresh: "two", token: "for all", mismatch: "for the audience all, asked for orders")
         #expect(driver.sent == ["one", "two"] && driver.storedRefresh == "two")
         #expect(Self.others(driver) == [:] && driver.variant(1) == nil)
-        guard case .none(.credentialRefused(let reason, .operator))? = driver.variantAvailability[UserIndex(1)] else {
+        guard case .none(.variantRefused(let reason, .operator))? = driver.variantAvailability[UserIndex(1)] else {
             return #expect(Bool(false), "not refused")
         }
         #expect(reason.contains("all") && reason.contains("orders"))

@@ -94,6 +94,8 @@ import Testing
     private static func name(_ refusal: AccessToken.Refusal) -> String {
         switch refusal {
         case .loginRequired: "loginRequired"
+        case .loggedOut: "loggedOut"
+        case .variantRefused: "variantRefused"
         case .credentialRefused: "credentialRefused"
         case .clientRefused: "clientRefused"
         case .tokenUnusable: "tokenUnusable"
@@ -105,8 +107,8 @@ import Testing
     @Test("no token")
     func refusals() throws {
         let refusals: [AccessToken.Refusal] = [
-            .loginRequired, .credentialRefused(because: "x"), .clientRefused(because: "x"),
-            .tokenUnusable(because: "x"),
+            .loginRequired, .loggedOut, .credentialRefused(because: "x"), .clientRefused(because: "x"),
+            .variantRefused(because: "x"), .tokenUnusable(because: "x"),
             .userUnknown(wasRemoved: false), .identityUnreachable(nextAttemptAt: .never),
         ]
         let problems = refusals.map { Problem.noToken($0, user: "alice", loginRequiredStatus: 503, at: .past) }

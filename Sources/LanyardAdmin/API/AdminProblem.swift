@@ -191,6 +191,12 @@ extension OperatorResponse {
             problem(
                 .notSupported, "Not supported",
                 "The tokens of a static identity come from its file; it has no logins and no accounts.", user: user)
+        case .noAccounts:
+            problem(
+                .notSupported, "Not supported",
+                "Only App Services has profiles, linked logins, functions, API keys and accounts to manage; the identity of this call is of "
+                    + "another kind.",
+                user: user)
         case .loginInProgress:
             problem(
                 .loginInProgress, "Login in progress",

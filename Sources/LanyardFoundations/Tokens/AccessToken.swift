@@ -69,8 +69,10 @@ package final class AccessToken: Sendable {
 
     /// Why there is no token; each is a problem type (docs/reference/errors.md). No `Error`: it is published as a state.
     package enum Refusal: Equatable, Sendable {
-        /// A login is needed.
+        /// A login is needed, and nothing configured can make it.
         case loginRequired
+        /// An operator has logged the user out. A configured credential can log in again, which an operator asks for.
+        case loggedOut
         /// Lanyard cannot log the user in with the configured credential. The text names the file, or what the identity
         /// service said of which app; never a secret. It is made once for each publication.
         ///
@@ -81,6 +83,11 @@ package final class AccessToken: Sendable {
         ///
         /// - action: who must act.
         case clientRefused(because: String, action: ResponsibleParty = .operator)
+        /// The access token that the route asks for is refused, and the session has others. The text names the route and its `token`,
+        /// and says why; never a secret.
+        ///
+        /// - action: who must act.
+        case variantRefused(because: String, action: ResponsibleParty = .operator)
         /// The identity service responds with access tokens that cannot be used. The text says why; never a secret.
         case tokenUnusable(because: String)
         /// No user of the name exists: it is not configured, or the admin API removed the configured one. The admin API

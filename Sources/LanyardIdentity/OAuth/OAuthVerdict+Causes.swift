@@ -60,7 +60,9 @@ extension OAuthVerdict {
                 + hint
         case .grant: ": the server does not offer this grant to the client; check the client at the server"
         case .scope: subject.isFetch ? ": check token.scopes of the route" : ": check scopes"
-        case .target: subject.isFetch ? ": check token of the route" : ": check the audience or resource"
+        case .target where subject.isFetch:
+            ": check token of the route" + (subject.isMachineGrant ? "" : Self.resourcesOfLogin)
+        case .target: ": check the audience or resource"
         case .request:
             ": the server does not offer this to the client, or wants another form; check the client at the server, and params"
         case .user where subject.isFetch:
@@ -78,6 +80,10 @@ extension OAuthVerdict {
             ""
         }
     }
+
+    /// RFC 8707 §2.2: a refresh token is for the resources that its login has asked for.
+    static let resourcesOfLogin =
+        "; the login of a user must ask for all of them: name them in params of the identity (resource: [...]), then: lanyard login"
 
     private static func unexplained(_ call: Call, _ hint: String) -> String {
         switch call {

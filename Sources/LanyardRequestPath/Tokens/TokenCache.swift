@@ -147,7 +147,7 @@ package final class TokenCache {
         guard isCurrent(user) else { return true }
         guard case .none(let refusal) = entries[user.number].availability else { return false }
         return switch refusal {
-        case .loginRequired, .credentialRefused, .userUnknown: true
+        case .loginRequired, .loggedOut, .credentialRefused, .variantRefused, .userUnknown: true
         case .identityUnreachable, .clientRefused, .tokenUnusable: false
         }
     }
@@ -182,7 +182,7 @@ package final class TokenCache {
             if token.account != entries[user.number].account { entries[user.number].accountEpoch &+= 1 }
             entries[user.number].account = token.account
             entries[user.number].availability = .token(token.inEpoch(entries[user.number].accountEpoch))
-        case .none(.loginRequired), .none(.userUnknown):
+        case .none(.loginRequired), .none(.loggedOut), .none(.userUnknown):
             entries[user.number].accountEpoch &+= 1
             entries[user.number].availability = availability
         case .pending, .none: entries[user.number].availability = availability

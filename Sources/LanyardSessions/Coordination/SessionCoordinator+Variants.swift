@@ -179,8 +179,8 @@ extension SessionCoordinator {
     }
 
     mutating func publishUnnamed(_ variant: TokenVariant, _ index: UserIndex) {
-        let reason = "no route asks for this access token any more: \(variant.text)"
-        emit(.publishVariant(.none(.credentialRefused(because: reason)), index))
+        let reason = "token (\(variant.text)) of a route before the reload: no route asks for it any more"
+        emit(.publishVariant(.none(.variantRefused(because: reason)), index))
     }
 
     /// - Parameter standIn: the variant whose token the session has itself.

@@ -95,7 +95,7 @@ struct VariantSession: Sendable {
 
     /// What the shards are told while it is held.
     var heldAvailability: AccessToken.Availability {
-        if let block { return .none(.credentialRefused(because: block.message)) }
+        if let block { return .none(.variantRefused(because: subject + block.message)) }
         return .none(
             .identityUnreachable(
                 nextAttemptAt: lostFetches.heldUntil, because: context.lastError?.message,
@@ -120,8 +120,11 @@ struct VariantSession: Sendable {
             return availability
         }
         let action = refusal.action(latest: error, canLogIn: true)
-        return .none(.credentialRefused(because: error.message, action: action))
+        return .none(.variantRefused(because: subject + error.message, action: action))
     }
+
+    /// What the problem of a refusal is about: the first route that asks for the token, and what it asks for.
+    private var subject: String { "token of the route \(named.name) (\(named.variant.text)): " }
 
     private static func isRefusable(_ availability: AccessToken.Availability) -> Bool {
         switch availability {

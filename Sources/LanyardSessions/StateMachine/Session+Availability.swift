@@ -105,7 +105,7 @@ extension Session {
     /// What the shards are told. It never contains an expired token.
     package func availability(at now: Instant, _ context: borrowing SessionContext) -> AccessToken.Availability {
         switch self {
-        case .loggedOut: .none(.loginRequired)
+        case .loggedOut: .none(context.refusalAfterLogout)
         case .loginRequired: .none(.loginRequired)
         case .refused(let error, _):
             .none(

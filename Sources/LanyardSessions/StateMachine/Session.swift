@@ -187,7 +187,7 @@ package enum Session {
 
     static func beginLogin(_ cause: SessionCall.Cause, _ transition: inout TransitionContext) -> Session {
         guard transition.context.hasCredential else {
-            transition.add(.publish(.none(.loginRequired)))
+            transition.add(.publish(.none(transition.context.refusalAfterLogout)))
             let next = transition.context.hasEverBeenLoggedIn ? Session.loginRequired(nil) : .loggedOut(.loggedOut)
             transition.logEvent(.loginRequired, .warning, reason: next.reason.rawValue)
             return next
@@ -236,7 +236,7 @@ package enum Session {
 
     /// Local first: the tokens are erased, then the service is told. A late response finds no call that it belongs to.
     private consuming func logOut(_ transition: inout TransitionContext) -> Session {
-        transition.add(.publish(.none(.loginRequired)))
+        transition.add(.publish(.none(transition.context.refusalAfterLogout)))
         if let refresh = tokens?.refresh { transition.add(.revoke(refresh)) }
         transition.context.lastError = nil
         transition.logEvent(.loggedOut, reason: SessionReason.loggedOut.rawValue)
@@ -245,7 +245,7 @@ package enum Session {
 
     /// The process that ended the session has told the service.
     private consuming func end(_ reason: String, _ transition: inout TransitionContext) -> Session {
-        transition.add(.publish(.none(.loginRequired)))
+        transition.add(.publish(.none(transition.context.refusalAfterLogout)))
         transition.context.lastError = nil
         transition.logEvent(.loggedOut, reason: reason)
         return .loggedOut(.loggedOut)

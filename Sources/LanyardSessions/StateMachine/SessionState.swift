@@ -55,7 +55,9 @@ package enum SessionReason: String, Sendable, CaseIterable {
         // The service wants the user: a consent, or a second factor.
         case .credentialRefused, .variantRefused: latest?.responsible == .user ? .user : .operator
         case .identityGone, .accountInUse, .audienceMismatch: .operator
-        case .loggedOut, .loginRequired, .outcomeUnknown: .user
+        // The configured credential logs in again when an operator asks for it.
+        case .loggedOut: canLogIn ? .operator : .user
+        case .loginRequired, .outcomeUnknown: .user
         }
     }
 }

@@ -79,6 +79,8 @@ package enum UserError: Error, Equatable, Sendable {
     case notLoggedIn
     /// The identity is static: its tokens are renewed elsewhere.
     case notSupported
+    /// The identity service has no profiles, links, functions and keys: only App Services has them.
+    case noAccounts
     /// Another login of that user, a link or the deletion of its account is in progress.
     case loginInProgress
     /// No credential was given, and none is configured.

@@ -11,7 +11,7 @@ extension UserService {
         guard case .manageAccount(_, let call)? = pendingCalls[callID]?.call,
             let accounts = environment.accounts(at: identity)
         else {
-            return later { self.deliver(callID, .failure(.notSupported)) }
+            return later { self.deliver(callID, .failure(.noAccounts)) }
         }
         accounts.perform(.emailPassword(call), token: nil) { [weak self] result in
             self?.later { [weak self] in
@@ -28,7 +28,7 @@ extension UserService {
         }
         if case .accessToken = call { return showToken(callID, runner) }
         guard case .service(let service) = runner.managedUser.source, let accounts = service.accounts else {
-            return end(callID, .failure(.notSupported))
+            return end(callID, .failure(.noAccounts))
         }
         switch call {
         case .call(_, let call):

@@ -36,10 +36,11 @@ import Testing
     @Test("a refusal that is published refuses who waits and who comes, with the problem and its Retry-After")
     func refused() async throws {
         let refusals: [(AccessToken.Refusal, String, ClosedRange<Int>?)] = [
-            (.loginRequired, "login-required", nil), (.userUnknown(wasRemoved: false), "login-required", nil),
+            (.loginRequired, "login-required", nil), (.loggedOut, "login-required", nil), (.userUnknown(wasRemoved: false), "login-required", nil),
             (.userUnknown(wasRemoved: true), "login-required", nil),
             (.credentialRefused(because: "why"), "credential-refused", nil),
             (.clientRefused(because: "why"), "credential-refused", nil),
+            (.variantRefused(because: "why"), "credential-refused", nil),
             (.tokenUnusable(because: "why"), "identity-unreachable", nil),
             (.identityUnreachable(nextAttemptAt: .now + .seconds(30)), "identity-unreachable", 20...30),
             (Self.movable(notBefore: .past), "identity-unreachable", 5...5),
@@ -61,6 +62,21 @@ import Testing
                 #expect(retryAfter.map { $0.contains(seconds ?? -1) } ?? (seconds == nil))
             }
             #expect(bench.upstream.connectionCount == 0)
+        }
+    }
+
+    @Test("a user that was logged out is the operator's; a refused token of a route is no refused login")
+    func words() async throws {
+        for (refusal, detail) in [
+            (.loggedOut, "This user was logged out: lanyard login alice logs it in again with its configured credential."),
+            (.variantRefused(because: "token of the route orders (audience o): why"),
+                "There is no access token for token of the route orders (audience o): why."),
+        ] as [(AccessToken.Refusal, String)] {
+            let bench = try ProxyBench(plan: { $0.publishes = false })
+            bench.path.publish(.none(refusal), for: ProxyBench.user)
+            bench.settle()
+            let problem = try await bench.ask(Self.get).json
+            #expect(problem["detail"].string == detail && problem["action"].string == "operator", "\(problem)")
         }
     }
 

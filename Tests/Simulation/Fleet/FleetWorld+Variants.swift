@@ -317,10 +317,10 @@ extension FleetWorld {
                 user: other, generation: token.generation, account: token.account, token: token.token,
                 waitsFrom: token.waitsFrom, usableUntil: token.usableUntil, renewal: token.renewal)
             return (.token(swapped), other)
-        case (.removedVariantServed, .none(.credentialRefused), let place?)
+        case (.removedVariantServed, .none(.variantRefused), let place?)
         where !process.sessions[user].variants[place.variant].isConfigured:
             return nil
-        case (.endedVariantServed, .none(.loginRequired), _): return nil
+        case (.endedVariantServed, .none(.loginRequired), _), (.endedVariantServed, .none(.loggedOut), _): return nil
         case (.variantPublicationLost, .token, _) where dice.hits(0.2): return nil
         case (.variantGenerationReused, .token(let token), _):
             let same = AccessToken(

@@ -34,6 +34,7 @@ extension Problem {
     ) -> Problem {
         switch refusal {
         case .loginRequired: return .loginRequired(user: user, status: status)
+        case .loggedOut: return .loggedOut(user: user, status: status)
         case .credentialRefused(let message, let action):
             return .credentialRefused(user: user, because: message, action: action)
         case .userUnknown(wasRemoved: false): return .userUnknown(user: user, status: status)
@@ -45,6 +46,8 @@ extension Problem {
             return .identityUnreachable(user: user, because: message, retryAfter: Int(wait), action: action)
         case .clientRefused(let message, let action):
             return .clientRefused(user: user, because: message, action: action)
+        case .variantRefused(let message, let action):
+            return .variantRefused(user: user, because: message, action: action)
         case .tokenUnusable(let message): return .tokenUnusable(user: user, because: message)
         }
     }

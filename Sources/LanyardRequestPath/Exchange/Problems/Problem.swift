@@ -151,6 +151,14 @@ package struct Problem: Equatable, Sendable {
         return problem.with(status: status)
     }
 
+    /// The configured credential can log the user in: no user of the service is needed for that.
+    package static func loggedOut(user: String, status: Int) -> Problem {
+        var problem = loginRequired(user: user, status: status)
+        problem.detail = "This user was logged out: lanyard login \(user) logs it in again with its configured credential."
+        problem.action = .operator
+        return problem
+    }
+
     /// The route names a user that is not configured. An operator must act, but no session has ended.
     package static func userUnknown(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
@@ -191,6 +199,20 @@ package struct Problem: Equatable, Sendable {
     ) -> Problem {
         var problem = unavailable(
             "credential-refused", "Credential refused", "There is no usable token: \(message).", action: action)
+        problem.user = user
+        return problem
+    }
+
+    /// The user has a session, and no token of the kind that the route asks for.
+    ///
+    /// - Parameters:
+    ///   - message: which route and `token`, what was refused, and what to look at; no secret.
+    ///   - action: who must act.
+    package static func variantRefused(
+        user: String, because message: String, action: ResponsibleParty = .operator
+    ) -> Problem {
+        var problem = unavailable(
+            "credential-refused", "Credential refused", "There is no access token for \(message).", action: action)
         problem.user = user
         return problem
     }
