@@ -194,8 +194,8 @@ extension OperatorResponse {
         case .noAccounts:
             problem(
                 .notSupported, "Not supported",
-                "Only App Services has profiles, linked logins, functions, API keys and accounts to manage; the identity of this call is of "
-                    + "another kind.",
+                "Only App Services has profiles, linked logins, functions, API keys and accounts to manage; the identity of this call is "
+                    + "of another kind.",
                 user: user)
         case .loginInProgress:
             problem(

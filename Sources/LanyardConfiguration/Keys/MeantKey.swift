@@ -68,8 +68,8 @@ struct MeantKey {
             ["revoke_url", "revocation_url", "revocation_endpoint"], in: "identities.*", isDeep: true,
             "write it as endpoints: {revocation: URL} of oauth2, or give issuer alone"),
         MeantKey(
-            ["device_url", "device_auth_url", "device_authorization_url", "device_authorization_endpoint"], in: "identities.*", isDeep: true,
-            "write it as endpoints: {device_authorization: URL} of oauth2, or give issuer alone"),
+            ["device_url", "device_auth_url", "device_authorization_url", "device_authorization_endpoint"],
+            in: "identities.*", isDeep: true, "write it as endpoints: {device_authorization: URL} of oauth2, or give issuer alone"),
         MeantKey(
             [
                 "issuer_url", "issuer_uri", "oidc_issuer_url", "discovery_url", "discovery_endpoint", "metadata_url", "well_known",

@@ -36,7 +36,8 @@ import Testing
     @Test("a refusal that is published refuses who waits and who comes, with the problem and its Retry-After")
     func refused() async throws {
         let refusals: [(AccessToken.Refusal, String, ClosedRange<Int>?)] = [
-            (.loginRequired, "login-required", nil), (.loggedOut, "login-required", nil), (.userUnknown(wasRemoved: false), "login-required", nil),
+            (.loginRequired, "login-required", nil), (.loggedOut, "login-required", nil),
+            (.userUnknown(wasRemoved: false), "login-required", nil),
             (.userUnknown(wasRemoved: true), "login-required", nil),
             (.credentialRefused(because: "why"), "credential-refused", nil),
             (.clientRefused(because: "why"), "credential-refused", nil),
