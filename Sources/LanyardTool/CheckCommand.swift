@@ -5,6 +5,7 @@ import LanyardConfiguration
 import LanyardFoundations
 import LanyardRequestPath
 import LanyardSessionInterface
+import LanyardSettings
 import LanyardVault
 
 /// `lanyard check`: checks the configuration as `run` would. Exit 0 or 78; 64 for contradicting flags. With `--strict` a
