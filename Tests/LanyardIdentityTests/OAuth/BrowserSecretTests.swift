@@ -98,15 +98,6 @@ import Testing
         #expect(bench.forms.isEmpty)
     }
 
-    @Test("a secret is known with other signs between its words, or with none")
-    func otherSigns() {
-        let echo = SecretEcho(of: [Tokens.secret("correct-horse.battery"), Tokens.secret("a-b-c-d")])
-        for name in ["correct_horse_battery", "x_correcthorse", "horse.battery", "correct-horse.battery"] {
-            #expect(echo.isIn(name: name), "\(name)")
-        }
-        for name in ["correct_name", "battery_empty", "abcd"] { #expect(!echo.isIn(name: name), "\(name)") }
-    }
-
     @Test("so is the response to the code, and that to a poll with the secrets of the request for the codes")
     func tokenEndpoint() async throws {
         for body in [
