@@ -153,6 +153,7 @@ extension Shard {
 
     /// Why a response in progress must be cut; nil: it may continue. The reasons are those of tunnels.
     func endOfResponse(_ client: ClientConnection) -> ResponseCut? {
+        loop.assertIsCurrent()
         guard case .exchange(let active) = client.state, active.route.closesStreams,
             client.exchange.response == .relaying, let account = client.upstream.token?.account
         else { return nil }
