@@ -169,7 +169,7 @@ struct OnlineCheckTests {
         #expect(outcome.line("missing").contains("Connecting failed: No such file or directory. The address is unix:"))
         // Where there is no name server, its silence is the cause.
         let unknown = outcome.line("unknown")
-        #expect(unknown.contains("cannot be resolved") || unknown.contains("not resolved in time"), "\(unknown)")
+        #expect(unknown.contains("cannot be resolved") || unknown.contains("was not resolved within"), "\(unknown)")
         #expect(outcome.errors == "error: 5 of 6 identities and upstreams cannot be used", "\(outcome.lines)")
         withExtendedLifetime((waiting, fine)) {}
     }

@@ -44,7 +44,7 @@ import Testing
             $0.route = "timeouts: {write: 1h, response_header: 1h, response_idle: 1h}"
             $0.isUnix = true
         }
-        // With memory its copy would be held, and the response say that the token cannot be renewed.
+        // With memory its copy is held, and the response says that no other token came.
         let body = String(repeating: "r", count: 40_000)
         let post = "POST /hand HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)"
         for isCrowded in [false, true] {
@@ -54,7 +54,7 @@ import Testing
             #expect(try await peer.request()?.bodyText == body)
             let (readers, refused, peak) = isCrowded ? try await crowd(bench) : ([], nil, 0)
             try await peer.send("HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-            let words = isCrowded ? "body too large" : "refresh failed"
+            let words = isCrowded ? "body too large" : "the same token is in the file"
             #expect(
                 try await client.response(to: "POST")["Proxy-Status"]
                     == "lanyard; received-status=401; details=\"replay-not-possible: \(words)\"")
