@@ -112,7 +112,7 @@ struct ZoneTests {
 
     @Test(
         "an identity service with a zone is refused with a sentence",
-        arguments: ["app_services: {app_id: demo-abcde, base_url: URL}", "oauth: {issuer: URL, client_id: c}"])
+        arguments: ["app_services: {app_id: demo-abcde, base_url: URL}", "oauth2: {issuer: URL, client_id: c}"])
     func identity(_ kind: String) async throws {
         let folder = try TemporaryFolder()
         let path = try folder.write(

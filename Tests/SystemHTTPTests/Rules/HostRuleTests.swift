@@ -264,11 +264,13 @@ import Testing
             "sec-fetch-dest: empty\r\n\(own)", "\(own)\r\nSec-Fetch-User: ?1", "\(own)\r\nSec-Fetch-New: 1",
         ] {
             for more in ["A: 1", upgrade] {
-                try await bench.refuses(request("Host: localhost:\(port)", field, more), .origin)
+                try await bench.startOver()
+                let response = try await bench.ask(request("Host: localhost:\(port)", field, more))
+                #expect(response.status == 403 && bench.received.isEmpty, "\(field)")
             }
         }
         let unix = try await Self.unix.value
-        try await unix.refuses(request("Host: localhost", "Origin: http://localhost"), .origin)
+        #expect(try await unix.ask(request("Host: localhost", "Origin: http://localhost")).status == 403)
     }
 
     @Test("4.4 Allowed origins pass unchanged, and no CORS field is added")

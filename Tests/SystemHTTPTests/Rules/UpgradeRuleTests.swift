@@ -351,7 +351,7 @@ import Testing
         try await client.send("still here")
         #expect(try await upstream.read(10) == "still here")
         try bench.writeToken("")
-        try await clock.pass(LanyardProcess.fileDelay)
+        try await clock.pass(LanyardProcess.emptyFileDelay)
         #expect(try await client.rest() == ("", false))
         #expect(try await upstream.rest() == ("", false))
         #expect(try await openTunnels(bench) == 0)
@@ -364,7 +364,7 @@ import Testing
         let (bench, clock) = try await HTTPBench.startUnderClock { $0.route = keys }
         let (client, upstream) = try await open(on: bench)
         try bench.writeToken("")
-        try await clock.pass(LanyardProcess.fileDelay)
+        try await clock.pass(LanyardProcess.emptyFileDelay)
         #expect(try await bench.ask(HTTPBench.plain("/x")).status == 503)
         if keys.isEmpty {
             #expect(try await client.rest() == ("", false))
