@@ -127,7 +127,8 @@ package final class StaticIdentity: TokenFeed {
                 let token = try FieldValueSecret.value(of: content.secret)
                 if let served, TokenCut.isCut(token, of: served.token) {
                     return .inTransition(
-                        .unfit("holds a token that is cut off; write the whole one; if it is whole, empty the file first"))
+                        .unfit(
+                            "holds a token that is cut off; write the whole one; if it is whole, empty the file first"))
                 }
                 noteText(of: token)
                 return .token(token)

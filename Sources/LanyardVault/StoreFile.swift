@@ -402,7 +402,9 @@ extension StoreFile {
                 UsedMarks.Mark(tries: min(mark.tries, sent?.openCalls ?? others), at: mark.at),
                 hash(of: token, contents), of: user, isStored: token == stored)
         case .saveSession(let user, let login, _):
-            guard !login.hasOpenCall, let token = login.session.refresh, let mark = mark(of: token, contents) else { return }
+            guard !login.hasOpenCall, let token = login.session.refresh, let mark = mark(of: token, contents) else {
+                return
+            }
             write(
                 UsedMarks.Mark(tries: 0, at: mark.at), hash(of: token, contents), of: user,
                 isStored: token == contents[user]?.session?.refresh)

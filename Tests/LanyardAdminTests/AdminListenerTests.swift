@@ -209,7 +209,8 @@ import Testing
     func notSupported() async throws {
         let server = try AdminServer()
         for (error, words) in [
-            (.notSupported, "The tokens of a static identity come from its file"), (.noAccounts, "Only App Services has profiles"),
+            (.notSupported, "The tokens of a static identity come from its file"),
+            (.noAccounts, "Only App Services has profiles"),
         ] as [(UserError, String)] {
             server.users.replies(.failure(error))
             let detail = try await server.ask("POST", "/v1/users/bob/login").json["detail"].string ?? ""

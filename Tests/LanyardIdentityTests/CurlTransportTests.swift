@@ -102,7 +102,8 @@ struct CurlTransportTests {
     func damagedCoding() async throws {
         let list = "Content-Encoding: gzip" + String(repeating: ", identity", count: 300)
         for response in [
-            Self.coded(Array(Self.tokens.utf8), ["Content-Encoding: gzip"]), Self.coded(try Self.gzip(Self.tokens), [list]),
+            Self.coded(Array(Self.tokens.utf8), ["Content-Encoding: gzip"]),
+            Self.coded(try Self.gzip(Self.tokens), [list]),
         ] {
             let bench = try bench(response)
             #expect(await bench.refresh().failure?.verdict == .unknownOutcome)

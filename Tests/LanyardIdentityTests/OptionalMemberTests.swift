@@ -85,7 +85,9 @@ import Testing
         [
             Reader(
                 name: "App Services session", required: #""access_token":"\#(Tokens.access())""#,
-                optional: ["refresh_token": [], "user_id": [], "device_id": [], "expires_in": ["0", "-1"], "unknown": []],
+                optional: [
+                    "refresh_token": [], "user_id": [], "device_id": [], "expires_in": ["0", "-1"], "unknown": [],
+                ],
                 read: { body in
                     let grant = AppServicesGrant.make(.refresh, response(200, body), secrets: [])
                     return Tokens.text(try? grant.get().accessToken)
@@ -181,8 +183,12 @@ import Testing
                 .login, Self.response(200, body), keepsRefreshToken: true, lifetime: nil, profile: .generic)
             return (try? grant.get()) != nil
         }
-        let bearers = ["Bearer", "bearer", "BEARER", "BearerToken", "bearertoken", "jwt-bearer", "JWT-Bearer", "user", "bot"]
+        let bearers = [
+            "Bearer", "bearer", "BEARER", "BearerToken", "bearertoken", "jwt-bearer", "JWT-Bearer", "user", "bot",
+        ]
         for type in bearers { #expect(isTaken(type), "\(type)") }
-        for type in ["DPoP", "dpop", "mac", "N_A", "PoP", "jwt", "Bearer2", "token"] { #expect(!isTaken(type), "\(type)") }
+        for type in ["DPoP", "dpop", "mac", "N_A", "PoP", "jwt", "Bearer2", "token"] {
+            #expect(!isTaken(type), "\(type)")
+        }
     }
 }

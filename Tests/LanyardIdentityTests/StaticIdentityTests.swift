@@ -75,7 +75,9 @@ struct StaticIdentityTests {
 
     @Test(
         "what no field can carry is refused, by run and by check alike",
-        arguments: ["two words", "line\nline", "caf\u{e9}", "a\u{7f}b", "a\u{0}b", String(repeating: "a", count: 32_769)])
+        arguments: [
+            "two words", "line\nline", "caf\u{e9}", "a\u{7f}b", "a\u{0}b", String(repeating: "a", count: 32_769),
+        ])
     func invisible(_ token: String) throws {
         let folder = try TemporaryFolder()
         let path = try folder.write("token", token)

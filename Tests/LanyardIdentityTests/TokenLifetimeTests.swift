@@ -42,7 +42,8 @@ import Testing
             (both, "7200", "nonsense", 3600), (both, nil, nil, 3600),
             (end, "3600", Self.date, 3000), (end, "60", Self.date, 60), (end, nil, Self.date, 3000),
             (end, "7200", nil, 7200), (end, nil, nil, 300),
-            (#"{"iat":\#(iat)}"#, "7200", Self.date, 7200), ("{}", "7200", Self.date, 7200), ("{}", nil, Self.date, 300),
+            (#"{"iat":\#(iat)}"#, "7200", Self.date, 7200), ("{}", "7200", Self.date, 7200),
+            ("{}", nil, Self.date, 300),
         ]
         for row in rows {
             for lifetime in Self.lifetimes(row.claims, stated: row.stated, date: row.date) {
@@ -55,7 +56,8 @@ import Testing
     func dateBehindEnd() {
         let now = Self.seconds
         let rows: [(claims: String, stated: String?, expected: Int)] = [
-            (#"{"exp":\#(now)}"#, "3600", 3600), (#"{"exp":\#(now - 86_400)}"#, "3600", 3600), (#"{"exp":0}"#, "60", 60),
+            (#"{"exp":\#(now)}"#, "3600", 3600), (#"{"exp":\#(now - 86_400)}"#, "3600", 3600),
+            (#"{"exp":0}"#, "60", 60),
             (#"{"iat":\#(now - 7200),"exp":\#(now - 3600)}"#, "7200", 3600),
             (#"{"iat":\#(now),"exp":\#(now - 3600)}"#, "7200", 7200),
             (#"{"iat":\#(now - 7200),"exp":\#(now - 3600)}"#, nil, 3600),

@@ -235,7 +235,8 @@ struct SessionTransitionTests {
         let call = driver.call
         let hadTokens = driver.tokens != nil
         driver.handle(.logOut)
-        #expect(driver.state == .loggedOut && driver.due == .never && driver.refusal == driver.context.refusalAfterLogout)
+        #expect(
+            driver.state == .loggedOut && driver.due == .never && driver.refusal == driver.context.refusalAfterLogout)
         #expect(driver.revoked.count == (hadTokens ? 1 : 0))
         guard let call else { return }
         let publications = driver.publications

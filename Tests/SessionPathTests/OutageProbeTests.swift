@@ -95,7 +95,8 @@ import Testing
         let areReleased = service.loop.perform {
             let latest = Instant.now + .milliseconds(20) * count
             return service.runners.allSatisfy {
-                !$0.coordinator.awaitsService(at: .now) || ($0.coordinator.session.retryState?.nextAttemptAt ?? .never) <= latest
+                !$0.coordinator.awaitsService(at: .now)
+                    || ($0.coordinator.session.retryState?.nextAttemptAt ?? .never) <= latest
             }
         }
         #expect(areReleased)

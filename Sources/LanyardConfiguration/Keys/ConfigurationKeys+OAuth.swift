@@ -145,7 +145,8 @@ extension ConfigurationKeys {
             "Each refresh brings another one, and the former one may be repeated for so long."),
         .init(
             "identities.*.oauth2.token_lifetime", .value(.duration(long)), or: ["none"], "none",
-            "The lifetime of an access token whose response does not say it, or says 0; `none`: that of the JWT, or 300 s."),
+            "The lifetime of an access token whose response does not say it, or says 0; `none`: that of the JWT, or 300 s."
+        ),
         .init(
             "identities.*.oauth2.refresh_lifetime", .value(.duration(long)), or: ["none"], "none",
             "How long refresh tokens live from the login, if no response says when one ends."),

@@ -59,28 +59,37 @@ struct MeantKey {
         MeantKey(
             ["scope"], in: "identities.*", isDeep: true, "write it as a list below oauth2: scopes: [...]"),
         MeantKey(
-            ["token_url", "token_uri", "token_endpoint", "access_token_url", "oauth_token_url"], in: "identities.*", isDeep: true,
+            ["token_url", "token_uri", "token_endpoint", "access_token_url", "oauth_token_url"], in: "identities.*",
+            isDeep: true,
             "write it as endpoints: {token: URL} of oauth2, or give issuer alone"),
         MeantKey(
-            ["auth_url", "auth_uri", "auth_endpoint", "authorize_url", "authorization_url", "authorization_uri", "authorization_endpoint"],
-            in: "identities.*", isDeep: true, "write it as endpoints: {authorization: URL} of oauth2, or give issuer alone"),
+            [
+                "auth_url", "auth_uri", "auth_endpoint", "authorize_url", "authorization_url", "authorization_uri",
+                "authorization_endpoint",
+            ],
+            in: "identities.*", isDeep: true,
+            "write it as endpoints: {authorization: URL} of oauth2, or give issuer alone"),
         MeantKey(
             ["revoke_url", "revocation_url", "revocation_endpoint"], in: "identities.*", isDeep: true,
             "write it as endpoints: {revocation: URL} of oauth2, or give issuer alone"),
         MeantKey(
             ["device_url", "device_auth_url", "device_authorization_url", "device_authorization_endpoint"],
-            in: "identities.*", isDeep: true, "write it as endpoints: {device_authorization: URL} of oauth2, or give issuer alone"),
+            in: "identities.*", isDeep: true,
+            "write it as endpoints: {device_authorization: URL} of oauth2, or give issuer alone"),
         MeantKey(
             [
-                "issuer_url", "issuer_uri", "oidc_issuer_url", "discovery_url", "discovery_endpoint", "metadata_url", "well_known",
+                "issuer_url", "issuer_uri", "oidc_issuer_url", "discovery_url", "discovery_endpoint", "metadata_url",
+                "well_known",
                 "server_url", "authority",
             ], in: "identities.*", isDeep: true, "write it as issuer of oauth2: the URL in front of /.well-known"),
         MeantKey(
             ["redirect_uri", "redirect_url", "redirect_uris", "callback_url"], in: "identities.*", isDeep: true,
-            "remove it: lanyard login NAME makes the redirect URI, http://127.0.0.1:PORT/callback, with --redirect-port for a fixed port"),
+            "remove it: lanyard login NAME makes the redirect URI, http://127.0.0.1:PORT/callback, with --redirect-port for a fixed port"
+        ),
         MeantKey(
             ["grant_type", "grant", "flow", "grant_types", "response_type"], in: "identities.*", isDeep: true,
-            "the login of a user says it: users.NAME.login: {client_credentials: {}}, {password: ...}, {device: {}} and others"),
+            "the login of a user says it: users.NAME.login: {client_credentials: {}}, {password: ...}, {device: {}} and others"
+        ),
         MeantKey(Set(clientAuthentications.keys), in: "identities.*", isDeep: true, authentication),
         MeantKey(
             ["auth_method", "auth_style", "token_endpoint_auth_method", "client_auth_method", "authentication_method"],
@@ -105,7 +114,8 @@ struct MeantKey {
             "write it as the key of login: {client_credentials: {}}, {password: ...}, {device: {}} and others"),
         MeantKey(
             ["redirect_uri", "redirect_url", "callback_url"], in: "users.*", isDeep: true,
-            "remove it: lanyard login NAME makes the redirect URI, http://127.0.0.1:PORT/callback, with --redirect-port for a fixed port"),
+            "remove it: lanyard login NAME makes the redirect URI, http://127.0.0.1:PORT/callback, with --redirect-port for a fixed port"
+        ),
         MeantKey(
             ["scope", "scopes"], in: "users.*", isDeep: true,
             "write it as scopes: [...] of the identity (oauth2); of one route, as its token: {scopes: [...]}"),
@@ -113,7 +123,8 @@ struct MeantKey {
             ["audience", "resource", "resources"], in: "users.*", isDeep: true,
             "write it as params of the identity (oauth2); of one route, as its token"),
         MeantKey(
-            ["issuer", "subject", "audience", "key_id", "algorithm", "claims", "lifetime"], in: "users.*.login.jwt_bearer",
+            ["issuer", "subject", "audience", "key_id", "algorithm", "claims", "lifetime"],
+            in: "users.*.login.jwt_bearer",
             "write it below key of jwt_bearer: key: {file: PATH, ...}"),
         MeantKey(
             ["client_id", "client_secret", "client_secret_file", "issuer", "token_url"], in: "users.*", isDeep: true,
@@ -121,11 +132,13 @@ struct MeantKey {
     ]
 
     private static let listeners = [
-        MeantKey(["bind", "listen", "port", "host"], in: "listeners[]", "write it as address: HOST:PORT of the listener"),
+        MeantKey(
+            ["bind", "listen", "port", "host"], in: "listeners[]", "write it as address: HOST:PORT of the listener"),
         MeantKey(
             ["cert", "cert_file", "certificate", "key", "key_file", "certificate_file"], in: "listeners[]",
             "write it as tls: {certificate_file: PATH, key_file: PATH} of the listener"),
         MeantKey(
-            ["origins", "cors", "cors_origins"], in: "listeners[]", "write it as allowed_origins: [...] of the listener"),
+            ["origins", "cors", "cors_origins"], in: "listeners[]", "write it as allowed_origins: [...] of the listener"
+        ),
     ]
 }

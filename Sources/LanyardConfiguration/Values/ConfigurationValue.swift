@@ -84,7 +84,8 @@ package enum ConfigurationValue: Equatable, Sendable {
                 let meant = MeantKey.clientAuthentications[text].flatMap { words.contains($0) ? $0 : nil }
                 throw ValueError(
                     "\(ConfigurationText.quoted(text)) is not one of \(words.joined(separator: ", "))",
-                    remedy: (meant ?? NearestName.of(text, among: words)).map { "did you mean \"\($0)\"?" } ?? "write one of them")
+                    remedy: (meant ?? NearestName.of(text, among: words)).map { "did you mean \"\($0)\"?" }
+                        ?? "write one of them")
             }
             throw ValueError("\(ConfigurationText.quoted(text)) is not \(wanted)", remedy: remedy(for: text))
         }

@@ -16,7 +16,9 @@ package enum FieldValueSecret {
             let finding = SecretText.finding(in: value, as: .token).map { "\($0): it " } ?? ""
             throw .unfit(finding + "does not hold a token: one word of visible ASCII on one line")
         }
-        guard value.count <= bytesMax else { throw .unfit("is larger than 32 KiB; a token has at most that many bytes") }
+        guard value.count <= bytesMax else {
+            throw .unfit("is larger than 32 KiB; a token has at most that many bytes")
+        }
         return value
     }
 }

@@ -45,7 +45,8 @@ enum AppServicesGrant {
             accessToken: accessToken,
             // A link continues the session: whatever else its response brings is not used.
             refreshToken: call == .link ? nil : decoded.refreshToken, userID: userID,
-            lifetime: .seconds(try lifetime(decoded, claims, response.serverDate)), refreshTokenExpiry: expiry.flatMap(wallTime),
+            lifetime: .seconds(try lifetime(decoded, claims, response.serverDate)),
+            refreshTokenExpiry: expiry.flatMap(wallTime),
             serverDate: response.serverDate, requestStartedAt: response.requestStartedAt)
     }
 

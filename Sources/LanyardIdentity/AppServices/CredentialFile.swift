@@ -8,7 +8,8 @@ package struct CredentialFile: Equatable, Sendable {
 
     /// The file of a user's login; nil: the login has none, or its content may be anything.
     package static func of(_ user: UserSettings) -> CredentialFile? {
-        guard let login = user.login, let path = login.secretFile, let kind = AppServicesLoginKind(of: login.kind) else {
+        guard let login = user.login, let path = login.secretFile, let kind = AppServicesLoginKind(of: login.kind)
+        else {
             return nil
         }
         return CredentialFile(path: path, format: kind.format)

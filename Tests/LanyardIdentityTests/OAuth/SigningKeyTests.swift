@@ -28,7 +28,8 @@ import Testing
             return ["pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", publicKey, "-sigfile", signature, "-in"]
         }
         // The salt is as long as the hash.
-        let padding = name.hasPrefix("PS") ? ["-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:digest"] : []
+        let padding =
+            name.hasPrefix("PS") ? ["-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:digest"] : []
         return ["dgst", "-sha\(name.suffix(3))", "-verify", publicKey, "-signature", signature] + padding
     }
 
@@ -120,7 +121,9 @@ import Testing
     @Test("each algorithm takes the keys of its kind, and names the kind that it needs for every other one")
     func kinds() throws {
         let folder = try TemporaryFolder()
-        let kinds: [String: SigningAlgorithm] = ["RSA": .rs256, "P-256": .es256, "P-384": .es384, "P-521": .es512, "Ed25519": .edDSA]
+        let kinds: [String: SigningAlgorithm] = [
+            "RSA": .rs256, "P-256": .es256, "P-384": .es384, "P-521": .es512, "Ed25519": .edDSA,
+        ]
         for (name, algorithm) in kinds { try Self.openssl(Self.maker(algorithm) + ["-out", folder.file(name)]) }
         for algorithm in SigningAlgorithm.allCases {
             for (name, other) in kinds {
@@ -129,7 +132,9 @@ import Testing
                     _ = try SigningKey(content, for: algorithm)
                     #expect(Self.maker(algorithm) == Self.maker(other), "\(algorithm) \(name)")
                 } catch {
-                    #expect(error == .unfit(algorithm) && Self.maker(algorithm) != Self.maker(other), "\(algorithm) \(name)")
+                    #expect(
+                        error == .unfit(algorithm) && Self.maker(algorithm) != Self.maker(other), "\(algorithm) \(name)"
+                    )
                     #expect(error.message.hasSuffix(", which \(algorithm.rawValue) needs"))
                 }
             }

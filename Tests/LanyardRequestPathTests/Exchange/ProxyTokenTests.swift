@@ -69,9 +69,14 @@ import Testing
     @Test("a user that was logged out is the operator's; a refused token of a route is no refused login")
     func words() async throws {
         for (refusal, detail) in [
-            (.loggedOut, "This user was logged out: lanyard login alice logs it in again with its configured credential."),
-            (.variantRefused(because: "token of the route orders (audience o): why"),
-                "There is no access token for token of the route orders (audience o): why."),
+            (
+                .loggedOut,
+                "This user was logged out: lanyard login alice logs it in again with its configured credential."
+            ),
+            (
+                .variantRefused(because: "token of the route orders (audience o): why"),
+                "There is no access token for token of the route orders (audience o): why."
+            ),
         ] as [(AccessToken.Refusal, String)] {
             let bench = try ProxyBench(plan: { $0.publishes = false })
             bench.path.publish(.none(refusal), for: ProxyBench.user)

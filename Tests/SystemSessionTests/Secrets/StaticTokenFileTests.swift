@@ -21,7 +21,9 @@ import Testing
             """, under: clock)
     }
 
-    @Test("a key with |, a comma and a colon is sent as it is, as a bearer token and in X-Api-Key; check says nothing of it")
+    @Test(
+        "a key with |, a comma and a colon is sent as it is, as a bearer token and in X-Api-Key; check says nothing of it"
+    )
     func visible() async throws {
         try folder.write("token", "17|abc,DEF:ghi==\n")
         let upstream = try RawServer()
@@ -34,7 +36,9 @@ import Testing
         try await lanyard.process.terminate()
     }
 
-    @Test("a file that is empty for a while costs no request; after 10 s its user is refused, until there is a token again")
+    @Test(
+        "a file that is empty for a while costs no request; after 10 s its user is refused, until there is a token again"
+    )
     func transition() async throws {
         let clock = try TestClock()
         try folder.write("token", "first-token")
@@ -83,7 +87,9 @@ import Testing
         let check = try await CommandRun(["check", "--config", path])
         let lines = check.errors.filter { $0.contains(token) }
         #expect(lines.count == 1 && lines[0].hasPrefix("warning: \(path):1:43: identities.fixed.static.token_file: "))
-        #expect(lines.first?.contains(words) == true && lines.first?.contains("its user is refused until") == true, "\(lines)")
+        #expect(
+            lines.first?.contains(words) == true && lines.first?.contains("its user is refused until") == true,
+            "\(lines)")
         #expect(try await CommandRun(["check", "--strict", "--config", path]).exit == .code(78))
     }
 
@@ -104,7 +110,11 @@ import Testing
         let check = try await CommandRun(["check", "--config", path])
         #expect(check.exit == .code(0))
         let text = check.errors.joined(separator: "\n")
-        #expect(text.contains("users.one.login.jwt.token_file: \(folder.file("jwt")) holds no JWT: it has 2 segments"), "\(text)")
-        #expect(text.contains("users.two.login.function.payload_file: \(folder.file("payload")) holds JSON that is no object"))
+        #expect(
+            text.contains("users.one.login.jwt.token_file: \(folder.file("jwt")) holds no JWT: it has 2 segments"),
+            "\(text)")
+        #expect(
+            text.contains(
+                "users.two.login.function.payload_file: \(folder.file("payload")) holds JSON that is no object"))
     }
 }

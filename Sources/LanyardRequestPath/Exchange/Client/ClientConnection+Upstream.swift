@@ -24,7 +24,8 @@ extension ClientConnection {
         guard let waitMax = active.route.settings.waitMax, waitMax > .zero else { return false }
         switch refusal {
         case .identityUnreachable: return true
-        case .loginRequired, .loggedOut, .credentialRefused, .clientRefused, .variantRefused, .tokenUnusable, .userUnknown:
+        case .loginRequired, .loggedOut, .credentialRefused, .clientRefused, .variantRefused, .tokenUnusable,
+            .userUnknown:
             return false
         }
     }

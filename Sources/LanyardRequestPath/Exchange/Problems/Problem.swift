@@ -154,7 +154,8 @@ package struct Problem: Equatable, Sendable {
     /// The configured credential can log the user in: no user of the service is needed for that.
     package static func loggedOut(user: String, status: Int) -> Problem {
         var problem = loginRequired(user: user, status: status)
-        problem.detail = "This user was logged out: lanyard login \(user) logs it in again with its configured credential."
+        problem.detail =
+            "This user was logged out: lanyard login \(user) logs it in again with its configured credential."
         problem.action = .operator
         return problem
     }
