@@ -1,6 +1,6 @@
 /// The places of the URI references in a `Link` value: each target, and each `anchor` (RFC 8288 §3, §3.2).
 ///
-/// What does not have the form of a list of links ends the reading: the rest is not changed.
+/// Behind what has not the form of a parameter the next link counts. What is no link ends the reading: the rest is not changed.
 struct LinkReferences: IteratorProtocol {
     private enum State {
         /// Before a link's target.
@@ -45,7 +45,7 @@ struct LinkReferences: IteratorProtocol {
         position += 1
         if byte == UInt8(ascii: ",") { state = .link }
         guard byte == UInt8(ascii: ";") else {
-            if byte != UInt8(ascii: ",") { state = .end }
+            if byte != UInt8(ascii: ",") { skipToNextLink() }
             return nil
         }
         skip(ByteClass.isSpace)
@@ -58,6 +58,19 @@ struct LinkReferences: IteratorProtocol {
         skip(ByteClass.isSpace)
         let content = readContent()
         return isAnchor ? content : nil
+    }
+
+    /// Behind something that is no parameter: clients that split at commas follow the next link all the same.
+    private mutating func skipToNextLink() {
+        while let byte = current {
+            if byte == UInt8(ascii: "\"") {
+                _ = readContent()
+            } else {
+                position += 1
+                if byte == UInt8(ascii: ",") { return state = .link }
+            }
+        }
+        state = .end
     }
 
     /// Reads a quoted string or a token. A quoted string with an escape is no reference.

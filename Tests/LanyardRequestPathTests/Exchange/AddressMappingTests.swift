@@ -125,7 +125,7 @@ import Testing
             (", ,<https://up.test/1>,,\t<https://up.test/2> ,", ", ,</1>,,\t</2> ,"),
             ("<https://up.test/1>; rel; anchor", "</1>; rel; anchor"),
             // No list of links: what follows stays.
-            ("<https://up.test/1> x, <https://up.test/2>", "</1> x, <https://up.test/2>"),
+            ("<https://up.test/1> x, <https://up.test/2>", "</1> x, </2>"),
             ("<https://up.test/1", "<https://up.test/1"), ("https://up.test/1", "https://up.test/1"),
             ("<https://up.test/1>; a=\"b, <https://up.test/2>", "</1>; a=\"b, <https://up.test/2>"),
         ] {

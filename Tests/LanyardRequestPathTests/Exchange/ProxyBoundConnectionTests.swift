@@ -53,7 +53,9 @@ import Testing
         #expect(try Self.login(bob, "bob", scheme) == "bob on 1")
         #expect(try alice.exchange("GET", "/").bodyText == "alice on 0")
         #expect(try bob.exchange("GET", "/").bodyText == "bob on 1")
-        #expect(bench.count("lanyard_upstream_connections", ["state": "idle"]) == 2)
+        try await eventually("both are idle") {
+            bench.count("lanyard_upstream_connections", ["state": "idle"]) == 2
+        }
         alice.close()
         try await eventually("it ends with its client") { bench.upstream.openCount == 1 }
         bob.close()

@@ -151,6 +151,8 @@ import Testing
             ("If: <http://localhost/dav/b> (<urn:a>)", "If: <http://up/d/b> (<urn:a>)"),
             ("Destination: http://localhost/dav/denied/x", "403 denied-by-route"),
             ("Destination: /x", "403 denied-by-route"),
+            ("Destination: evil:/d/denied/x", "400 malformed-request"),
+            ("Destination: d/denied/x", "400 malformed-request"),
             ("If: </dav/denied/x> (<urn:a>)", "403 denied-by-route"), ("Destination: /dav/../x", "400 ambiguous-path"),
         ] {
             try await bench.startOver()

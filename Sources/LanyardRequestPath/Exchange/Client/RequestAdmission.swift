@@ -124,8 +124,7 @@ package struct RequestAdmission: ~Copyable {
     ) -> Problem? {
         let references = ClientReferences(
             route: route, clientHost: ClientReferences.host(of: head, target, lines, in: bytes), isClientTLS: isTLS)
-        let request = ClientReferences.Request(
-            method: bytes[run: head.method], path: bytes[run: head.target][run: target.path], host: host)
+        let request = ClientReferences.Request(method: bytes[run: head.method], host: host)
         return references.check(lines, in: bytes, of: request, routes)
     }
 

@@ -11,8 +11,10 @@ struct ClientReferences {
         case own(path: Range<Int>, hasOrigin: Bool)
         /// The upstream by its own name.
         case upstream(path: Range<Int>)
-        /// Relative to the request's target.
-        case relative(path: Range<Int>)
+        /// No URI and no absolute path. Servers resolve one by the target or by their root.
+        case relative
+        /// A URI of another scheme. Some servers take its path all the same.
+        case otherScheme
         case foreign(path: Range<Int>)
         /// It could be read in two ways.
         case malformed
@@ -30,8 +32,6 @@ struct ClientReferences {
     /// The request whose references are judged.
     struct Request {
         let method: Bytes
-        /// Its path, as it was sent.
-        let path: Bytes
         /// As its route was found by.
         let host: Bytes?
 
@@ -39,13 +39,6 @@ struct ClientReferences {
 
         /// The methods that have a `Destination`.
         static func isCopy(_ method: Bytes) -> Bool { method.isEqual(to: "COPY") || method.isEqual(to: "MOVE") }
-
-        /// A reference that is relative to the request's path. Dot segments stay.
-        func resolve(_ reference: Bytes) -> [UInt8] {
-            guard !reference.isEmpty else { return Array(path) }
-            let folder = path.lastIndex(of: UInt8(ascii: "/")) ?? 0
-            return path[..<folder] + [UInt8(ascii: "/")] + reference
-        }
 
         func decide(_ path: [UInt8], _ routes: RouteTable) -> RouteTable.Decision {
             (path.isEmpty ? [UInt8(ascii: "/")] : path).withUnsafeBufferPointer {
@@ -63,11 +56,11 @@ struct ClientReferences {
             return checked(value, .own(path: pathEnd(in: value, from: 0), hasOrigin: false))
         }
         guard let colon = value.firstIndex(where: { !Self.isSchemeByte($0) }), value[colon] == UInt8(ascii: ":") else {
-            return checked(value, .relative(path: pathEnd(in: value, from: 0)))
+            return .relative
         }
         let scheme = value[run: 0..<colon]
         let isTLS = scheme.equals(lowered: "https")
-        guard isTLS || scheme.equals(lowered: "http") else { return .foreign(path: 0..<0) }
+        guard isTLS || scheme.equals(lowered: "http") else { return .otherScheme }
         let start = colon + 3
         guard start <= value.count, value[colon + 1] == UInt8(ascii: "/"), value[colon + 2] == UInt8(ascii: "/") else {
             return .malformed
@@ -77,7 +70,10 @@ struct ClientReferences {
         guard let authority = Authority(value[run: start..<end], defaultPort: isTLS ? 443 : 80) else {
             return .malformed
         }
-        if isTLS == isClientTLS, isClient(authority) { return checked(value, .own(path: path, hasOrigin: true)) }
+        // A proxy with TLS may stand before a listener without it.
+        if isTLS || !isClientTLS, isClient(authority, isTLS: isTLS) {
+            return checked(value, .own(path: path, hasOrigin: true))
+        }
         return isUpstream(authority) ? checked(value, .upstream(path: path)) : .foreign(path: path)
     }
 
@@ -95,8 +91,8 @@ struct ClientReferences {
             || byte == UInt8(ascii: ".")
     }
 
-    private func isClient(_ found: Authority) -> Bool {
-        Authority(clientHost, defaultPort: isClientTLS ? 443 : 80).map { $0 == found } ?? false
+    private func isClient(_ found: Authority, isTLS: Bool) -> Bool {
+        Authority(clientHost, defaultPort: isTLS ? 443 : 80).map { $0 == found } ?? false
     }
 
     private func isUpstream(_ found: Authority) -> Bool {
@@ -161,15 +157,32 @@ struct ClientReferences {
         case .own(let place, let hasOrigin):
             let path = Array(value[run: place])
             return isReference || hasOrigin ? judge(path, request, routes) : denial(of: path, request, routes)
-        case .relative(let place):
-            let path = request.resolve(value[run: place])
-            return isReference ? judge(path, request, routes) : nil
+        case .relative: return isReference ? Self.malformed : nil
+        case .otherScheme: return isReference && !isTag ? Self.malformed : nil
         case .upstream(let place):
             guard let path = clientPath(of: value[run: place]) else { return isReference ? .denied : nil }
             return isReference ? judge(path, request, routes) : denial(of: path, request, routes)
         case .foreign(let place):
             // Some upstreams do not look at the origin. So a denied path stays denied; what else it names is not Lanyard's.
+            if isReference, !route.settings.deny.isEmpty {
+                guard value.allSatisfy(ByteClass.isTarget) else { return Self.malformed }
+                if clientPath(of: value[run: place]) == nil, Self.hasOtherSpelling(value[run: place]) {
+                    return .ambiguousPath
+                }
+            }
             return clientPath(of: value[run: place]).flatMap { denial(of: $0, request, routes) }
+        }
+    }
+
+    /// A server may read the path as another one: what the route denies may be behind it.
+    private static func hasOtherSpelling(_ path: Bytes) -> Bool {
+        path.indices.contains { index in
+            switch path[index] {
+            case UInt8(ascii: "%"), UInt8(ascii: "\\"), UInt8(ascii: ";"): true
+            case UInt8(ascii: "/"):
+                index + 1 < path.count && (path[index + 1] == UInt8(ascii: "/") || path[index + 1] == UInt8(ascii: "."))
+            default: false
+            }
         }
     }
 

@@ -243,9 +243,10 @@ extension ClientConnection {
     func replacesUnauthorized(
         _ response: ResponseHead, _ obstacle: RefusedResponse.ReplayObstacle?, for active: ActiveExchange
     ) -> Bool {
-        guard response.status == 401, active.route.settings.unauthorized == .problem, upstream.hasSentToken else {
-            return false
-        }
+        // A refusal of what the client has sent of its own is the client's, such as a step of its handshake (16.9).
+        guard response.status == 401, active.route.settings.unauthorized == .problem, upstream.hasSentToken,
+            obstacle != .clientAuthorization || hasSentOwnAuthorization(active)
+        else { return false }
         refuse(.tokenRefused(user: shard.context.userName(active.user), obstacle))
         return true
     }
