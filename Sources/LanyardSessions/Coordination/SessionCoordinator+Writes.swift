@@ -215,7 +215,7 @@ extension SessionCoordinator {
     // MARK: Failing writes
 
     private mutating func handleWriteFailure(_ write: SessionWrites.Write, _ error: StoreError) {
-        if write.origin != .unsavedChanges { writes.keep(write.pendingChange) }
+        if write.origin != .unsavedChanges, !isClosedByMark(write.pendingChange) { writes.keep(write.pendingChange) }
         if case .storeIntent = write.pendingChange { refreshToken.isIntentUnsaved = true }
         if case .recordRefusal(let fingerprint, _) = write.pendingChange { view.refused = fingerprint }
         recordStoreFailure(error)
@@ -234,6 +234,13 @@ extension SessionCoordinator {
         case (.operation(let number), _): if number == operation?.number { finish() }
         }
         releaseLock()
+    }
+
+    /// The store never held the intent of the call, so its mark alone was to be closed. Another process may have sent the token since: its
+    /// call must not be closed by a repetition.
+    private func isClosedByMark(_ pendingChange: SessionWrites.PendingChange) -> Bool {
+        guard case .clearIntent = pendingChange else { return false }
+        return rotation != .none && operation?.refresh != nil && refreshToken.isIntentUnsaved
     }
 
     mutating func recordStoreFailure(_ error: StoreError) {
