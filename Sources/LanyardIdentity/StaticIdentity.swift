@@ -182,7 +182,9 @@ enum TokenCut {
 
     private static func isWholeJWT(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let parts = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        return parts.count == 3 && parts.allSatisfy { !$0.isEmpty } && bytes.starts(with: jwtStart)
+        // A JWE has five, of which the key's is empty where none is sent (RFC 7516 section 3.1).
+        let isWhole = parts.indices.allSatisfy { !parts[$0].isEmpty || parts.count == 5 && $0 == 1 }
+        return isWhole && (parts.count == 3 || parts.count == 5) && bytes.starts(with: jwtStart)
     }
 }
 

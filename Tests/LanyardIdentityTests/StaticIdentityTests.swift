@@ -171,10 +171,14 @@ struct StaticIdentityTests {
             bench.expect(["kept"], jwt)
             bench.identity.stop()
         }
-        let bench = try Bench(jwt)
-        try bench.folder.write("token", "1|opaque")
-        bench.expect(["1|opaque"], jwt)
-        bench.identity.stop()
+        // The last two are encrypted (RFC 7516).
+        for token in ["1|opaque", "eyJhbGciOiJkaXIifQ..aXY.Y2lwaGVy.dGFn", "eyJhbGciOiJSU0EifQ.a2V5.aXY.Y2lwaGVy.dGFn"]
+        {
+            let bench = try Bench(jwt)
+            try bench.folder.write("token", token)
+            bench.expect([token], jwt)
+            bench.identity.stop()
+        }
     }
 
     @Test("a file of another mode is refused at once when it is empty, and so is what is no token")

@@ -453,7 +453,7 @@ struct SessionTransitionTests {
         driver.handle(.fed(.success(Tokens.secret("one"))))
         driver.handle(.fed(.failure(kept)))
         #expect(driver.state == .stale && driver.reason == .refreshFailing && driver.due == .never)
-        #expect(Tokens.text(driver.token?.token) == "one" && driver.token?.renewal == .impossible)
+        #expect(Tokens.text(driver.token?.token) == "one" && driver.token?.renewal == .elsewhere)
         #expect(driver.context.lastError == kept)
         #expect(driver.reason.action(latest: kept, canLogIn: false) == .nobody)
         let event = driver.logEvents.last

@@ -67,7 +67,7 @@ import Testing
         send(numbers[1], to: signals)
         loop.settle()
         #expect(calls.forced.withLock { $0 } == 0 && !coordinator.isForced.load(ordering: .relaxed))
-        // Counted from the first one: who goes on pressing the key wants the end.
+        // Counted from the first one: a key that stays pressed means the end.
         loop.pass(.milliseconds(1))
         send(numbers[2], to: signals)
         loop.settle()

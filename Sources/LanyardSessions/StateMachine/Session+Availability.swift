@@ -136,7 +136,7 @@ extension Session {
     private static func renewal(
         in retryState: RetryState, at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Renewal {
-        if retryState.makesNoAttempt { return .impossible }
+        if retryState.makesNoAttempt { return .elsewhere }
         return retryState.call != nil ? .underWay : renewal(from: retryState.notBefore, at: now, context)
     }
 

@@ -103,7 +103,7 @@ struct ShutdownCommand: ParsableCommand {
     private static let interval = Duration.milliseconds(200)
 
     func run() throws {
-        let session = try admin.session()
+        let session = try admin.session(for: output)
         let response = try session.call("POST", "/v1/shutdown")
         if output.json {
             try session.show(response)

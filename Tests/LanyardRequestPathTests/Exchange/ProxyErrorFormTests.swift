@@ -178,6 +178,22 @@ import Testing
         #expect(try await bench.ask(Self.request("GET")).status == 503)
     }
 
+    @Test("a drain ends the wait of a route: the request is refused, and none waits that comes later")
+    func waitsNotDuringDrain() async throws {
+        let bench = try ProxyBench(plan: {
+            ($0.publishes, $0.timeStands, $0.route.waitMax) = (false, true, .seconds(60))
+        })
+        bench.path.publish(
+            .none(.identityUnreachable(nextAttemptAt: .now + .seconds(1000), because: "why")), for: ProxyBench.user)
+        bench.settle()
+        async let waiting = bench.ask(Self.request("GET"))
+        try await eventually("it waits") { bench.count("lanyard_parked_requests") == 1 }
+        bench.drain()
+        let refused = try await waiting
+        #expect(refused.status == 503 && refused["Connection"] == "close")
+        #expect(try refused.json["type"].string == "urn:lanyard:problem:identity-unreachable")
+    }
+
     @Test("wait_max of a route is shorter, or none, as it says", arguments: [Duration.zero, .seconds(1)])
     func waitsLess(_ time: Duration) async throws {
         let bench = try ProxyBench(plan: {

@@ -21,7 +21,7 @@ extension ClientConnection {
     /// With `wait_max` of the route a request waits for an identity service that gives no token for now: some clients take one refusal for
     /// a server that does not have what they ask for.
     private func waits(for refusal: AccessToken.Refusal, _ active: ActiveExchange) -> Bool {
-        guard let waitMax = active.route.settings.waitMax, waitMax > .zero else { return false }
+        guard !shard.isDraining, let waitMax = active.route.settings.waitMax, waitMax > .zero else { return false }
         switch refusal {
         case .identityUnreachable: return true
         case .loginRequired, .loggedOut, .credentialRefused, .clientRefused, .variantRefused, .tokenUnusable,
@@ -98,6 +98,16 @@ extension ClientConnection {
             return refuse(problem(refusal, user))
         }
         refuse(.identityUnreachable(user: shard.context.userName(user), retryAfter: 1))
+    }
+
+    /// A drain has begun: a request that waits by its route's `wait_max` is told now what it waits for, and one whose token is on its way
+    /// waits no longer than others.
+    func shortenTokenWait(of active: ActiveExchange) {
+        guard upstream.isParked, replay.held == nil, let waitMax = active.route.settings.waitMax else { return }
+        if case .refuse = shard.tokens.decide(active.user, at: shard.loop.now) {
+            return handleTokenWaitTimeout(of: active)
+        }
+        begin(TokenWait.first, for: min(waitMax, served.configuration.tokenWaitMax))
     }
 
     private func problem(_ refusal: AccessToken.Refusal, _ user: UserIndex) -> Problem {

@@ -284,6 +284,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         shard.loop.assertIsCurrent()
         if state.isHandshake, !hasBegunHandshake { begin(.handshake, for: currentIdleTimeout) }
         if state.isWaiting, stream.isFlushed { begin(.idle, for: currentIdleTimeout) }
+        if case .exchange(let active) = state { shortenTokenWait(of: active) }
     }
 
     private func handleIdleTimeout() {

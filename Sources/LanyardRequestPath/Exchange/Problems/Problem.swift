@@ -184,8 +184,11 @@ package struct Problem: Equatable, Sendable {
     package static func credentialRefused(
         user: String, because message: String, action: ResponsibleParty = .operator
     ) -> Problem {
-        var problem = unavailable(
-            "credential-refused", "Credential refused", "Lanyard cannot log this user in: \(message).", action: action)
+        refusedCredential("Lanyard cannot log this user in: \(message).", user, action)
+    }
+
+    private static func refusedCredential(_ detail: String, _ user: String, _ action: ResponsibleParty) -> Problem {
+        var problem = unavailable("credential-refused", "Credential refused", detail, action: action)
         problem.user = user
         return problem
     }
@@ -198,10 +201,7 @@ package struct Problem: Equatable, Sendable {
     package static func clientRefused(
         user: String, because message: String, action: ResponsibleParty = .operator
     ) -> Problem {
-        var problem = unavailable(
-            "credential-refused", "Credential refused", "There is no usable token: \(message).", action: action)
-        problem.user = user
-        return problem
+        refusedCredential("There is no usable token: \(message).", user, action)
     }
 
     /// The user has a session, and no token of the kind that the route asks for.
@@ -212,10 +212,7 @@ package struct Problem: Equatable, Sendable {
     package static func variantRefused(
         user: String, because message: String, action: ResponsibleParty = .operator
     ) -> Problem {
-        var problem = unavailable(
-            "credential-refused", "Credential refused", "There is no access token for \(message).", action: action)
-        problem.user = user
-        return problem
+        refusedCredential("There is no access token for \(message).", user, action)
     }
 
     /// The identity service responds, and a repeat of the request does not help before an operator has acted.
