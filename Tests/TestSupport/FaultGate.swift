@@ -39,18 +39,24 @@ package final class FaultGate: Sendable {
 
     /// Listens on a free port (or at a unix path) and relays to `upstream`.
     package init(before upstream: RawEndpoint, at endpoint: RawEndpoint = .tcp(0), mode: Mode = .pass) throws {
-        var endpoint = endpoint
-        if endpoint == .tcp(0) {
-            // Bound by number: the kernel releases a port that it chose itself when `refuse` ends the listening.
-            let probe = try RawSocket.listen(at: endpoint)
-            endpoint = .tcp(probe.localPort)
-            probe.close()
-        }
-        self.endpoint = endpoint
-        core = Core(listener: try RawSocket.listen(at: endpoint), upstream: upstream)
+        let listener = endpoint == .tcp(0) ? try Self.listenByNumber() : try RawSocket.listen(at: endpoint)
+        self.endpoint = endpoint == .tcp(0) ? .tcp(listener.localPort) : endpoint
+        core = Core(listener: listener, upstream: upstream)
         try set(mode)
         let core = core
         core.threads.start { core.acceptAll() }
+    }
+
+    /// Listens on a free port that is bound by number: the kernel releases a port that it chose itself when `refuse` ends the
+    /// listening. Another test may get the number first, so there are ten tries.
+    private static func listenByNumber() throws -> RawSocket {
+        for _ in 0..<10 {
+            let probe = try RawSocket.listen(at: .tcp(0))
+            let number = probe.localPort
+            probe.close()
+            if let listener = try? RawSocket.listen(at: .tcp(number)) { return listener }
+        }
+        throw TestFailure("ten free ports were each taken by another")
     }
 
     /// Switches the mode for connections and bytes that arrive from now on.

@@ -351,7 +351,7 @@ import Testing
             (#"{"error":"invalid_grant","error_description":"access_denied by the user"}"#, "access_denied"),
             // As RFC 8628 §3.5 explains it.
             (
-                #"{"error":"invalid_grant","error_description":"The request is still pending as the end user hasn't yet completed it"}"#,
+                #"{"error":"invalid_grant","error_description":"The authorization request is still pending, since it hasn't yet ended"}"#,
                 "authorization_pending"
             ),
             (
