@@ -75,8 +75,8 @@ class Table:
 
 
 TABLES = [
-    Table("docs/reference/http-rules.md", r"^\| (\d+\.\d+|8) \| (.*\S) \| (.*?) ?\|$", ["System*Tests"], r"(\d+\.\d+|8) \S"),
-    Table("docs/reference/refresh.md", r"^\| (\d{1,2}) \| (.*\S) \| (.*?) ?\|$", ["LanyardSessionsTests", "SessionPathTests"],
+    Table("docs/reference/http-tests.md", r"^\| (\d+\.\d+|8) \| (.*\S) \| (.*?) ?\|$", ["System*Tests"], r"(\d+\.\d+|8) \S"),
+    Table("docs/reference/refresh-tests.md", r"^\| (\d{1,2}) \| (.*\S) \| (.*?) ?\|$", ["LanyardSessionsTests", "SessionPathTests"],
           r"Rule (\d+): "),
 ]
 

@@ -5,8 +5,8 @@ import LanyardFoundations
 import LanyardRequestPath
 import LanyardSettings
 
-/// All listening sockets, bound as the last step before the first thread (architecture.md 7.8). The owner of this value closes them:
-/// nothing else holds them.
+/// All listening sockets, bound as the last step before the first thread (architecture-control.md 7.8). The owner of this value closes
+/// them: nothing else holds them.
 struct Bindings: ~Copyable {
     /// In the order of the configuration's `listeners`.
     let data: [ListeningSocket]
@@ -56,7 +56,7 @@ struct Bindings: ~Copyable {
     }
 }
 
-/// Binds the admin socket at the configured address, or at the default one if possible (architecture.md 4.2).
+/// Binds the admin socket at the configured address, or at the default one if possible (architecture-control.md 4.2).
 enum AdminBinding {
     enum Outcome {
         case off

@@ -12,7 +12,7 @@ struct ListenerCapability: Sendable {
     var readAt: Instant
 }
 
-/// Keeps the capability of each listener as its file says (`capability_file`, http-rules.md 4.4).
+/// Keeps the capability of each listener as its file says (`capability_file`, http-requests.md 4.4).
 ///
 /// A capability that cannot be read, or that is too short or too long to be sent in a field, admits no caller. The previous one is not
 /// kept: the operator may have replaced it after a leak.

@@ -3,7 +3,7 @@ import LanyardFoundations
 import LanyardRequestPath
 import Logging
 
-/// What the files of a configuration hold, for the start and for each reload (architecture.md 7.9).
+/// What the files of a configuration hold, for the start and for each reload (architecture-control.md 7.9).
 struct ConfigurationFiles: Sendable {
     let requestPath: RequestPathFiles
     let identityTLS: IdentityTLS

@@ -3,7 +3,7 @@ import LanyardFoundations
 import LanyardIdentity
 import LanyardSettings
 
-/// libcurl, which is loaded only for identities that make calls (architecture.md 7.8).
+/// libcurl, which is loaded only for identities that make calls (architecture-control.md 7.8).
 package enum IdentityLibrary {
     /// Loads libcurl if one of the identities makes calls. Blocks as long as the disk does.
     ///

@@ -10,8 +10,8 @@ import Logging
 
 /// The program as a value: load → open the store → bind → build → announce → serve → drain.
 ///
-/// Start-up keeps the order of architecture.md 7.8: before the first queue, timer or thread everything is bound, and libcurl is loaded for
-/// identities that make calls.
+/// Start-up keeps the order of architecture-control.md 7.8: before the first queue, timer or thread everything is bound, and libcurl is
+/// loaded for identities that make calls.
 package enum Lanyard {
     /// Holds the program until the process ends. Its parts hold one another and are not taken apart at the end. This reference lets a
     /// leak checker report real leaks only.
@@ -23,7 +23,7 @@ package enum Lanyard {
     ///   - loaded: the result of loading, with the warnings and the places of addresses.
     ///   - reload: reads all sources of the configuration again.
     ///   - commit: the source of this build, for `lanyard_build_info`.
-    /// - Returns: the exit status of architecture.md 7.5.
+    /// - Returns: the exit status of architecture-control.md 7.5.
     package static func run(
         _ configuration: Configuration, of loaded: LoadedConfiguration,
         reload: @escaping @Sendable () -> LoadedConfiguration, commit: String

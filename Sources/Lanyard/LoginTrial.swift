@@ -122,7 +122,7 @@ struct LoginTrial: Sendable {
         progress.refreshToken.map { .refreshToken($0, scopes: scopes(progress)) } ?? .login(.configured(login), nil)
     }
 
-    /// As the running program sends them (oauth.md 2).
+    /// As the running program sends them (oauth-rules.md 2).
     private func scopes(_ progress: Progress) -> [String] {
         variants.contains { !$0.variant.scopes.isEmpty } ? progress.granted?.sorted() ?? [] : []
     }

@@ -9,7 +9,7 @@ import LanyardTelemetry
 import LanyardVault
 import Logging
 
-/// Loads the configuration again and applies it to the running program: all of it or nothing (architecture.md 7.9).
+/// Loads the configuration again and applies it to the running program: all of it or nothing (architecture-control.md 7.9).
 ///
 /// The files of each reload are read on a thread of its own, because a read can hang. The store is read on its own queue, and nothing here
 /// waits for it. One reload runs at a time. Requests that come in that time share the next one, so that a flood of signals costs two. A

@@ -21,7 +21,7 @@ struct ReloadError: Error, Equatable {
     let message: String
 }
 
-/// A part of the running program that takes a new configuration (architecture.md 7.9).
+/// A part of the running program that takes a new configuration (architecture-control.md 7.9).
 ///
 /// `ReloadCoordinator` has a list of the parts. First all of them prepare, and nothing has changed if one cannot. Then each commits in the
 /// turn in which the users change, and each finishes after that turn, both in the order of the list.

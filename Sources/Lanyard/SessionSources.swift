@@ -7,7 +7,7 @@ import LanyardSessions
 import LanyardSettings
 
 /// Makes the identity services and the users of a configuration. What a new configuration has in common with the running
-/// one stays the same object, so that a reload does not touch it (architecture.md 7.9).
+/// one stays the same object, so that a reload does not touch it (architecture-control.md 7.9).
 final class SessionSources: Sendable {
     /// A configuration with what was made of it.
     struct Made: Sendable {

@@ -8,7 +8,7 @@ import LanyardTelemetry
 import Logging
 import Synchronization
 
-/// Ends the program: takes signals, drains as `shutdown:` says, and gives the exit status (architecture.md 7.5, 7.7).
+/// Ends the program: takes signals, drains as `shutdown:` says, and gives the exit status (architecture-control.md 7.5, 7.7).
 ///
 /// Belongs to the queue of its own loop.
 package final class ShutdownCoordinator: Watcher, @unchecked Sendable {

@@ -3,7 +3,7 @@ import Glibc
 import LanyardFoundations
 
 /// Handles signals from the start of the process, in two steps. No signal is lost, and no signal ends the process that must not
-/// (architecture.md 7.6: SIGHUP and SIGUSR2 never do).
+/// (architecture-control.md 7.6: SIGHUP and SIGUSR2 never do).
 package enum Signals {
     /// Ignores signals that must not end the process. SIGTERM and SIGINT end it at once, with the exit status of a drain.
     ///

@@ -1,6 +1,6 @@
 import LanyardSettings
 
-/// The keys whose values differ between a running configuration and a new one (architecture.md 7.9).
+/// The keys whose values differ between a running configuration and a new one (architecture-control.md 7.9).
 package struct ConfigurationChanges: Equatable, Sendable {
     /// Keys that a reload applies.
     package var live: [String] = []

@@ -2,7 +2,7 @@ import Dispatch
 import LanyardFoundations
 import LanyardSettings
 
-/// Replaces what the request path serves, while it serves (architecture.md 7.9).
+/// Replaces what the request path serves, while it serves (architecture-control.md 7.9).
 extension RequestPath {
     /// Serves new requests by another settings. Requests in progress, tunnels included, continue as they began, and no connection
     /// of a client is closed.

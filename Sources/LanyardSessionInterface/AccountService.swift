@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSettings
 
 /// The calls of an identity service that concern accounts, besides the three that a session needs
-/// (app-services.md 4).
+/// (app-services-accounts.md 4).
 ///
 /// Calls return at once. Each has its own deadline, like those of `IdentityService`, and gets exactly one reply, on any
 /// queue. Results are JSON text in wiped memory.
@@ -74,7 +74,7 @@ package enum AccountCall: Sendable {
         }
     }
 
-    /// The token that the call carries (app-services.md 4.4: API keys take the refresh token).
+    /// The token that the call carries (app-services-accounts.md 4.4: API keys take the refresh token).
     package var authorization: Authorization {
         switch self {
         case .profile, .identities, .deleteAccount, .function: .accessToken
@@ -104,7 +104,7 @@ package enum AccountCall: Sendable {
     }
 }
 
-/// A call about an account with email and password (app-services.md 4.6). None carries a token. The result of `register`
+/// A call about an account with email and password (app-services-accounts.md 4.6). None carries a token. The result of `register`
 /// is `{"email"}`, that of the others `{}`.
 package enum EmailPasswordCall: Sendable {
     case register(email: String, password: Secret)

@@ -43,7 +43,7 @@ package struct CredentialFingerprint: Equatable, Sendable {
     package let bytes: [UInt8]
     /// The service's `error_code` that came with the refusal, or the mark of `isSpent`.
     package var code: String?
-    /// A login was refused for its client, not for this credential, and is tried a few more times (refresh.md 12). nil: the
+    /// A login was refused for its client, not for this credential, and is tried a few more times (refresh-outcomes.md 12). nil: the
     /// refusal is definite.
     package var clientTries: ClientTries?
 
@@ -57,7 +57,7 @@ package struct CredentialFingerprint: Equatable, Sendable {
     package func isSame(as other: CredentialFingerprint?) -> Bool { bytes == other?.bytes }
 }
 
-/// Logins that were refused for their client (refresh.md 12).
+/// Logins that were refused for their client (refresh-outcomes.md 12).
 package struct ClientTries: Equatable, Sendable {
     /// How many, 1 to 65,535.
     package var count: Int

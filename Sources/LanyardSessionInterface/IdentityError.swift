@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// The reason why an identity service did not grant a request (refresh.md 10).
+/// The reason why an identity service did not grant a request (refresh-outcomes.md 10).
 ///
 /// A type of its own, because its verdict decides what becomes of the session.
 package struct IdentityError: Error, Equatable, Sendable {
@@ -17,7 +17,7 @@ package struct IdentityError: Error, Equatable, Sendable {
         case credentialRefused
         /// A login got 401 without the service's own error. The credential may be refused, or a gateway in between may
         /// have responded. It is asked again. The second 401, at least 30 s after the first, is a refusal
-        /// (refresh.md 10).
+        /// (refresh-outcomes.md 10).
         case credentialDoubted
         /// 410: the service is gone; it is asked again every 5 minutes.
         case gone
@@ -27,7 +27,7 @@ package struct IdentityError: Error, Equatable, Sendable {
         case credentialUnavailable
         /// The credential's file was not read in time, or is being written: it is read again.
         case credentialDelayed
-        /// The login ended in an account that another user of this device is logged in to (architecture.md 5.7). The
+        /// The login ended in an account that another user of this device is logged in to (architecture-control.md 5.7). The
         /// service did not say so.
         case accountInUse
         /// The client, or what it asks for, was refused, and not the session: an operator corrects the configuration, the
@@ -128,7 +128,7 @@ extension IdentityError {
         set { refusal.isForeignKind = newValue }
     }
     /// The service has refused the refresh by a named error, and neither asks for another try later nor blames the client. Once the
-    /// access token has ended, a configured login follows (refresh.md 12).
+    /// access token has ended, a configured login follows (refresh-outcomes.md 12).
     package var refusesRefresh: Bool {
         get { refusal.refusesRefresh }
         set { refusal.refusesRefresh = newValue }

@@ -30,7 +30,7 @@ package protocol IdentityService: AnyObject, Sendable {
     func refresh(
         _ refreshToken: Secret, progress: CallProgress,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void)
-    /// The same, with the scopes that the session's login has granted (oauth.md 2).
+    /// The same, with the scopes that the session's login has granted (oauth-rules.md 2).
     ///
     /// - Parameter scopes: the refresh asks for them again; empty: it asks for none.
     func refresh(
@@ -179,8 +179,8 @@ extension Grant {
         var credential: CredentialFingerprint?
     }
 
-    /// The account that a login has proved by a configured name, an ID token or an assertion (refresh.md 11). It decides what the login
-    /// ends, and never whose the account is. nil: unknown, or `userID` names it.
+    /// The account that a login has proved by a configured name, an ID token or an assertion (refresh-outcomes.md 11). It decides what the
+    /// login ends, and never whose the account is. nil: unknown, or `userID` names it.
     package var account: AccountFingerprint? {
         get { proof.account }
         set { proof.account = newValue }
@@ -193,7 +193,7 @@ extension Grant {
     }
 }
 
-/// Keeps a credential that was definitely refused from being sent again, which might lock the account (refresh.md 12).
+/// Keeps a credential that was definitely refused from being sent again, which might lock the account (refresh-outcomes.md 12).
 /// The same holds for a credential that has served its only login.
 package struct LoginGuard: Sendable {
     /// The store's key for `CredentialFingerprint`.

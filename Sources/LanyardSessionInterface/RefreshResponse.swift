@@ -1,7 +1,7 @@
 import LanyardSettings
 
 /// What has come back of a call with a refresh token, as far as it tells whether the service may have made a successor that
-/// is lost (refresh.md 9).
+/// is lost (refresh-outcomes.md 9).
 package struct RefreshResponse: Equatable, Sendable {
     /// What the body says of an error.
     package enum StatedError: Equatable, Sendable, CaseIterable {
@@ -55,7 +55,7 @@ package struct RefreshResponse: Equatable, Sendable {
     }
 }
 
-/// Whether a refresh token whose call has brought no usable tokens may have been exchanged (refresh.md 9).
+/// Whether a refresh token whose call has brought no usable tokens may have been exchanged (refresh-outcomes.md 9).
 package enum RefreshOutcome: String, Sendable, CaseIterable {
     /// The service has not got it.
     case unsent

@@ -1,7 +1,7 @@
 import LanyardFoundations
 
 /// Holds back the body of a call, which has the refresh token, until the session has stored that it is about to be sent
-/// (refresh.md 9). From any thread.
+/// (refresh-outcomes.md 9). From any thread.
 ///
 /// The transport asks when the service is connected and the head of the request has been written. The session decides
 /// once, by `open` or `cancel`.

@@ -18,7 +18,7 @@ package struct SessionCall: Equatable, Sendable {
         case start
         /// The refresh token is dead: a new login with the credential.
         case sessionDead = "session_dead"
-        /// The same refresh token must not be sent again: a new login with the credential (refresh.md 9).
+        /// The same refresh token must not be sent again: a new login with the credential (refresh-outcomes.md 9).
         case outcomeUnknown = "outcome_unknown"
         /// An operator requested it.
         case asked
@@ -28,7 +28,7 @@ package struct SessionCall: Equatable, Sendable {
         /// The credential's file changed.
         case credentialChanged = "credential_changed"
         /// The outcome of the latest refresh is unknown, each access token has ended, and no credential can log in: the refresh
-        /// token is sent once more (refresh.md 9).
+        /// token is sent once more (refresh-outcomes.md 9).
         case lastTry = "last_try"
         /// A reload has changed what is asked for, such as scopes.
         case requestChanged = "request_changed"

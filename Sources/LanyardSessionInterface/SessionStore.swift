@@ -130,7 +130,7 @@ package enum StoreLock: Equatable, Sendable {
 
 extension Backoff {
     /// Between two attempts to take a lock of the store that another process holds: 20 to 200 ms, so that two waiting
-    /// processes do not collide repeatedly (architecture.md 4.9).
+    /// processes do not collide repeatedly (architecture-control.md 4.9).
     package static let storeLock = Backoff(first: .milliseconds(200), max: .milliseconds(200), fixedShare: 0.1)
 }
 
@@ -144,7 +144,7 @@ package struct StoreError: Error, Equatable, Sendable {
         case busy
         /// A system call failed; the value is `errno`.
         case system(CInt)
-        /// The file exists and cannot be opened; the operator is told which reason applies (architecture.md 4.7).
+        /// The file exists and cannot be opened; the operator is told which reason applies (architecture-control.md 4.7).
         case wrongKey, damaged, newerVersion, unsafeMode, foreignOwner, notRegular
         /// The key, the passphrase or the file's own parameters cannot be used.
         case unfit

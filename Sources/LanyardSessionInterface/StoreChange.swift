@@ -9,7 +9,7 @@ package enum StoreChange: Sendable {
     ///   user is not logged out, has what the call sends, and no earlier call is open. Else the verdict is `overtaken`.
     /// - token: the refresh token that is about to be sent and works only once. A store whose file cannot be written marks
     ///   it in a block that exists: the change fails, and a restart finds the intent all the same.
-    /// - isLastTry: the token is sent once more after an unknown outcome (refresh.md 9). Unless it is still that of the
+    /// - isLastTry: the token is sent once more after an unknown outcome (refresh-outcomes.md 9). Unless it is still that of the
     ///   stored session, and has had no last try, the verdict is `overtaken`.
     case storeIntent(
         user: String, identity: StoredIdentity, StoredIntent, base: SessionVersion, isFirstLook: Bool = false,

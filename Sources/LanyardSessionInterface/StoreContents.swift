@@ -16,7 +16,7 @@ package struct StoreContents: Equatable, Sendable {
     package var metadata: [StoredMetadata] = []
 
     /// The user that was made active, and `active_user` at that time. The configured value applies again once it
-    /// changes (architecture.md 5.6).
+    /// changes (architecture-control.md 5.6).
     package struct ActiveChoice: Equatable, Sendable {
         /// nil: none, after a logout.
         package var user: String?
@@ -37,7 +37,7 @@ package struct StoreContents: Equatable, Sendable {
     }
 }
 
-/// How a change is applied to the stored contents (architecture.md 4.8). It merges by user and generation, so that no
+/// How a change is applied to the stored contents (architecture-control.md 4.8). It merges by user and generation, so that no
 /// write loses another one's rotated token.
 extension StoreContents {
     /// Applies `change`. On `overtaken` and `inUse` nothing has changed, and nothing is to be written.
@@ -191,7 +191,7 @@ extension StoreContents {
     }
 
     /// Another user that is logged in to the account of a login: two users of one device share none, in whatever
-    /// process they log in (architecture.md 5.7). A refresh of the stored session is no login.
+    /// process they log in (architecture-control.md 5.7). A refresh of the stored session is no login.
     private func holder(of login: StoreChange.StoredLogin, besides name: String) -> String? {
         guard let account = login.accountID, self[name]?.session?.id != login.session.id else { return nil }
         let identity = StoredIdentity(login.identity, login.fingerprint)

@@ -2,8 +2,8 @@ import LanyardFoundations
 import LanyardSettings
 
 /// What each identity gets of a store that all share. A service decides how long its tokens are, and how often a session of its users
-/// begins and ends. So no identity may use up the room that another one needs for its next refresh token (security.md, "What identities
-/// share").
+/// begins and ends. So no identity may use up the room that another one needs for its next refresh token (security-defences.md, "What
+/// identities share").
 package enum StoreShare {
     /// Bytes of a store's text.
     package static let roomBytes = 16 << 20

@@ -103,7 +103,7 @@ package struct StoredSession: Equatable, Sendable {
     package var grantedScopes: Set<String>?
     /// Variants that are not fetched in any session of the user, and why.
     package var blockedVariants: [VariantMark: VariantBlock] = [:]
-    /// The refresh token was sent once more after an unknown outcome, or is about to be (refresh.md 9). It never is again.
+    /// The refresh token was sent once more after an unknown outcome, or is about to be (refresh-outcomes.md 9). It never is again.
     package var hasMadeLastTry = false
 
     /// - Parameters:
@@ -198,14 +198,14 @@ package struct Generation: Hashable, Comparable, Sendable, ExpressibleByIntegerL
 }
 
 /// A call that is about to be made: stored before it, removed with its result. An intent that remains after a crash, or
-/// after a lost response, has an unknown outcome (refresh.md 9).
+/// after a lost response, has an unknown outcome (refresh-outcomes.md 9).
 package struct StoredIntent: Equatable, Sendable {
     /// The call that was about to be made.
     package var kind: SessionCall.Kind
     /// The wall clock at the call, or at the first of the calls with the refresh token that had no response.
     package var at: WallTime
     /// How often the session's refresh token was sent since the last response, this call included. 2 is the single
-    /// retry (refresh.md 9). A login's intent keeps the number; 0 if no refresh was open.
+    /// retry (refresh-outcomes.md 9). A login's intent keeps the number; 0 if no refresh was open.
     package var tries: Int
 
     package init(kind: SessionCall.Kind, at: WallTime, tries: Int) {
@@ -263,7 +263,7 @@ extension StoredUser {
         intent = StoredIntent(kind: intent?.kind ?? .refresh, at: at, tries: tries)
     }
 
-    /// The session's refresh token is about to be sent once more after an unknown outcome (refresh.md 9).
+    /// The session's refresh token is about to be sent once more after an unknown outcome (refresh-outcomes.md 9).
     package mutating func markLastTry() {
         switch status {
         case .active(var session):

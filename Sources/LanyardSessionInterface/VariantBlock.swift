@@ -1,7 +1,7 @@
 import LanyardSettings
 
 /// Why a variant is not fetched in any session of its user, until the configuration changes or an operator logs in
-/// (docs/reference/oauth.md 4.2).
+/// (docs/reference/oauth-variants.md 4.2).
 package enum VariantBlock: UInt8, Sendable, CaseIterable {
     /// The service has refused its fetch and has used up the refresh token: the session has ended by it.
     case endsSession = 1

@@ -73,7 +73,7 @@ package struct IdentitySettings: Equatable, Sendable {
 }
 
 /// What a refresh does to the refresh token, as the identity's profile says: it decides what follows from a lost response
-/// (refresh.md 9), and whether the user's lock outlasts a failure to store.
+/// (refresh-outcomes.md 9), and whether the user's lock outlasts a failure to store.
 package enum RefreshTokenRotation: String, Sendable, CaseIterable {
     /// The refresh token stays (App Services).
     case none

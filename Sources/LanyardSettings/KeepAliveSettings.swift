@@ -1,4 +1,4 @@
-/// How TCP connections without traffic are probed (tcp(7), http-rules.md 9.5): `limits.keepalive_…` of the configuration.
+/// How TCP connections without traffic are probed (tcp(7), http-connections.md 9.5): `limits.keepalive_…` of the configuration.
 ///
 /// By default a peer that has vanished is noticed after 55 s: within a minute, and an outage of the network of 25 s ends nothing.
 package struct KeepAliveSettings: Equatable, Sendable {

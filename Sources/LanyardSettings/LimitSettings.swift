@@ -1,4 +1,4 @@
-/// `limits:` of the configuration (architecture.md 4.2, http-rules.md 8): per process unless a line says otherwise.
+/// `limits:` of the configuration (architecture-control.md 4.2, http-connections.md 8): per process unless a line says otherwise.
 package struct LimitSettings: Equatable, Sendable {
     /// Client connections at once. Beyond it the connection that has waited longest for a request is closed; without one, 503.
     package var connectionsMax = 4096

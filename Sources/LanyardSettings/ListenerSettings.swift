@@ -1,4 +1,4 @@
-/// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture.md 4.2).
+/// One entry of `listeners:`; also the addresses of `health` and `admin` (architecture-control.md 4.2).
 package struct ListenerSettings: Equatable, Sendable {
     /// Where a listener is bound.
     package enum Address: Equatable, Hashable, Sendable, CustomStringConvertible {
@@ -80,7 +80,7 @@ package struct ListenerSettings: Equatable, Sendable {
     package init(address: Address) { self.address = address }
 }
 
-/// `shutdown:` of the configuration (architecture.md 7.7).
+/// `shutdown:` of the configuration (architecture-control.md 7.7).
 package struct ShutdownSettings: Equatable, Sendable {
     /// How long requests are still accepted while readiness is off.
     package var drainMin = Duration.zero

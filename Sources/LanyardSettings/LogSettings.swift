@@ -1,4 +1,4 @@
-/// `log:` of the configuration (architecture.md 7.3).
+/// `log:` of the configuration (architecture-control.md 7.3).
 package struct LogSettings: Equatable, Sendable {
     /// From the most to the least verbose.
     package enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error, critical }

@@ -60,7 +60,7 @@ package enum LoginKind: CaseIterable, Sendable {
     package var isRefresh: Bool { isOfMachine && self != .apiKey }
 
     /// A login that was refused for its client alone is made a few times more: it sends neither a password nor an API key
-    /// (refresh.md 12).
+    /// (refresh-outcomes.md 12).
     package var isRepeatedForClient: Bool { isRefresh || self == .refreshToken }
 
     /// The kinds that a kind of identity service has.

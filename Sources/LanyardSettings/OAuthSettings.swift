@@ -4,7 +4,7 @@ extension IdentitySettings {
         /// Whose metadata names the endpoints (RFC 8414, OpenID Connect Discovery), as it is configured. nil: the token endpoint is
         /// configured.
         package var issuer: String?
-        /// Where the issuer's metadata is asked for: the issuer with its host in canonical form (http-rules.md 4.6).
+        /// Where the issuer's metadata is asked for: the issuer with its host in canonical form (http-requests.md 4.6).
         package var issuerURL: String?
         /// Configured endpoints, which go before those of the metadata, with their hosts in canonical form.
         package var endpoints = OAuthEndpoints()
@@ -184,7 +184,7 @@ package enum OAuthAccessTokens: String, Sendable, CaseIterable {
     case single
 }
 
-/// Whose responses a server's rows of quirks describe (docs/reference/oauth.md).
+/// Whose responses a server's rows of quirks describe (docs/reference/oauth-servers.md).
 package enum OAuthProfile: String, Sendable, CaseIterable {
     case generic, entra, okta, auth0, keycloak, cognito, zitadel, google, github, salesforce, slack
 }

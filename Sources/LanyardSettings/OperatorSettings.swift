@@ -1,4 +1,4 @@
-/// `admin:` of the configuration (architecture.md 4.2): the API that logs users in and out and switches the active user.
+/// `admin:` of the configuration (architecture-control.md 4.2): the API that logs users in and out and switches the active user.
 package struct AdminSettings: Equatable, Sendable {
     /// nil: the default socket, `admin.sock` in `folder`.
     package var address: ListenerSettings.Address?
@@ -38,7 +38,7 @@ package struct AdminSettings: Equatable, Sendable {
     }
 }
 
-/// `health:` of the configuration (architecture.md 7.1): the listener of probes and metrics.
+/// `health:` of the configuration (architecture-control.md 7.1): the listener of probes and metrics.
 package struct HealthSettings: Equatable, Sendable {
     /// Where the health listener is bound.
     package var address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7401)

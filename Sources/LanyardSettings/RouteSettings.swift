@@ -1,4 +1,4 @@
-/// One entry of `routes:` without its upstream, which is an `UpstreamSettings` (architecture.md 4.3).
+/// One entry of `routes:` without its upstream, which is an `UpstreamSettings` (architecture-control.md 4.3).
 package struct RouteSettings: Equatable, Sendable {
     /// What happens to the injected field if the client sends it itself.
     package enum ClientAuthorization: String, Sendable, CaseIterable { case replace, reject, pass }

@@ -1,4 +1,4 @@
-/// Where a route's requests are sent and how long each step may take (architecture.md 4.3).
+/// Where a route's requests are sent and how long each step may take (architecture-control.md 4.3).
 package struct UpstreamSettings: Equatable, Sendable {
     /// Where connections are made to.
     package enum Endpoint: Equatable, Hashable, Sendable {

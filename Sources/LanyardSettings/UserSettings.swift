@@ -18,7 +18,7 @@ package struct UserSettings: Equatable, Sendable {
     }
 }
 
-/// A name of a user, identity or route, in the configuration, the admin API and the store (architecture.md 4.1).
+/// A name of a user, identity or route, in the configuration, the admin API and the store (architecture-control.md 4.1).
 package enum ConfiguredName {
     /// Bytes of a name.
     package static let bytesMax = 64

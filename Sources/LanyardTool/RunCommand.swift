@@ -60,7 +60,7 @@ enum ConfigurationHelp {
         }
         let flags = groups.map { (["\($0.name):"] + $0.lines).joined(separator: "\n") }.joined(separator: "\n\n")
         return """
-            Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/use/configuration.md has all keys). Single \
+            Everything can stand in one YAML file (--config PATH or LANYARD_CONFIG; docs/use/configuration.md leads to all keys). Single \
             keys are flags, too, and variables: --refresh-at is LANYARD_REFRESH_AT. A flag wins over a variable, a variable \
             over the file.
 

@@ -281,7 +281,8 @@ extension StoreError {
     fileprivate static let closed = StoreError(.system(EBADF), message: "the store is closed")
 }
 
-/// How long a process retries to take the sealed file's lock (architecture.md 4.9). Other processes hold it for one read and one write.
+/// How long a process retries to take the sealed file's lock (architecture-control.md 4.9). Other processes hold it for one read and one
+/// write.
 enum StoreLockRetry {
     static let timeout = Duration.seconds(10)
 

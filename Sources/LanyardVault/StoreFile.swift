@@ -3,8 +3,8 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// The sealed file of architecture.md 4.7. It is read as a whole and replaced as a whole. After a crash at any moment it is the old file or
-/// the new one.
+/// The sealed file of architecture-control.md 4.7. It is read as a whole and replaced as a whole. After a crash at any moment it is the old
+/// file or the new one.
 ///
 /// A write is: lock, read, change, seal, temporary file, fsync, rename, fsync of the folder, unlock. Used by one queue at a time.
 package final class StoreFile: @unchecked Sendable {

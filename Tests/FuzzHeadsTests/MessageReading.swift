@@ -142,7 +142,7 @@ struct MessageReading {
             text += table.name(index, in: bytes)
             text += ": ".utf8
             let value = table.value(index, in: bytes)
-            // Codings have no case (http-rules.md 5.3), and h11 tells them in small letters.
+            // Codings have no case (http-requests.md 5.3), and h11 tells them in small letters.
             text += table[index].name == .transferEncoding ? value.map(ByteClass.lower) : Array(value)
             text += "\n".utf8
         }

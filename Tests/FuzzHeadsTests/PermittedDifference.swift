@@ -8,7 +8,7 @@ enum PermittedDifference: String, CaseIterable, Sendable {
     /// Rule 6.3: white space may stand in front of `;` (RFC 9112 §7.1.1, BWS); h11 takes none there.
     case spaceBeforeExtension
 
-    /// The rule of `docs/reference/http-rules.md`.
+    /// The rule of docs/reference/http-requests.md and its neighbours.
     var rule: String {
         switch self {
         case .emptyLinesFirst: "1.2"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LanyardConfiguration
 
-/// `docs/use/configuration.md` against the table of keys.
+/// The pages of docs/use about the configuration against the table of keys.
 @Suite struct ConfigurationReferenceTests {
     /// One row of the reference.
     private static func row(_ key: ConfigurationKey) -> String {
@@ -33,21 +33,21 @@ import Testing
     }
 
     private static func page() throws -> [String] {
-        let text = try String(contentsOfFile: Products.root + "/docs/use/configuration.md", encoding: .utf8)
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         // The table of mistakes has another test (`MistakeTableTests`).
-        let start = lines.firstIndex { $0 == "### Mistakes and their messages" } ?? lines.endIndex
-        let end = lines[start...].firstIndex { $0.hasPrefix("## ") } ?? lines.endIndex
-        return Array(lines[..<start] + lines[end...])
+        let names = ["configuration", "configuration-routes", "configuration-identities", "configuration-limits"]
+        return try names.flatMap { name in
+            try String(contentsOfFile: Products.root + "/docs/use/\(name).md", encoding: .utf8)
+                .split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        }
     }
 
     @Test("every key stands in the reference as the program knows it, and nothing else does")
     func rows() throws {
         let page = try Self.page().filter { $0.hasPrefix("| `") && !$0.hasPrefix("| `--") }
         let known = ConfigurationKeys.all.map(Self.row)
-        for row in known where !page.contains(row) { Issue.record("docs/use/configuration.md lacks:\n\(row)") }
+        for row in known where !page.contains(row) { Issue.record("docs/use/configuration-*.md lack:\n\(row)") }
         for row in page where !known.contains(row) {
-            Issue.record("docs/use/configuration.md has, and no key is:\n\(row)")
+            Issue.record("docs/use/configuration-*.md have, and no key is:\n\(row)")
         }
         #expect(Set(page).count == page.count)
     }
@@ -73,10 +73,12 @@ import Testing
         }
     }
 
-    @Test("the recipes of docs/reference/oauth.md load, each as a whole")
+    @Test("the recipes of the OAuth pages load, each as a whole")
     func recipes() throws {
-        let page = try String(contentsOfFile: Products.root + "/docs/reference/oauth.md", encoding: .utf8)
-        let recipes = page.components(separatedBy: "\n### ").filter { $0.hasPrefix("9.") }
+        let page = try ["oauth-recipes", "oauth-servers"].map { name in
+            try String(contentsOfFile: Products.root + "/docs/reference/\(name).md", encoding: .utf8)
+        }
+        let recipes = page.joined(separator: "\n").components(separatedBy: "\n### ").filter { $0.hasPrefix("9.") }
         #expect(recipes.count == 8)
         for recipe in recipes {
             let blocks = recipe.components(separatedBy: "```yaml\n").dropFirst()

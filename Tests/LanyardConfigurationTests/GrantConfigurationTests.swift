@@ -4,7 +4,7 @@ import Testing
 @testable import LanyardConfiguration
 @testable import LanyardSettings
 
-/// `jwt_bearer`, `token_exchange` and `github_app` (docs/reference/oauth.md).
+/// `jwt_bearer`, `token_exchange` and `github_app` (docs/reference/oauth-logins.md).
 @Suite struct GrantConfigurationTests {
     private static func text(_ login: String, identity: String) -> String {
         """

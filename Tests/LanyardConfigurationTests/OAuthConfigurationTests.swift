@@ -4,7 +4,7 @@ import Testing
 @testable import LanyardConfiguration
 @testable import LanyardSettings
 
-/// `identities.*.oauth2` (docs/reference/oauth.md).
+/// `identities.*.oauth2` (docs/reference/oauth-logins.md).
 @Suite struct OAuthConfigurationTests {
     private static let files = ["secret", "key", "assertion", "field"]
 

@@ -4,7 +4,7 @@ import Testing
 @testable import LanyardConfiguration
 @testable import LanyardSettings
 
-/// `routes[].token` (docs/reference/oauth.md 4.2).
+/// `routes[].token` (docs/reference/oauth-variants.md 4.2).
 @Suite struct VariantConfigurationTests {
     private static let head = """
         identities:

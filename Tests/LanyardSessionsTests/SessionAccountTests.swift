@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Whether a login is one of the account before it, where the service gives accounts no id (refresh.md 11).
+/// Whether a login is one of the account before it, where the service gives accounts no id (refresh-outcomes.md 11).
 @Suite("Coordinator: the account of a login")
 struct SessionAccountTests {
     private static let (alice, bob) = (AccountFingerprint(of: ["a"]), AccountFingerprint(of: ["b"]))

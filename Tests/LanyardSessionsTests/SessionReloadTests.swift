@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Other settings for a user that stays at its identity service, in virtual time (architecture.md 7.9).
+/// Other settings for a user that stays at its identity service, in virtual time (architecture-control.md 7.9).
 @Suite struct SessionReloadTests {
     private static let other = Credential.configured(.apiKey("/k"))
 

@@ -5,7 +5,7 @@ import Testing
 @testable import LanyardFoundations
 @testable import LanyardSessions
 
-@Suite("refresh.md 12: logins whose refreshes are refused")
+@Suite("refresh-outcomes.md 12: logins whose refreshes are refused")
 struct SessionReloginTests {
     /// Goes to the next refresh, which is refused. Returns the seconds until the login that follows.
     private static func refuse(_ driver: SessionDriver, _ lifetime: Duration) throws -> Double {

@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Users whose routes all name a token: no plain one is fetched (docs/reference/oauth.md 4.2).
+/// Users whose routes all name a token: no plain one is fetched (docs/reference/oauth-variants.md 4.2).
 @Suite("Coordinator: a variant in place of the plain token") struct StandInTests {
     private static let orders = TokenVariant(audience: "orders")
     private static let stock = TokenVariant(audience: "stock")

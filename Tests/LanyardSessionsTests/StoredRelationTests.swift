@@ -8,7 +8,7 @@ import Testing
 
 /// What a stored user is to what is known, and what follows.
 @Suite struct StoredRelationTests {
-    /// What may follow at one moment or another, in the words of docs/design/lives.md.
+    /// What may follow at one moment or another, in the words of docs/design/stored-relations.md.
     private enum Cell: String {
         case proceed, yield, rebase = "repeat"
         case continueBeside = "continue beside"
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// The columns of the tables of docs/design/lives.md.
+    /// The columns of the tables of docs/design/stored-relations.md.
     private static let moments: [(name: String, cell: @Sendable (StoredRelation.Resolutions) -> Cell)] = [
         ("before a refresh", { Cell($0.beforeRefresh) }), ("before a login", { Cell($0.beforeLogin) }),
         ("before an operator's login", { Cell($0.beforeOperatorLogin) }), ("at rest", { Cell($0.atRest) }),
@@ -100,10 +100,10 @@ import Testing
         }
     }
 
-    /// The cells of the table of docs/design/lives.md whose head begins so.
+    /// The cells of the table of docs/design/stored-relations.md whose head begins so.
     private static func rows(beginning head: String) throws -> [[String]] {
         let page = URL(filePath: #filePath).deletingLastPathComponent().appending(
-            path: "../../docs/design/lives.md")
+            path: "../../docs/design/stored-relations.md")
         let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n").map(String.init)
         let first = try #require(lines.firstIndex { $0.hasPrefix(head) })
         return lines[first...].prefix { $0.hasPrefix("|") }.map { line in
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test("docs/design/lives.md has this table")
+    @Test("docs/design/stored-relations.md has this table")
     func page() throws {
         let moments = Self.moments.map(\.name)
         let calls = 4
@@ -148,7 +148,7 @@ import Testing
         .newer: Meaning(state: .session, hasKnownSession: true), .otherSession: Meaning(state: .session),
     ]
 
-    @Test("what each relation says of the session; docs/design/lives.md has it, too")
+    @Test("what each relation says of the session; docs/design/stored-relations.md has it, too")
     func storedStates() throws {
         let rows = try Self.rows(beginning: "| means |")
         var expected: [[String]] = []

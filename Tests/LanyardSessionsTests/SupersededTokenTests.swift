@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// A service that ends an access token of a session when it issues another one (docs/reference/oauth.md 4.2).
+/// A service that ends an access token of a session when it issues another one (docs/reference/oauth-variants.md 4.2).
 @Suite("Coordinator: access tokens that end each other") struct SupersededTokenTests {
     private static let orders = TokenVariant(audience: "orders")
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LanyardSessions
 
-/// The active user, its logout, and what is remembered (architecture.md 5.6).
+/// The active user, its logout, and what is remembered (architecture-control.md 5.6).
 @Suite struct UserRegistryActiveTests {
     private func choice(_ user: String?, _ configured: String?) -> StoreContents.ActiveChoice {
         StoreContents.ActiveChoice(user: user, configured: configured)

@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// The users of a new configuration, decided without any call (architecture.md 7.9).
+/// The users of a new configuration, decided without any call (architecture-control.md 7.9).
 @Suite struct UserRegistryReloadTests {
     /// Stands for the object of an identity service.
     private final class Source: Sendable {}

@@ -4,7 +4,7 @@ import LanyardSessions
 import LanyardSettings
 import Testing
 
-/// The rules of architecture.md 5.6 to 5.8 about several users, one by one.
+/// The rules of architecture-control.md 5.6 to 5.8 about several users, one by one.
 @Suite struct UserRegistryTests {
     // MARK: Known users
 

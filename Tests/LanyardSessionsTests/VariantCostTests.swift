@@ -312,7 +312,7 @@ struct VariantCostTests {
             #expect(driver.call?.variant == Self.orders, "\(count)")
             try driver.fail(.sessionDead, status: 400)
             try driver.fail(.sessionDead, status: 400)
-            // The second login in a row is put off (refresh.md 12).
+            // The second login in a row is put off (refresh-outcomes.md 12).
             driver.toCall()
             #expect(driver.call?.kind == .login)
         }

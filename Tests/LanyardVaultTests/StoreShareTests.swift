@@ -7,7 +7,7 @@ import Testing
 @testable import LanyardSettings
 @testable import LanyardVault
 
-/// What each identity gets of a store (security.md, "What identities share").
+/// What each identity gets of a store (security-defences.md, "What identities share").
 @Suite struct StoreShareTests {
     private static func login(_ identity: String, _ id: UInt64, bytes: Int) -> StoreChange.StoredLogin {
         StoreChange.StoredLogin(

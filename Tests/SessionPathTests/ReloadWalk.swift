@@ -176,7 +176,7 @@ final class ReloadWalk {
         case 5: return perform(Call(words: "activate \(name)", request: .activate(name)))
         case 6: return perform(Call(words: "logout \(name)", request: .logOut(name)))
         case 7: return perform(Call(words: "refresh \(name)", request: .refresh(name)))
-        // A restart brings a configured user back (architecture.md 7.9).
+        // A restart brings a configured user back (architecture-control.md 7.9).
         case 8 where file.identity(of: name) == nil:
             return perform(Call(words: "remove \(name)", request: .remove(name)))
         default: return perform(Call(words: "refresh \(name)", request: .refresh(name)))

@@ -4,7 +4,7 @@ import Testing
 @testable import LanyardFoundations
 @testable import LanyardSessions
 
-/// Random walks of reloads and operators' calls (architecture.md 7.9).
+/// Random walks of reloads and operators' calls (architecture-control.md 7.9).
 @Suite struct ReloadWalkTests {
     /// Steps of one walk.
     private static let steps = 30

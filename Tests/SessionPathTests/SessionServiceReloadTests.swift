@@ -8,7 +8,7 @@ import Testing
 @testable import LanyardSessions
 @testable import LanyardSettings
 
-/// Reloads while something of the users is in progress, with a store that the test slows down (architecture.md 7.9).
+/// Reloads while something of the users is in progress, with a store that the test slows down (architecture-control.md 7.9).
 @Suite struct SessionServiceReloadTests {
     private typealias Life = SessionServiceUserTests.Life
 

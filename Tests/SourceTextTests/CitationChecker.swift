@@ -60,7 +60,7 @@ struct DocumentPage {
 
 /// Finds citations and links that lead to nothing.
 ///
-/// A citation is a page of docs/, a blank and a number: `http-rules.md 9.3`. More numbers may follow: `6.5, 6.6`, `3
+/// A citation is a page of docs/, a blank and a number: `http-connections.md 9.3`. More numbers may follow: `6.5, 6.6`, `3
 /// and 8`, `20.3 to 20.5`. A comment may break the line in front of a number.
 struct CitationChecker {
     /// By path from the package's root: `docs/use/admin.md`, `README.md`.

@@ -2,11 +2,11 @@ import LanyardSessions
 import TestSupport
 import Testing
 
-/// The log events of docs/use/operating.md against the program: no event is missing, and none is left over.
+/// The log events of docs/use/log-events.md against the program: no event is missing, and none is left over.
 @Suite struct EventTableTests {
     /// The first cell of each row, in its order.
     private static func listed() throws -> [String] {
-        try SourceFiles.section("Log events", of: "docs/use/operating.md").split(separator: "\n")
+        try SourceFiles.text(of: "docs/use/log-events.md").split(separator: "\n")
             .compactMap { $0.prefixMatch(of: #/\| `([a-z_.]+)` \| [a-z, ]+ \| .+ \|$/#)?.1 }.map(String.init)
     }
 
@@ -51,7 +51,7 @@ import Testing
     @Test("the levels of the table are those of the log")
     func levels() throws {
         let levels: Set<Substring> = ["debug", "info", "notice", "warning", "error", "critical"]
-        let page = try SourceFiles.section("Log events", of: "docs/use/operating.md")
+        let page = try SourceFiles.text(of: "docs/use/log-events.md")
         for line in page.split(separator: "\n") where line.hasPrefix("| `") {
             let cell = line.split(separator: "|")[1].split { $0 == " " || $0 == "," }
             #expect(!cell.isEmpty && levels.isSuperset(of: cell), "\(line)")

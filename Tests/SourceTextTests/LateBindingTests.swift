@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 
 /// A closure or a partner that an object gets after its making may be missing when it is needed. So there is a reason for each
-/// (architecture.md 7.9).
+/// (architecture-control.md 7.9).
 @Suite struct LateBindingTests {
     /// The lines of properties of classes that get a closure, or an optional partner, late, without a reason in the comment.
     private static func faults(in texts: [String: String]) -> [String] {

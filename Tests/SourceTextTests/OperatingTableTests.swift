@@ -6,13 +6,14 @@ import Testing
 @testable import LanyardAdmin
 @testable import LanyardRequestPath
 
-/// docs/use/operating.md goes by what an operator sees. Each problem, readiness reason, exit code and alert of the program has a row there
-/// that says what to do, and no row is about something else.
+/// The pages about operating go by what an operator sees. Each problem, readiness reason, exit code and alert of the program has a row
+/// there that says what to do, and no row is about something else.
 @Suite struct OperatingTableTests {
     /// The rows of the table below the line that begins with `head`, as cells without backticks.
     private static func rows(_ head: String) throws -> [[String]] {
-        let lines = try SourceFiles.text(of: "docs/use/operating.md").split(
-            separator: "\n", omittingEmptySubsequences: false)
+        let lines = try ["monitoring", "operating", "troubleshooting"].flatMap { name in
+            try SourceFiles.text(of: "docs/use/\(name).md").split(separator: "\n", omittingEmptySubsequences: false)
+        }
         let table = lines.drop { !$0.hasPrefix(head) }.prefix { $0.hasPrefix("|") }
         return table.dropFirst(2).map { line in
             line.dropFirst().dropLast().split(separator: "|", omittingEmptySubsequences: false).map { cell in

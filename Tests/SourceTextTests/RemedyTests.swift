@@ -78,8 +78,9 @@ import Testing
         let sources = try SourceFiles.texts(below: "Sources").filter { SourceFiles.holds($0.value, "\"") }
         let messages = sources.flatMap { path, text in SourceLiterals.all(of: text).map { (path, $0) } }
         let names = [
-            "use/operating", "reference/errors", "use/commands", "use/tutorial", "reference/store", "use/admin",
-            "use/deploying", "use/emulator",
+            "use/operating", "use/monitoring", "use/troubleshooting", "use/log-events", "reference/errors",
+            "use/commands",
+            "use/tutorial", "reference/store", "use/admin", "use/admin-users", "use/deploying", "use/emulator",
         ]
         let pages =
             try names.flatMap { name in
@@ -177,9 +178,11 @@ import Testing
 
     @Test("each dotted key that a message names is a configuration key, an event, or a part of one")
     func keys() throws {
-        let keys = Self.firstCells(of: try SourceFiles.text(of: "docs/use/configuration.md"))
+        let keys = try ["routes", "identities", "limits"].flatMap { name in
+            Self.firstCells(of: try SourceFiles.text(of: "docs/use/configuration-\(name).md"))
+        }
         let sections = Set(keys.compactMap { $0.split(separator: ".").first.map { $0.prefix { $0 != "[" } } })
-        let events = Self.firstCells(of: try SourceFiles.section("Log events", of: "docs/use/operating.md"))
+        let events = Self.firstCells(of: try SourceFiles.text(of: "docs/use/log-events.md"))
         // A section is no row of its own.
         var known = Set(events + events.map { String($0.drop { $0 != "." }.dropFirst()) })
         // Files.

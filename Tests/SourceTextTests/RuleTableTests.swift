@@ -1,13 +1,13 @@
 import Foundation
 import Testing
 
-/// The table of rules in docs/reference/http-rules.md. `deploy/tidy` compares it with the tests.
+/// The table of rules in docs/reference/http-tests.md. `deploy/tidy` compares it with the tests.
 @Suite struct RuleTableTests {
     /// Rules in each section, from section 1 on; section 8 has a table of limits besides.
     private static let counts = [10, 4, 6, 6, 8, 7, 3, 2, 9, 7, 6, 6, 5, 2, 5, 9, 6, 2, 5, 5]
 
     private static func rows() throws -> [(number: String, words: String)] {
-        try SourceFiles.section("The tests of each rule", of: "docs/reference/http-rules.md").split(separator: "\n")
+        try SourceFiles.section("The tests of each rule", of: "docs/reference/http-tests.md").split(separator: "\n")
             .compactMap { line in
                 let cells = line.split(separator: "|", omittingEmptySubsequences: false)
                     .map { $0.trimmingCharacters(in: .whitespaces) }

@@ -1,14 +1,14 @@
 import TestSupport
 import Testing
 
-/// The table of docs/reference/security.md against its threats. `deploy/tidy` looks for the tests that they name.
+/// The table of docs/reference/security-defences.md against the threats. `deploy/tidy` looks for the tests that they name.
 @Suite struct SecurityTableTests {
     /// Whether a text names a suite in a code span: `UnixListenerTests`, `CallerRuleTests/requiredField`.
     private static func namesTest(_ text: Substring) -> Bool { text.contains(/`[A-Z][A-Za-z0-9]*Tests[`\/]/) }
 
     /// Threat, title with what is to come, and tests of each row.
     private static func rows() throws -> [(number: String, title: String, tests: Substring)] {
-        try SourceFiles.text(of: "docs/reference/security.md").split(separator: "\n").compactMap { line in
+        try SourceFiles.text(of: "docs/reference/security-defences.md").split(separator: "\n").compactMap { line in
             guard let match = line.wholeMatch(of: /\| (T\d+) \| (.+) \| (.+) \|/) else { return nil }
             return (String(match.1), String(match.2), match.3)
         }

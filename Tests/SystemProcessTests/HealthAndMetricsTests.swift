@@ -33,7 +33,7 @@ import Testing
         let expiry = try #require(metrics["lanyard_access_token_expiry_timestamp_seconds", ["user": "alice"]])
         let refresh = try #require(metrics["lanyard_next_refresh_timestamp_seconds", ["user": "alice"]])
         #expect(refresh < expiry && refresh > expiry - 0.36 * 1_800)
-        let reference = try String(contentsOfFile: Products.root + "/docs/use/operating.md", encoding: .utf8)
+        let reference = try String(contentsOfFile: Products.root + "/docs/use/monitoring.md", encoding: .utf8)
         let families = Set(metrics.samples.map { $0.name.replacing(/_(bucket|sum|count)$/, with: "") })
         let unnamed = families.filter { !$0.hasPrefix("process_") && !reference.contains("`\($0)`") }
             .filter { !reference.contains("`\($0){") }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The tables of mistakes in docs/use/configuration.md: the built program says exactly what they have.
+/// The tables of mistakes in docs/use/configuration-mistakes.md: the built program says exactly what they have.
 @Suite struct MistakeTableTests {
     /// A row of a table: the mistake, and the lines that the program writes.
     struct Row: Sendable, CustomTestStringConvertible {
@@ -23,7 +23,7 @@ import Testing
 
     /// The rows of the table whose head begins so.
     private static func rows(_ head: String) -> [Row] {
-        let path = "\(Products.root)/docs/use/configuration.md"
+        let path = "\(Products.root)/docs/use/configuration-mistakes.md"
         guard let page = try? String(contentsOfFile: path, encoding: .utf8) else { return [] }
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
         guard let start = lines.firstIndex(where: { $0.hasPrefix(head) }) else { return [] }

@@ -4,7 +4,7 @@ import Testing
 @testable import SystemTestSupport
 
 /// Routes, limits, listeners and the access log at a reload: new requests are served by the new configuration, also on
-/// connections that stay, and requests in progress end as they began (architecture.md 7.9).
+/// connections that stay, and requests in progress end as they began (architecture-control.md 7.9).
 @Suite struct ReloadRouteTests {
     private static func named(_ name: String) -> RawServer.Script { { _ in .response(body: name) } }
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// SIGHUP and `POST /v1/reload`: all of a new configuration or nothing of it (architecture.md 7.9).
+/// SIGHUP and `POST /v1/reload`: all of a new configuration or nothing of it (architecture-control.md 7.9).
 @Suite struct ReloadTests {
     private let lanyard: ReloadedLanyard
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// Upstreams that ask for the client certificate after the handshake, for some paths only (http-rules.md 16.8).
+/// Upstreams that ask for the client certificate after the handshake, for some paths only (http-connections.md 16.8).
 @Suite struct LateCertificateTests {
     private static let authority = TestAuthority("Late")
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The files of replaced configurations over many reloads (architecture.md 7.9).
+/// The files of replaced configurations over many reloads (architecture-control.md 7.9).
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct LongReplacedFilesTests {
     @Test("in 200 reloads at each moment of the former watches, no former authority or capability counts again")

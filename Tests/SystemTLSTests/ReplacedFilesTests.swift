@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The files of a replaced configuration (architecture.md 7.9).
+/// The files of a replaced configuration (architecture-control.md 7.9).
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct ReplacedFilesTests {
     @Test(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The built binary in front of `https` upstreams (http-rules.md 12.4, 16.1, 16.2).
+/// The built binary in front of `https` upstreams (http-forwarding.md 12.4, http-connections.md 16.1, 16.2).
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs Python"))
 struct UpstreamTLSTests {
     private func lanyard(

@@ -44,7 +44,7 @@ struct AdminStatus: Sendable {
         let generation: Int
         let lastError: String?
 
-        /// Authenticated as architecture.md 5.1 shows it.
+        /// Authenticated as architecture-control.md 5.1 shows it.
         var isIn: Bool { state != "logged_out" }
         var description: String {
             "\(name): \(state), \(session), generation \(generation), \(lastError ?? "no error")"

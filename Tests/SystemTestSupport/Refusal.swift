@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// How a request is refused, and everything that follows from it (http-rules.md 19.1, 19.2, architecture.md 6.1).
+/// How a request is refused, and everything that follows from it (http-connections.md 19.1, 19.2, architecture-control.md 6.1).
 struct Refusal: Sendable {
     let status: Int
     /// The problem's type, without `urn:lanyard:problem:`.

@@ -94,7 +94,7 @@ final class ReloadedWalk {
                 )
             case 3: ("POST", "/\(name)/login", #"{"credential":\#(login)}"#)
             case 4: ("POST", "/\(name)/activate", nil)
-            // A restart brings a configured user back (architecture.md 7.9).
+            // A restart brings a configured user back (architecture-control.md 7.9).
             case 5 where !users.contains { $0.name == name }: ("DELETE", "/\(name)", nil)
             default: ("POST", "/\(name)/logout", nil)
             }

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import TestSupport
 
-/// The built binary with a session at the emulator, before an upstream that refuses tokens as the test says (http-rules.md 17).
+/// The built binary with a session at the emulator, before an upstream that refuses tokens as the test says (http-forwarding.md 17).
 ///
 /// Refreshes may be forced at any time, so that tests do not wait for one another's cooldown.
 final class ReplayBench: Sendable {

@@ -6,7 +6,7 @@ command_files() {
         sections=(--section ENVIRONMENT=deploy/packaging/lanyard.environment.mdoc --section FILES=deploy/packaging/lanyard.files.mdoc
             --section "EXIT STATUS=deploy/packaging/lanyard.exit-status.mdoc" --section EXAMPLES=deploy/packaging/lanyard.examples.mdoc
             --section "SEE ALSO=deploy/packaging/lanyard.see-also.mdoc")
-        mkdir -p "$share/man/man5" && python3 -B deploy/packaging/configuration_manual.py --date "$date" <docs/use/configuration.md |
+        mkdir -p "$share/man/man5" && python3 -B deploy/packaging/configuration_manual.py --date "$date" docs/use/configuration-*.md |
             gzip -9n >"$share/man/man5/lanyard.yaml.5.gz" && chmod 0644 "$share/man/man5/lanyard.yaml.5.gz" || return 1
     fi
     mkdir -p "$share/man/man1" &&

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the manual page lanyard.yaml(5) from the tables of docs/use/configuration.md, which a test compares with the program's keys.
+"""Writes the manual page lanyard.yaml(5) from the tables of the pages about keys, which a test compares with the program's keys.
 
-    deploy/packaging/configuration_manual.py [--date YYYY-MM-DD] < docs/use/configuration.md > lanyard.yaml.5
+    deploy/packaging/configuration_manual.py [--date YYYY-MM-DD] docs/use/configuration-*.md > lanyard.yaml.5
 """
 
 import argparse
@@ -67,10 +67,14 @@ def page(lines, date):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--date", type=datetime.date.fromisoformat, default=datetime.date.today())
+    parser.add_argument("pages", nargs="+")
     arguments = parser.parse_args()
-    sys.stdin.reconfigure(encoding="utf-8")
     sys.stdout.reconfigure(encoding="utf-8")
-    sys.stdout.write(page(sys.stdin.read().split("\n"), arguments.date))
+    lines = []
+    for path in arguments.pages:
+        with open(path, encoding="utf-8") as file:
+            lines += file.read().split("\n")
+    sys.stdout.write(page(lines, arguments.date))
 
 
 main()

@@ -4,7 +4,7 @@ import LanyardSettings
 
 /// Reads the JSON bodies of admin calls from bytes. Secrets are copied from the wiped buffer into a `Secret` and nowhere else.
 enum AdminBody {
-    /// Why a body cannot be used: 400 or 422 (architecture.md 7.4). A type of its own, because the case decides the
+    /// Why a body cannot be used: 400 or 422 (architecture-control.md 7.4). A type of its own, because the case decides the
     /// status.
     enum ReadError: Error, Equatable {
         /// Not one JSON text.
@@ -226,7 +226,7 @@ enum AdminBody {
             return name
         }
 
-        /// An object with one member, the kind of login (architecture.md 7.4).
+        /// An object with one member, the kind of login (architecture-control.md 7.4).
         mutating func credential(_ key: String) throws(ReadError) -> LoginMethod<Secret> {
             guard case .objectStart = try next() else { throw .invalid("\(key) is not an object") }
             let known = LoginKind.providers.joined(separator: ", ")

@@ -1,6 +1,6 @@
 import LanyardRequestPath
 
-/// An operation of the admin API, read from method and path (architecture.md 7.4).
+/// An operation of the admin API, read from method and path (architecture-control.md 7.4).
 package enum AdminCall: Equatable, Sendable {
     case openAPI
     case status

@@ -99,7 +99,7 @@ enum AdminProblem: String, CaseIterable {
     }
 }
 
-/// The responses with these problems (architecture.md 7.4).
+/// The responses with these problems (architecture-control.md 7.4).
 extension OperatorResponse {
     /// A problem detail of the type.
     ///

@@ -4,7 +4,7 @@ import LanyardSessions
 import LanyardSettings
 import LanyardTelemetry
 
-/// The JSON responses of the admin API: status, users, and results of calls (architecture.md 7.4). Pure.
+/// The JSON responses of the admin API: status, users, and results of calls (architecture-control.md 7.4). Pure.
 enum AdminResponses {
     /// `GET /v1/status`.
     static func status(

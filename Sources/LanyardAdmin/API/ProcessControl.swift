@@ -23,7 +23,7 @@ package struct ProcessControl: Sendable {
     }
 }
 
-/// The result of a reload (architecture.md 7.9).
+/// The result of a reload (architecture-control.md 7.9).
 package enum ReloadOutcome: Equatable, Sendable {
     /// The program runs with the new configuration. These keys have new values; none: nothing differs.
     case applied([String])

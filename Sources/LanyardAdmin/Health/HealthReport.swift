@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Decides the content of each health page (architecture.md 7.1). Pure: the response depends on the snapshot and the path only.
+/// Decides the content of each health page (architecture-control.md 7.1). Pure: the response depends on the snapshot and the path only.
 package struct HealthReport: Sendable {
     /// One element of `checks` in a response.
     struct Check: Equatable, Sendable {

@@ -9,7 +9,7 @@ package struct HealthSnapshot: Equatable, Sendable {
         package var name: String
         /// A forwarded request would carry a valid token.
         package var isReady: Bool
-        /// A readiness reason of architecture.md 7.1, such as `token_valid`.
+        /// A readiness reason of architecture-control.md 7.1, such as `token_valid`.
         package var reason: String
         /// It has had a token since the start.
         package var hasBeenReady: Bool

@@ -45,7 +45,7 @@ struct OperatorTarget {
     }
 
     /// Whether a web page has sent the request: no page may read health and metrics, call the admin API or send a form to it
-    /// (http-rules.md 4.4). An address typed into a browser is none.
+    /// (http-requests.md 4.4). An address typed into a browser is none.
     func isFromWebPage(_ head: RequestHead, in bytes: Bytes, _ table: FieldTable) -> Bool {
         if head.traits.contains(.origin) { return true }
         return head.traits.contains(.secFetchSite) && table.all.isFromOtherSite(in: bytes)

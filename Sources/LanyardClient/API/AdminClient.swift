@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Calls the admin API of a running Lanyard (architecture.md 7.4). Each call has a connection of its own.
+/// Calls the admin API of a running Lanyard (architecture-control.md 7.4). Each call has a connection of its own.
 package struct AdminClient: Sendable {
     private let client: HTTPClient
     private let token: Secret?

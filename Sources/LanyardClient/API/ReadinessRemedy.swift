@@ -1,7 +1,7 @@
-/// What to do about the reasons of the health pages (docs/use/operating.md).
+/// What to do about the reasons of the health pages (docs/use/monitoring.md).
 package enum ReadinessRemedy {
     /// For a reason that this version does not know.
-    package static let unknown = "docs/use/operating.md explains the reasons"
+    package static let unknown = "docs/use/monitoring.md explains the reasons"
 
     /// What a reason means for a user, behind its name; nil: this version does not know it.
     ///

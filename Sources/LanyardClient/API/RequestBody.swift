@@ -61,7 +61,7 @@ package struct RequestBody: ~Copyable {
 }
 
 extension LoginMethod<Secret> {
-    /// Adds the member `credential` (architecture.md 7.4).
+    /// Adds the member `credential` (architecture-control.md 7.4).
     package func write(into body: inout RequestBody) {
         body.add("credential") { body in
             body.add(provider) { body in

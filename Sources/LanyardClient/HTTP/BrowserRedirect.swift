@@ -42,7 +42,7 @@ package struct BrowserRedirect: Sendable {
 
     private static let beginPrefix = "/begin/"
     private static let callbackPath = "/callback"
-    /// As long as a login waits for its browser (oauth.md 7.2).
+    /// As long as a login waits for its browser (oauth-logins.md 7.2).
     private static let cookieLifetimeSeconds = 600
 
     private let port: UInt16

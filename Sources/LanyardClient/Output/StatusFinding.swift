@@ -1,7 +1,7 @@
 import LanyardConfiguration
 import LanyardFoundations
 
-/// Something that an operator must know: its cause in words, and what to do (docs/use/operating.md).
+/// Something that an operator must know: its cause in words, and what to do (docs/use/troubleshooting.md).
 package struct StatusFinding: Equatable, Sendable {
     /// How bad it is. The worst one is the first line of the status.
     package enum Severity: Int, Comparable, Sendable, CaseIterable {

@@ -119,7 +119,7 @@ extension ConfigurationBuilder {
             remedy: "a path is a prefix; write \(prefix) for all that begins so")
     }
 
-    /// Warns of a path and of methods for which no request comes to the route (http-rules.md 1.9, 2.3).
+    /// Warns of a path and of methods for which no request comes to the route (http-requests.md 1.9, 2.3).
     private mutating func warnOfUnmatched(_ match: ConfigurationSection, _ methods: [String], shown: String) {
         if let path = match.text("path"), path.contains(";") {
             reportWarning(

@@ -1,6 +1,6 @@
 /// Checks HTTP fields, targets and methods of a configuration (RFC 9110 §5.1, §5.5, §9.1).
 package enum FieldText {
-    /// Fields for framing, routing or one connection only. Lanyard writes or drops them itself (http-rules.md 10.1, 10.2).
+    /// Fields for framing, routing or one connection only. Lanyard writes or drops them itself (http-forwarding.md 10.1, 10.2).
     private static let reserved: Set<String> = [
         "connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "proxy-authenticate",
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "via",
@@ -28,7 +28,7 @@ package enum FieldText {
     /// Words that mean every method in other programs. As methods of a denial they would deny nothing.
     private static let wildcards: Set<String> = ["*", "ANY", "ALL"]
 
-    /// Methods that are refused before a route is looked for (http-rules.md 1.9).
+    /// Methods that are refused before a route is looked for (http-requests.md 1.9).
     package static let refusedMethods: Set<String> = ["CONNECT", "TRACE"]
 
     /// Whether `text` is a method that a client may send. Methods are case-sensitive (RFC 9110 §9.1): `get` is none, and a route or a
@@ -41,7 +41,7 @@ package enum FieldText {
 
     /// Whether `text` is a protocol name, with or without a version (RFC 9110 §7.8), that does not carry further HTTP requests.
     ///
-    /// Such requests would pass unchecked and with the user's identity (http-rules.md 15.2).
+    /// Such requests would pass unchecked and with the user's identity (http-forwarding.md 15.2).
     package static func isUpgrade(_ text: String) -> Bool {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
         return parts.allSatisfy(isToken) && !text.contains("*")

@@ -257,7 +257,7 @@ public final class EventLoop: Sendable {
         return OwnedDescriptor(taking: raw)
     }
 
-    /// Calls the watcher's `resume` after the other watchers of this batch: this one has used its share (http-rules.md 20.5).
+    /// Calls the watcher's `resume` after the other watchers of this batch: this one has used its share (http-connections.md 20.5).
     package func resumeLater(_ watcher: Watcher) {
         assertIsCurrent()
         deferred.append(watcher)
@@ -393,7 +393,7 @@ public final class EventLoop: Sendable {
         return max(Int(epoll_wait(epoll.raw, batch, Self.batchCapacity, -1)), 0)
     }
 
-    /// At most this many at once: descriptors that have become ready must not wait for a thousand shares (http-rules.md 20.5).
+    /// At most this many at once: descriptors that have become ready must not wait for a thousand shares (http-connections.md 20.5).
     private static let resumedMax = 16
 
     private func resumeDeferred() -> Bool {

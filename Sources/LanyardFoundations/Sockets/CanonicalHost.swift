@@ -1,6 +1,6 @@
 import Glibc
 
-/// A host in the one form in which hosts are compared (http-rules.md 4.6).
+/// A host in the one form in which hosts are compared (http-requests.md 4.6).
 ///
 /// | host | form |
 /// |---|---|

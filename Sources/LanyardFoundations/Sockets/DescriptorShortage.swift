@@ -3,7 +3,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// The process's record of a descriptor shortage (http-rules.md 20.4).
+/// The process's record of a descriptor shortage (http-connections.md 20.4).
 ///
 /// A caller that gets no descriptor asks for a release: idle connections of all owners are closed, and the caller makes one more attempt.
 ///

@@ -75,7 +75,7 @@ package enum Socket {
     /// Ends this side's direction: the other side reads an end after all bytes that were sent.
     package static func endWriting(_ descriptor: CInt) { shutdown(descriptor, CInt(SHUT_WR)) }
 
-    /// Bytes can be read, or an end or an error: an idle connection is not usable any more (http-rules.md 16.2).
+    /// Bytes can be read, or an end or an error: an idle connection is not usable any more (http-connections.md 16.2).
     package static func hasPendingInput(_ descriptor: CInt) -> Bool {
         var byte: UInt8 = 0
         while true {

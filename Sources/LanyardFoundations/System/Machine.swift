@@ -67,7 +67,7 @@ package enum Machine {
     /// Threads of this process; nil where /proc is not mounted.
     package static var threadCount: Int? { ProcFile.entryCount("/proc/self/task") }
 
-    /// Raises the soft limit of descriptors to the hard one and returns the limit (http-rules.md 20.4).
+    /// Raises the soft limit of descriptors to the hard one and returns the limit (http-connections.md 20.4).
     package static func raiseDescriptorLimit() -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }

@@ -43,7 +43,7 @@ package final class AccessToken: Sendable {
             usableUntil: usableUntil, renewal: renewal, accountEpoch: accountEpoch)
     }
 
-    /// How a refused token can be replaced (refresh.md 5, refresh.md 11).
+    /// How a refused token can be replaced (refresh.md 5, refresh-outcomes.md 11).
     package enum Renewal: Equatable, Sendable {
         /// A refresh may be forced from this instant, because of the cooldown and the hourly budget. `.past`: at once.
         case possible(from: Instant)

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// It stands for the user in one account space: a reload that moves the user to another identity, or takes it away, gives
 /// its name the next epoch. Routes and tokens are matched by the whole index, so a route of one configuration never gets
-/// a token of another configuration's account (architecture.md 7.9).
+/// a token of another configuration's account (architecture-control.md 7.9).
 package struct UserIndex: Hashable, Sendable {
     /// The place in the table, from 0. The name keeps it.
     package let number: Int

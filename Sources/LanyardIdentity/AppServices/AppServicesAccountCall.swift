@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// The request of a call about an account (app-services.md 4).
+/// The request of a call about an account (app-services-accounts.md 4).
 struct AppServicesAccountCall: Sendable {
     /// Bytes of the result of a function.
     static let functionResultBytesMax = 4 << 20

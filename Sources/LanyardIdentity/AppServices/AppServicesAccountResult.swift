@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// What a response to a call about an account means (app-services.md 4.8). Pure.
+/// What a response to a call about an account means (app-services-accounts.md 4.8). Pure.
 ///
 /// No such response ends a session: a dead one is recognised by the refresh call alone (app-services.md 3.4).
 enum AppServicesAccountResult {
@@ -97,7 +97,7 @@ enum AppServicesAccountResult {
         return error
     }
 
-    /// The rules of refresh.md 10, for a call that is not repeated by itself.
+    /// The rules of refresh-outcomes.md 10, for a call that is not repeated by itself.
     private static func verdict(
         _ response: CurlResponse, _ decoded: TokenResponse?, _ subject: Subject
     ) -> IdentityError.Verdict {
@@ -108,7 +108,7 @@ enum AppServicesAccountResult {
         case 410: return .gone
         case 408, 425, 429: break
         case 400..<500 where hasError && !isMaintenance: return .callRefused
-        // The hosted service refuses a second login with email and password by a 500 (app-services.md 4.3).
+        // The hosted service refuses a second login with email and password by a 500 (app-services-accounts.md 4.3).
         case 500 where subject.isLink && hasError && !isMaintenance: return .callRefused
         // A gateway does not know the result of the call.
         case 500..<600 where subject.changesState && !hasError: return .unknownOutcome

@@ -1,4 +1,4 @@
-/// What an error of a call about an account means, in plain words, by the service's `error_code` (app-services.md 4.8).
+/// What an error of a call about an account means, in plain words, by the service's `error_code` (app-services-accounts.md 4.8).
 ///
 /// The code decides, never the text: the service's texts were masked once, the codes were not.
 enum AppServicesExplanation {

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// Calls about accounts (app-services.md 4).
+/// Calls about accounts (app-services-accounts.md 4).
 extension AppServicesIdentity: AccountService {
     package func perform(
         _ call: AccountCall, token: Secret?, reply: @escaping @Sendable (Result<Secret, IdentityError>) -> Void
@@ -28,7 +28,7 @@ extension AppServicesIdentity: AccountService {
         }
     }
 
-    /// A link is a login with `link=true` and the access token (app-services.md 4.3).
+    /// A link is a login with `link=true` and the access token (app-services-accounts.md 4.3).
     package func link(
         _ credential: LoginMethod<Secret>, accessToken: Secret,
         reply: @escaping @Sendable (Result<Grant, IdentityError>) -> Void

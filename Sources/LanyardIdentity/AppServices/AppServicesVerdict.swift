@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// What a response of App Services means for a session: the table of app-services.md 5.3, by the rules of refresh.md 10.
+/// What a response of App Services means for a session: the table of app-services.md 5.3, by the rules of refresh-outcomes.md 10.
 ///
 /// Pure. An `error_code` is used but never required: the status alone says whether a session is dead (app-services.md 3.4).
 enum AppServicesVerdict {

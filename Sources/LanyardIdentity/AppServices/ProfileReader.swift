@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Reads profiles on their bytes (app-services.md 4.1).
+/// Reads profiles on their bytes (app-services-accounts.md 4.1).
 enum ProfileReader {
     private static let depthMax = 64
 
@@ -117,7 +117,7 @@ enum ProfileReader {
     }
 }
 
-/// Reads user API keys (app-services.md 4.4): `_id` becomes `id`.
+/// Reads user API keys (app-services-accounts.md 4.4): `_id` becomes `id`.
 enum APIKeyReader {
     private struct Key {
         var id: JSONReader.Text

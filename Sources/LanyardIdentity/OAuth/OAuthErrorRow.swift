@@ -17,7 +17,7 @@ enum OAuthErrorClass: Equatable, Sendable {
 }
 
 /// One row of what servers send: a status, a place in the response with a value, and what it means. The rows are data;
-/// docs/reference/oauth.md 3 tells them by class.
+/// docs/reference/oauth-rules.md 3 tells them by class.
 struct OAuthErrorRow: Sendable {
     /// nil: of every server.
     let profile: OAuthProfile?

@@ -455,8 +455,8 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
         }
     }
 
-    /// What a login proves of its account: a configured name, else its ID token, else its assertion (refresh.md 11). An access token is
-    /// for the upstream, and says nothing here.
+    /// What a login proves of its account: a configured name, else its ID token, else its assertion (refresh-outcomes.md 11). An access
+    /// token is for the upstream, and says nothing here.
     private func account(of login: OAuthLogin, _ response: CurlResponse) -> AccountFingerprint? {
         if let named = login.namedAccount(clientID: settings.clientID) { return named }
         // Nothing of it is shown.

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// What a response of an authorization server means for a session (refresh.md 10). Pure.
+/// What a response of an authorization server means for a session (refresh-outcomes.md 10). Pure.
 enum OAuthVerdict {
     /// A call at the token or revocation endpoint, or for the metadata.
     enum Call: String, Sendable {
@@ -156,7 +156,7 @@ enum OAuthVerdict {
             return .credentialRefused
         case (.client, .refresh), (.request, .refresh), (.policy, .refresh): return .clientRefused
         case (.retry, _), (_, .metadata), (_, .revocation), (_, .connection): return transient
-        // Without a known error: some servers refuse with an empty body (refresh.md 10).
+        // Without a known error: some servers refuse with an empty body (refresh-outcomes.md 10).
         case (nil, .login), (nil, .refresh):
             return [400, 401].contains(response.status) && !decoded.hasOtherContent ? .credentialDoubted : transient
         }

@@ -19,7 +19,7 @@ package struct JWTClaims: Equatable, Sendable {
 
     private init() {}
 
-    /// The custom data that an access token of App Services carries (app-services.md 4.2), `{}` if there is none. It is in
+    /// The custom data that an access token of App Services carries (app-services-accounts.md 4.2), `{}` if there is none. It is in
     /// `user_data`, in a compatible server's token in `custom_data`.
     ///
     /// - Returns: nil if the token is not a JWT, or the data is not an object.

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// The parts from which the account of a login is hashed (refresh.md 11).
+/// The parts from which the account of a login is hashed (refresh-outcomes.md 11).
 extension AccountFingerprint {
     /// A configured or given user name.
     static func password(username: String) -> Self { Self(of: ["password", username]) }

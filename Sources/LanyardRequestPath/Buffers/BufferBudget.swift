@@ -11,7 +11,7 @@ package enum MemoryPressure: Sendable {
     case readingPaused
 }
 
-/// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-rules.md 8).
+/// The memory that all buffers of the process hold together, against `limits.buffer_bytes_max` (http-connections.md 8).
 ///
 /// Counted when a buffer's memory is allocated or freed, never per byte. Effects by level:
 ///

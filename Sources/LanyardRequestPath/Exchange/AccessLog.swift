@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Writes one line for each request of a shard (http-rules.md 20.2). Belongs to the shard's queue, which
+/// Writes one line for each request of a shard (http-connections.md 20.2). Belongs to the shard's queue, which
 /// `ClientConnection` checks.
 ///
 /// A line costs neither a lock nor an allocation nor, while lines come, a system call. If the reader of the log is slow, lines are dropped

@@ -40,7 +40,7 @@ package struct Exchange: Equatable, Sendable {
         case finish(keepsUpstream: Bool, keepsClient: Bool)
     }
 
-    /// Interim responses to one request (http-rules.md 8). Their total number has no limit: they announce a response that takes long.
+    /// Interim responses to one request (http-connections.md 8). Their total number has no limit: they announce a response that takes long.
     private static let interimLimit = AllowedRate.Limit(burst: 64, interval: .milliseconds(100))
     /// A longer head counts as several.
     private static let interimBytesMax = 8 << 10
@@ -59,7 +59,7 @@ package struct Exchange: Equatable, Sendable {
 
     package private(set) var request = RequestPart.unsent
     package private(set) var response = ResponsePart.awaited
-    /// Repeating the request after a stale connection does no harm (http-rules.md 16.5).
+    /// Repeating the request after a stale connection does no harm (http-connections.md 16.5).
     private let isIdempotent: Bool
     /// `Expect: 100-continue` is sent upstream.
     private let expectsContinue: Bool
@@ -97,7 +97,7 @@ package struct Exchange: Equatable, Sendable {
     /// Whether the request may be sent on another connection if this one took no byte of its head.
     ///
     /// A reused connection may have been closed by the upstream, and a new one may be closed as soon as it is
-    /// established. This is no retry, and allowed for any method (http-rules.md 16.4). The second new connection that
+    /// established. This is no retry, and allowed for any method (http-connections.md 16.4). The second new connection that
     /// takes no byte is an error of the upstream.
     package var canRetryUnsent: Bool {
         (sending.isReused || !hasFreshConnectionFailed) && response == .awaited && interims.isUnused
@@ -132,7 +132,7 @@ package struct Exchange: Equatable, Sendable {
     /// A final head came that means "token refused". It is relayed or replaced by a replay.
     package mutating func hold() { response = .held }
 
-    /// The request is sent once more, with another token. At most once in an exchange (http-rules.md 16.6).
+    /// The request is sent once more, with another token. At most once in an exchange (http-connections.md 16.6).
     ///
     /// - Returns: whether the upstream's connection is in step after the body behind `head` has been read.
     package mutating func replay(insteadOf head: ResponseHead) -> Bool {
@@ -144,11 +144,11 @@ package struct Exchange: Equatable, Sendable {
 
     /// A request that is not idempotent is replayed on a connection that has carried none. The upstream may close any
     /// other one, this exchange's own included, at the same moment; then nothing tells whether the request was
-    /// processed (http-rules.md 16.6).
+    /// processed (http-connections.md 16.6).
     package var needsFreshConnection: Bool { replays > 0 && !isIdempotent }
 
     /// Never after a final response in place of a 100. The upstream may have read the body, or may take it for the next
-    /// request (http-rules.md 11.3).
+    /// request (http-forwarding.md 11.3).
     private func keepsUpstream(after head: ResponseHead) -> Bool {
         head.keepsAlive && !head.announcesForbiddenBody && head.framing != .untilClose
             && (!expectsContinue || sending.sawContinue)
@@ -161,7 +161,7 @@ package struct Exchange: Equatable, Sendable {
         response = .relaying
         framing = head.framing
         upstreamKeepsAlive = keepsUpstream(after: head)
-        // An early response: the rest of the body must never be read as a request (http-rules.md 9.6).
+        // An early response: the rest of the body must never be read as a request (http-connections.md 9.6).
         if request != .sent || delimitedByClose { closesClient = true }
     }
 
@@ -173,7 +173,7 @@ package struct Exchange: Equatable, Sendable {
 
     /// The response body is complete: by its length, its last chunk, or the upstream's orderly close.
     ///
-    /// - Parameter leftover: bytes came behind it, which belong to no response (http-rules.md 13.4).
+    /// - Parameter leftover: bytes came behind it, which belong to no response (http-forwarding.md 13.4).
     package mutating func handleResponseEnd(leftover: Bool) -> Action {
         response = .ended
         return .finish(
@@ -224,7 +224,7 @@ package struct Exchange: Equatable, Sendable {
     ///
     /// Before the response has begun this is the client's error. Afterwards it is the client's reaction to an early
     /// response (RFC 9112 §9.5), which is relayed to its end. The upstream never sees a complete body, because its
-    /// connection ends with the response (http-rules.md 5.8, 9.6).
+    /// connection ends with the response (http-requests.md 5.8, http-connections.md 9.6).
     package mutating func handleRequestCut(_ problem: Problem) -> Action {
         isResponseUnsent ? .refuse(problem) : .wait
     }

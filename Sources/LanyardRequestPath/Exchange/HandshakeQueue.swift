@@ -4,7 +4,8 @@ import LanyardFoundations
 ///
 /// A step of a handshake may sign with the listener's key, which costs as much as ten requests or more. So few steps are made in one turn
 /// of the loop: thousands of handshakes delay the requests of other clients by a few steps, and one another by their number. A session
-/// has about 50 KiB while its handshake is in progress, so their number has a limit (http-rules.md 20.5). Belongs to the shard's queue.
+/// has about 50 KiB while its handshake is in progress, so their number has a limit (http-connections.md 20.5). Belongs to the shard's
+/// queue.
 final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// Steps in one turn of the loop.
     private static let stepsMax = 2

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// The clients of one shard that wait for memory before they are read again (http-rules.md 8). Belongs to the shard's
+/// The clients of one shard that wait for memory before they are read again (http-connections.md 8). Belongs to the shard's
 /// queue.
 ///
 /// It checks every 10 ms while a client waits. Any shard may free memory, and a notification for each release would

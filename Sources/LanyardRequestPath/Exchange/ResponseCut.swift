@@ -1,4 +1,4 @@
-/// Why a response that had begun was not relayed to its end. The client sees that it was cut off (http-rules.md 13.5).
+/// Why a response that had begun was not relayed to its end. The client sees that it was cut off (http-forwarding.md 13.5).
 package enum ResponseCut: Equatable, Sendable {
     /// The upstream's connection has ended, or its bytes are malformed.
     case upstream

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// The part of the configuration that requests are served by, and that a reload replaces as a whole (architecture.md 7.9).
+/// The part of the configuration that requests are served by, and that a reload replaces as a whole (architecture-control.md 7.9).
 ///
 /// All shards share it. It never changes: a reload makes another one. A request is served to its end by the one that it
 /// began with.

@@ -109,7 +109,7 @@ package final class Shard: @unchecked Sendable {
 
     // MARK: Clients
 
-    /// Adopts a client's socket. At the connection limit the client that has waited longest is closed (http-rules.md
+    /// Adopts a client's socket. At the connection limit the client that has waited longest is closed (http-connections.md
     /// 20.5).
     ///
     /// - Parameter others: shards that are asked if one of their clients has waited longer, or if no client waits here.
@@ -203,7 +203,7 @@ package final class Shard: @unchecked Sendable {
     }
 
     /// From now on each response closes its connection. Idle connections close after 500 ms without a request
-    /// (http-rules.md 20.1).
+    /// (http-connections.md 20.1).
     package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
         loop.assertIsCurrent()
         isDraining = true
@@ -231,7 +231,7 @@ package final class Shard: @unchecked Sendable {
         report?()
     }
 
-    // MARK: Reload (architecture.md 7.9)
+    // MARK: Reload (architecture-control.md 7.9)
 
     /// A configuration with this shard's pools and counters. Those of routes that stay are kept. From any thread.
     ///
@@ -358,7 +358,7 @@ package final class Shard: @unchecked Sendable {
         return nil
     }
 
-    /// Optional memory is freed: releases spare buffers and replay copies (http-rules.md 8: replay copies go first).
+    /// Optional memory is freed: releases spare buffers and replay copies (http-connections.md 8: replay copies go first).
     func releaseSpareMemory() {
         loop.assertIsCurrent()
         spareBuffers.removeAll()

@@ -1,7 +1,7 @@
 import LanyardFoundations
 
 /// The clients of one shard that wait for a request, in the order in which they began to wait. At `connections_max` the
-/// first one is closed for a new client (http-rules.md 20.5).
+/// first one is closed for a new client (http-connections.md 20.5).
 ///
 /// The list is intrusive: to begin and to end waiting costs a few stores for each request, whatever the number of
 /// clients, and no memory. The list does not retain the clients. The shard does, and a client leaves the list before it

@@ -63,7 +63,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     var epochs: Epochs
 
     /// The user and the account of the requests that it carries. A connection never serves two users, nor two accounts
-    /// of one user (http-rules.md 16.1, security.md T18).
+    /// of one user (http-connections.md 16.1, security.md T18).
     let user: UserIndex
     let account: AccountNumber
 
@@ -87,11 +87,11 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
     var isOpen: Bool { holding != nil }
 
     /// It has carried a request before: a request that ends without a byte may be retried on another connection
-    /// (http-rules.md 16.5).
+    /// (http-connections.md 16.5).
     package var isReused: Bool { nextUse.isReused }
 
     /// It carries requests of one client's connection only, and is never among the pool's idle ones of its user
-    /// (http-rules.md 16.9).
+    /// (http-connections.md 16.9).
     var isBound: Bool { nextUse.isBound }
 
     package override func ready(_ readiness: IOReadiness, on watch: EventLoop.Watch) {
@@ -101,7 +101,7 @@ package final class UpstreamConnection: Watcher, @unchecked Sendable {
         if let owner {
             owner.handleUpstreamReadiness(self)
         } else if stream.canRead, stream.hasPendingInput() || stream.hasLargeSession {
-            // Data that can be read on an idle connection are an end, a reset or a late byte (http-rules.md 16.2).
+            // Data that can be read on an idle connection are an end, a reset or a late byte (http-connections.md 16.2).
             pool.discard(self)
         }
     }

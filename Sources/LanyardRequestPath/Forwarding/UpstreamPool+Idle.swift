@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Idle connections: the last used is reused first.
 extension UpstreamPool {
-    /// How long an idle connection is kept (http-rules.md 8). Shorter than the 30 s after which some servers close theirs: a request
+    /// How long an idle connection is kept (http-connections.md 8). Shorter than the 30 s after which some servers close theirs: a request
     /// that is sent at that moment would be lost.
     private static let idleTimeout = Duration.milliseconds(29_500)
 

@@ -8,7 +8,7 @@ import Logging
 /// It accepts one connection per turn, and hands it to another shard that has clearly fewer: the kernel distributes
 /// connections over nested epolls unevenly. Belongs to the shard's queue.
 package final class Acceptor: Watcher, @unchecked Sendable {
-    /// The pause after a lasting error, such as no descriptors (http-rules.md 20.4).
+    /// The pause after a lasting error, such as no descriptors (http-connections.md 20.4).
     private static let pauseDelay = Duration.milliseconds(100)
 
     private let shard: Shard
@@ -56,7 +56,7 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     }
 
     /// Accepts all queued connections, then releases the socket, which closes with its last acceptor
-    /// (http-rules.md 20.1).
+    /// (http-connections.md 20.1).
     package func stop() {
         shard.loop.assertIsCurrent()
         while acceptOne() {}

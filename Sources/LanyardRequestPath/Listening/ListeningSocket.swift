@@ -5,7 +5,7 @@ import LanyardSettings
 
 /// A listening socket and its bound address. It is closed, and its unix path removed, with the last reference.
 package final class ListeningSocket: Sendable {
-    /// Connections that the kernel queues (http-rules.md 20.4).
+    /// Connections that the kernel queues (http-connections.md 20.4).
     package static let backlog: CInt = 1024
 
     private let descriptor: OwnedDescriptor

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// The hosts that requests on a listener may name: name and port (http-rules.md 4.2, security.md T2).
+/// The hosts that requests on a listener may name: name and port (http-requests.md 4.2, security.md T2).
 package struct AllowedHosts: Sendable {
     private struct Entry: Sendable {
         /// In canonical form.
@@ -90,7 +90,7 @@ package struct AllowedHosts: Sendable {
 
 /// The value of a `Host` field: `host[:port]` (RFC 9110 §7.2, RFC 3986 §3.2.2).
 package enum HostValue {
-    /// The range of the host and the port; nil if the value is no `host[:port]` (http-rules.md 4.1).
+    /// The range of the host and the port; nil if the value is no `host[:port]` (http-requests.md 4.1).
     package static func split(_ value: Bytes) -> (host: Range<Int>, port: UInt16?)? {
         guard value.count > 0 else { return nil }
         var end = 0

@@ -1,4 +1,4 @@
-/// `host[:port]` of a URL or a `Host` field, for comparison in canonical form (http-rules.md 4.6).
+/// `host[:port]` of a URL or a `Host` field, for comparison in canonical form (http-requests.md 4.6).
 struct Authority {
     private let host: Bytes
     /// The default port if none is given.

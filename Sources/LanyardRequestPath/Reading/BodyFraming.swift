@@ -10,7 +10,7 @@ package enum BodyFraming: Equatable, Sendable {
     case untilClose
 }
 
-/// Decides the framing of a request from the fields of its head (RFC 9112 §6.3, http-rules.md 5.1 to 5.5).
+/// Decides the framing of a request from the fields of its head (RFC 9112 §6.3, http-requests.md 5.1 to 5.5).
 ///
 /// The fields are counted first, and their values are read last: a request that carries both fields gets that error,
 /// whatever their values are.
@@ -34,7 +34,7 @@ struct RequestFraming {
         coding = index
     }
 
-    /// Checks in the order of http-rules.md 5.4.
+    /// Checks in the order of http-requests.md 5.4.
     ///
     /// - Throws: the client's error.
     func decide(_ bytes: Bytes, _ table: FieldTable, minorVersion: Int) throws(HeadError) -> BodyFraming {
@@ -54,7 +54,7 @@ struct RequestFraming {
     }
 }
 
-/// Decides the framing of a response from the fields of its head (RFC 9112 §6.3, http-rules.md 12.1 to 12.3, 13.2 to
+/// Decides the framing of a response from the fields of its head (RFC 9112 §6.3, http-forwarding.md 12.1 to 12.3, 13.2 to
 /// 13.4).
 ///
 /// The order of errors differs from a request's: each value is read when its line is added. All of them give 502.
@@ -71,7 +71,7 @@ struct ResponseFraming {
         self.isResponseToHead = isResponseToHead
     }
 
-    /// A 1xx has no body, so its framing fields are dropped unread (http-rules.md 11.5).
+    /// A 1xx has no body, so its framing fields are dropped unread (http-forwarding.md 11.5).
     private var isInformational: Bool { status < 200 }
 
     /// Adds the value of a `Content-Length`.
@@ -89,7 +89,7 @@ struct ResponseFraming {
         try TransferCoding.check(value)
     }
 
-    /// - Returns: the framing, and whether a 204 announces a body (http-rules.md 13.4).
+    /// - Returns: the framing, and whether a 204 announces a body (http-forwarding.md 13.4).
     func decide(minorVersion: Int) throws(HeadError) -> (framing: BodyFraming, announcesForbiddenBody: Bool) {
         guard lengths <= 1 else { throw .malformed("more than one Content-Length field") }
         guard codings <= 1 else { throw .malformed("more than one Transfer-Encoding field") }
@@ -101,11 +101,11 @@ struct ResponseFraming {
     }
 }
 
-/// The one transfer coding that Lanyard supports (RFC 9112 §6.1, http-rules.md 5.3, 13.3).
+/// The one transfer coding that Lanyard supports (RFC 9112 §6.1, http-requests.md 5.3, http-forwarding.md 13.3).
 private enum TransferCoding {
     /// Throws unless the field's value is the one word `chunked`.
     ///
-    /// Checks in the order of http-rules.md 5.4: wrong syntax and a misuse of `chunked` are the sender's error (400);
+    /// Checks in the order of http-requests.md 5.4: wrong syntax and a misuse of `chunked` are the sender's error (400);
     /// another coding is not implemented (501).
     static func check(_ value: Bytes) throws(HeadError) {
         if value.equals(lowered: "chunked") { return }

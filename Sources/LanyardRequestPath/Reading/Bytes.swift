@@ -40,7 +40,7 @@ extension UnsafeBufferPointer where Element == UInt8 {
     }
 
     /// Equality without regard to ASCII case when each byte that is no letter or digit is read as `-`
-    /// (http-rules.md 10.4).
+    /// (http-forwarding.md 10.4).
     func resembles(_ other: Bytes) -> Bool {
         guard count == other.count else { return false }
         for index in 0..<count where ByteClass.canonical(self[index]) != ByteClass.canonical(other[index]) {
@@ -99,7 +99,7 @@ package enum ByteClass {
         return byte < 128 && (byte < 64 ? low : high) >> UInt64(byte & 63) & 1 == 1
     }
 
-    /// Bytes of a request target (http-rules.md 1.5): visible ASCII except `#`.
+    /// Bytes of a request target (http-requests.md 1.5): visible ASCII except `#`.
     @inline(__always)
     package static func isTarget(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: "#")
@@ -133,7 +133,7 @@ package enum ByteClass {
     package static func lower(_ byte: UInt8) -> UInt8 { byte &- 0x41 < 26 ? byte | 0x20 : byte }
 
     /// The byte as a look-alike's reader has it: lower case, and `-` for each byte that is no letter or digit
-    /// (http-rules.md 10.4).
+    /// (http-forwarding.md 10.4).
     @inline(__always)
     static func canonical(_ byte: UInt8) -> UInt8 { isAlphanumeric(byte) ? lower(byte) : UInt8(ascii: "-") }
 

@@ -1,4 +1,4 @@
-/// Reads a chunked body, resumable at each byte (http-rules.md 6, RFC 9112 §7.1).
+/// Reads a chunked body, resumable at each byte (http-requests.md 6, RFC 9112 §7.1).
 ///
 /// Extensions are parsed by their grammar and dropped. Trailers are checked, and their offsets are reported.
 package struct ChunkedReader {
@@ -42,7 +42,7 @@ package struct ChunkedReader {
 
     /// - Parameters:
     ///   - takesTrailingBlanks: blanks may stand before the end of a size line. The grammar has none there, and several
-    ///     server libraries pad sizes with them. In requests they would be a smuggling gap (http-rules.md 6.1).
+    ///     server libraries pad sizes with them. In requests they would be a smuggling gap (http-requests.md 6.1).
     ///   - limits: of the trailer section.
     package init(takesTrailingBlanks: Bool = false, trailers limits: HeadLimits = .trailers) {
         self.takesTrailingBlanks = takesTrailingBlanks

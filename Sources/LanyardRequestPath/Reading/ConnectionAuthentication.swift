@@ -1,5 +1,5 @@
 /// Schemes of HTTP authentication that authenticate the connection and not the request: what a later request on the
-/// connection carries, its sender counts as who has authenticated first (RFC 4559 §6, http-rules.md 16.9).
+/// connection carries, its sender counts as who has authenticated first (RFC 4559 §6, http-connections.md 16.9).
 enum ConnectionAuthentication {
     /// The schemes, in lower case. `Kerberos`, `CredSSP` and `Nego2` are those of Windows Remote Management and IIS.
     private static let schemes: [StaticString] = ["ntlm", "negotiate", "kerberos", "credssp", "nego2"]

@@ -6,7 +6,7 @@ package enum FieldName: UInt8, Sendable {
     case expect, via, forwarded, xForwarded, xRealIP, origin, secFetchSite, maxForwards, lanyard
     case date, proxyStatus, wwwAuthenticate
     case location, contentLocation, setCookie, link, refresh, altSvc
-    /// Another field of a response whose value is one URI reference (http-rules.md 12.6).
+    /// Another field of a response whose value is one URI reference (http-forwarding.md 12.6).
     case reference
     case destination
     /// `If` (RFC 4918 §10.4).
@@ -115,7 +115,7 @@ package enum FieldName: UInt8, Sendable {
         }
     }
 
-    /// A field in which the client states which proxies relayed the request (http-rules.md 18.2).
+    /// A field in which the client states which proxies relayed the request (http-forwarding.md 18.2).
     package var isForwarding: Bool { self == .forwarded || self == .xForwarded || self == .xRealIP }
 }
 

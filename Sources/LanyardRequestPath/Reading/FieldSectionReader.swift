@@ -1,5 +1,5 @@
 /// Reads a field section, resumable at each byte: the strict parser for requests, responses and trailers
-/// (http-rules.md 3, RFC 9112 §5).
+/// (http-requests.md 3, RFC 9112 §5).
 ///
 /// Only CRLF ends a line. Refused are obs-fold, white space before the colon, and control bytes. The result does not
 /// depend on how the bytes were split.

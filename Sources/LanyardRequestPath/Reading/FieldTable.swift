@@ -5,7 +5,7 @@ package struct FieldLine: Equatable, Sendable {
     package var valueStart: Int32
     package var valueLength: Int32
     package var name: FieldName
-    /// The name has a byte other than letters, digits and `-`: it may look like another name (http-rules.md 10.4).
+    /// The name has a byte other than letters, digits and `-`: it may look like another name (http-forwarding.md 10.4).
     package var isConfusable: Bool
     /// The line is name, colon, space, value and CRLF and nothing else: as Lanyard writes lines. So its bytes can be copied.
     package var hasWrittenForm: Bool
@@ -145,7 +145,8 @@ package struct FieldLines {
     @inline(__always)
     package func value(_ index: Int, in head: Bytes) -> Bytes { self[index].value(in: head) }
 
-    /// Whether the browser says that a page of another origin has sent the request (Fetch Metadata, `Sec-Fetch-Site`): http-rules.md 4.4.
+    /// Whether the browser says that a page of another origin has sent the request (Fetch Metadata, `Sec-Fetch-Site`): http-requests.md
+    /// 4.4.
     package func isFromOtherSite(in head: Bytes) -> Bool {
         (0..<count).contains { index in
             guard self[index].name == .secFetchSite else { return false }

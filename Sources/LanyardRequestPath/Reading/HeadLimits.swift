@@ -1,6 +1,6 @@
 import LanyardSettings
 
-/// The limits of one head (http-rules.md 8).
+/// The limits of one head (http-connections.md 8).
 package struct HeadLimits: Equatable, Sendable {
     /// Request line or status line, without CRLF.
     package var startLineBytesMax: Int

@@ -3,7 +3,7 @@
 // over stands in `RequestHeadWriter.writeConnection`.
 
 extension FieldName {
-    /// The field belongs to one connection and is never forwarded (RFC 9110 §7.6.1, http-rules.md 10.1).
+    /// The field belongs to one connection and is never forwarded (RFC 9110 §7.6.1, http-forwarding.md 10.1).
     package var isHopByHop: Bool {
         switch self {
         case .connection, .transferEncoding, .keepAlive, .proxyConnection, .te, .upgrade, .proxyAuthenticate,
@@ -16,8 +16,8 @@ extension FieldName {
     /// A line of a client's head may be copied to the upstream's.
     ///
     /// Besides hop-by-hop fields these are not copied:
-    /// - `Host` and `Content-Length`: Lanyard writes them from the route and the framing (http-rules.md 4.3, 5.7).
-    /// - `Trailer`: trailers of requests are dropped (http-rules.md 6.4).
+    /// - `Host` and `Content-Length`: Lanyard writes them from the route and the framing (http-requests.md 4.3, 5.7).
+    /// - `Trailer`: trailers of requests are dropped (http-requests.md 6.4).
     var isCopiedInRequests: Bool {
         switch self {
         case .host, .contentLength, .trailer: false
@@ -28,9 +28,9 @@ extension FieldName {
     /// A line of an upstream's head may be copied to the client's.
     ///
     /// - Parameters:
-    ///   - status: 426 keeps `Upgrade`, which tells the client what to ask for (RFC 9110 §15.5.22, http-rules.md 12.5).
+    ///   - status: 426 keeps `Upgrade`, which tells the client what to ask for (RFC 9110 §15.5.22, http-forwarding.md 12.5).
     ///   - keepsLength: the response has no body, and its `Content-Length` describes the one that is not sent.
-    ///   - keepsTrailer: trailers are relayed, so `Trailer` may announce them (http-rules.md 6.5).
+    ///   - keepsTrailer: trailers are relayed, so `Trailer` may announce them (http-requests.md 6.5).
     func isCopiedInResponses(status: Int, keepsLength: Bool, keepsTrailer: Bool) -> Bool {
         switch self {
         case .contentLength: keepsLength
@@ -40,17 +40,17 @@ extension FieldName {
         }
     }
 
-    /// `Connection` cannot remove this field from a response (http-rules.md 10.2): a message's length is no option of a
+    /// `Connection` cannot remove this field from a response (http-forwarding.md 10.2): a message's length is no option of a
     /// connection, and `Upgrade` of a 426 must be named in `Connection` (RFC 9110 §7.8).
     var ignoresNomination: Bool { self == .contentLength || self == .upgrade }
 
-    /// A look-alike of one of these fields is refused (http-rules.md 10.4): framing, routing, hop-by-hop.
+    /// A look-alike of one of these fields is refused (http-forwarding.md 10.4): framing, routing, hop-by-hop.
     package var refusesConfusableNames: Bool {
         isHopByHop || self == .host || self == .contentLength || self == .trailer
     }
 }
 
-/// The options of all `Connection` fields of a head together (RFC 9110 §7.6.1, http-rules.md 9.1, 10.1).
+/// The options of all `Connection` fields of a head together (RFC 9110 §7.6.1, http-connections.md 9.1, http-forwarding.md 10.1).
 package struct ConnectionOptions: Equatable, Sendable {
     package var hasClose = false
     package var hasKeepAlive = false
@@ -103,7 +103,7 @@ package struct ConnectionOptions: Equatable, Sendable {
 
     /// The whole `Connection` line of a response that Lanyard sends to a client; empty if the client needs none.
     ///
-    /// A connection persists by default in HTTP/1.1, and in HTTP/1.0 only if the response says so (http-rules.md 9.1, 9.2).
+    /// A connection persists by default in HTTP/1.1, and in HTTP/1.0 only if the response says so (http-connections.md 9.1, 9.2).
     package static func responseLine(closes: Bool, clientMinorVersion: Int) -> StaticString {
         if closes { return "Connection: close\r\n" }
         return clientMinorVersion == 0 ? "Connection: keep-alive\r\n" : ""

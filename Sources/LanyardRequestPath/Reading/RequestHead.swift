@@ -45,7 +45,7 @@ package struct RequestHead: Equatable, Sendable {
         }
     }
 
-    /// `Expect` (http-rules.md 11.1, 11.4).
+    /// `Expect` (http-forwarding.md 11.1, 11.4).
     package enum Expectation: Sendable { case none, continue100, unknown }
 
     /// Fields that the head has.

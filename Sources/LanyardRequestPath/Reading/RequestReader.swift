@@ -1,4 +1,4 @@
-/// Reads a request head, resumable at each byte (http-rules.md 1, 3, 5; RFC 9112 §§2, 3).
+/// Reads a request head, resumable at each byte (http-requests.md 1, 3, 5; RFC 9112 §§2, 3).
 ///
 /// The head's bytes must be contiguous from the first one on. Pass the same buffer again, longer, when more bytes have
 /// come.
@@ -175,7 +175,7 @@ package struct RequestReader {
 
     // MARK: Fields
 
-    /// Checks in the order of http-rules.md 4.5: version, framing, Host.
+    /// Checks in the order of http-requests.md 4.5: version, framing, Host.
     private mutating func interpret(_ bytes: Bytes, _ table: FieldTable) throws(HeadError) {
         guard major == 1 else {
             throw HeadError(.versionNotSupported, "only HTTP/1.0 and HTTP/1.1 are supported; HTTP/2 and gRPC are not")

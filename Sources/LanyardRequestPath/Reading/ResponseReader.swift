@@ -1,4 +1,4 @@
-/// Reads a response head, resumable at each byte (http-rules.md 12, 13; RFC 9112 §4). Each error means "502 drop".
+/// Reads a response head, resumable at each byte (http-forwarding.md 12, 13; RFC 9112 §4). Each error means "502 drop".
 package struct ResponseReader {
     private enum State: UInt8 { case statusLine, reason, lineFeed, fields }
 
@@ -142,7 +142,7 @@ package struct ResponseHead: Equatable, Sendable {
     package var minorVersion = 1
     package var framing = BodyFraming.none
     package var connection = ConnectionOptions()
-    /// A 204 that announces a body: its connection is not used again (http-rules.md 13.4).
+    /// A 204 that announces a body: its connection is not used again (http-forwarding.md 13.4).
     package var announcesForbiddenBody = false
     /// Seconds of `Keep-Alive: timeout=`, or -1.
     package var keepAliveSeconds = -1

@@ -4,7 +4,7 @@ import LanyardSettings
 /// The field of a route that carries the access token; by default `Authorization: Bearer …` (RFC 6750 §2.1).
 ///
 /// All that writes the field or recognises it asks this type: the request's head, the client's own field
-/// (`client_authorization`), look-alikes (http-rules.md 10.4) and trailers. Two other subjects have files of their own:
+/// (`client_authorization`), look-alikes (http-forwarding.md 10.4) and trailers. Two other subjects have files of their own:
 /// `BearerToken` knows the characters of a token, and `AdminAccessPolicy` reads the bearer token of an admin call.
 ///
 /// The methods are inlined: a call would copy the value out of its route and retain three arrays.

@@ -2,7 +2,7 @@ import Glibc
 import LanyardFoundations
 import LanyardSettings
 
-/// Who may send requests on one listener, beside what its address and permissions admit (http-rules.md 4.4, security.md T1, T4).
+/// Who may send requests on one listener, beside what its address and permissions admit (http-requests.md 4.4, security.md T1, T4).
 ///
 /// The capability itself can change while Lanyard runs, so each shard has its own copy (`Shard.capabilities`). Here is its place there.
 package struct CallerPolicy: Sendable {

@@ -1,6 +1,6 @@
 import LanyardSettings
 
-/// Which hosts and origins requests on one listener may name, and who may send them (http-rules.md 4.2, 4.4).
+/// Which hosts and origins requests on one listener may name, and who may send them (http-requests.md 4.2, 4.4).
 ///
 /// A reload makes other ones.
 package final class ListenerRules: Sendable {
@@ -33,7 +33,7 @@ package final class ListenerRules: Sendable {
     }
 
     /// The rules of one listener. The default allow-list: the bound address and `localhost`, each with the port
-    /// (architecture.md 4.2). Hosts that routes name are allowed as well.
+    /// (architecture-control.md 4.2). Hosts that routes name are allowed as well.
     ///
     /// - Parameters:
     ///   - address: what was bound; no port: a unix socket.
@@ -73,7 +73,7 @@ package final class ListenerRules: Sendable {
         return .allowed
     }
 
-    /// Whether an `Origin` names this listener itself, as a program sends it that is no browser (http-rules.md 4.4): its scheme and port
+    /// Whether an `Origin` names this listener itself, as a program sends it that is no browser (http-requests.md 4.4): its scheme and port
     /// are the listener's, and its host is the request's.
     ///
     /// Only where browsers say which site has sent a request (Fetch Metadata): to hosts that they trust, which are loopback ones and those

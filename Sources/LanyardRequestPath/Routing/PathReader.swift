@@ -18,7 +18,7 @@ struct PathReader: Equatable, Sendable {
     let cutsParameters: Bool
     let mergesSlashes: Bool
 
-    /// All options are on: its view is the *normalised* one of http-rules.md 2.2.
+    /// All options are on: its view is the *normalised* one of http-requests.md 2.2.
     static let normalized = PathReader(
         decoding: .twice, decodesSlashes: true, splitsAtBackslash: true, cutsParameters: true, mergesSlashes: true)
 

@@ -1,4 +1,4 @@
-/// A path as the most literal reader and as the most lenient reader understand it (http-rules.md 2.2).
+/// A path as the most literal reader and as the most lenient reader understand it (http-requests.md 2.2).
 ///
 /// - *Plain*: escapes of unreserved characters are decoded.
 /// - *Normalised*: all escapes are decoded, twice. `\` is read as `/`. Slashes are merged, `;parameters` are cut, and dot
@@ -32,7 +32,7 @@ package struct PathViews: Equatable, Sendable {
         return true
     }
 
-    /// nil for a path that is always refused: `%` without two hex digits, `%00` (http-rules.md 2.4).
+    /// nil for a path that is always refused: `%` without two hex digits, `%00` (http-requests.md 2.4).
     package init?(_ path: Bytes) {
         guard let plain = Self.decode(Array(path), only: PathReader.isUnreserved) else { return nil }
         self.plain = plain

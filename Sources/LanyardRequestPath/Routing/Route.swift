@@ -54,7 +54,7 @@ package final class Route: Sendable {
     /// The upstream's references to the `Host` that it has seen, the client's, are mapped.
     let mapsClientHost: Bool
     /// A client's own `Authorization` reaches the upstream, so that a client can authenticate a connection
-    /// (http-rules.md 16.9).
+    /// (http-connections.md 16.9).
     let passesAuthorization: Bool
     /// The lowest status of `reauthenticate_on`: most responses are below it.
     private let reauthenticatesFrom: Int

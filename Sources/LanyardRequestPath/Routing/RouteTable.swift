@@ -1,7 +1,7 @@
 import LanyardSettings
 
-/// Decides the route of a request: routes that name its host first; among these the longest path, then the method (architecture.md 4.3,
-/// http-rules.md 2.2, 2.3).
+/// Decides the route of a request: routes that name its host first; among these the longest path, then the method (architecture-control.md
+/// 4.3, http-requests.md 2.2, 2.3).
 package final class RouteTable: Sendable {
     package enum Decision: Sendable {
         case route(Route)

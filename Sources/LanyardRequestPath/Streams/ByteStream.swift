@@ -84,7 +84,7 @@ package struct ByteStream: ~Copyable {
     private var peerProgress = PeerProgress()
     private var outputEnd = OutputEnd()
     /// A write failed, so no further byte is sent. Bytes that the other side has sent can still be read. Their end is
-    /// not an orderly one: the write may have consumed the error of a reset (http-rules.md 9.7).
+    /// not an orderly one: the write may have consumed the error of a reset (http-connections.md 9.7).
     package private(set) var isBroken = false
     /// nil: the kernel was not asked yet.
     private var knownAsTCP: Bool?
@@ -252,7 +252,7 @@ package struct ByteStream: ~Copyable {
         return loop.mayHavePendingInput(watch, since: wait)
     }
 
-    /// Whether bytes, an end or an error have arrived on an idle connection, which then is not usable any more (http-rules.md 16.2).
+    /// Whether bytes, an end or an error have arrived on an idle connection, which then is not usable any more (http-connections.md 16.2).
     /// Messages of TLS without data, such as session tickets, are read here and do not count.
     package mutating func hasPendingInput() -> Bool {
         guard let tls else { return canRead || Socket.hasPendingInput(descriptor) }
@@ -402,7 +402,7 @@ package struct ByteStream: ~Copyable {
         peerProgress.kernelBytes = outbound.isEmpty ? 0 : Socket.unsentBytes(descriptor)
     }
 
-    /// Whether the other side has taken bytes of the kernel's send buffer since the last check (http-rules.md 8.2).
+    /// Whether the other side has taken bytes of the kernel's send buffer since the last check (http-connections.md 8.2).
     package mutating func checkProgress() -> Progress { peerProgress.check(Socket.unsentBytes(descriptor)) }
 
     /// Whether the other side's kernel has acknowledged no byte between the last three calls, although some were on

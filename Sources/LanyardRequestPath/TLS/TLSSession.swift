@@ -325,7 +325,7 @@ package final class TLSSession {
     /// Reads the messages that have arrived on an idle connection.
     ///
     /// - Returns: whether input is pending: data, an end or an error. Messages without data, such as session tickets, are none, and the
-    ///   connection stays usable (http-rules.md 16.2).
+    ///   connection stays usable (http-connections.md 16.2).
     package func processIdleInput(queue: inout ByteQueue, canWrite: inout Bool) -> Bool {
         guard isEstablished, ending == nil else { return true }
         // OpenSSL allocates a buffer for the read if the session has lost its own.

@@ -72,7 +72,7 @@ package final class TokenCache {
             requestToken(user)
             return .park
         case .none(let refusal):
-            // Requests that come while the identity service is unreachable shorten the back-off (architecture.md 5.3).
+            // Requests that come while the identity service is unreachable shorten the back-off (architecture-control.md 5.3).
             if case .identityUnreachable = refusal { requestToken(user) }
             return .refuse(refusal)
         }
@@ -88,7 +88,7 @@ package final class TokenCache {
         return token
     }
 
-    /// An upstream refused the token of `generation` (refresh.md 11). A newer token is used at once, else one refresh
+    /// An upstream refused the token of `generation` (refresh-outcomes.md 11). A newer token is used at once, else one refresh
     /// is forced.
     ///
     /// - Parameters:

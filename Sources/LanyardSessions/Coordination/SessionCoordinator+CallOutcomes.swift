@@ -49,8 +49,8 @@ extension SessionCoordinator {
         refreshToken.exchange(sent, for: token, remainsValid: setup.refreshTokens.rotation == .none)
     }
 
-    /// By itself a response that tells nothing of the session is transient (refresh.md 10). Where refresh tokens may rotate, the
-    /// service may have made the next one all the same (refresh.md 9).
+    /// By itself a response that tells nothing of the session is transient (refresh-outcomes.md 10). Where refresh tokens may rotate, the
+    /// service may have made the next one all the same (refresh-outcomes.md 9).
     private func reclassified(_ error: IdentityError) -> IdentityError {
         guard !error.isOfPlace, case .transient = error.verdict,
             let response = error.refreshResponse ?? error.status.map({ RefreshResponse(status: $0) })

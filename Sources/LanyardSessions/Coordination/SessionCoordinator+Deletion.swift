@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// How an account is deleted so that a crash at any instant leaves nothing that logs in by itself: the store learns of
-/// it before the service does (architecture.md 5.11).
+/// it before the service does (architecture-control.md 5.11).
 extension SessionCoordinator {
     /// The deletion of the session's account, from the store's mark to its end.
     struct Deletion: Sendable {

@@ -157,7 +157,7 @@ extension SessionCoordinator {
     // MARK: Another process's session
 
     /// Takes the session over. If its account is another one than before, the account is checked as after a login: two
-    /// users share none (architecture.md 5.7).
+    /// users share none (architecture-control.md 5.7).
     private mutating func adopt(_ user: StoredUser?, finishing: Bool) {
         guard let user else { return finish() }
         guard let account = user.accountID, account != context.accountID else { return takeOver(user, finishing) }

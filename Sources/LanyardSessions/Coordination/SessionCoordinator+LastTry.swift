@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// Refresh tokens that work only once: the last try after an unknown outcome, and calls while the store cannot be written
-/// (refresh.md 8, refresh.md 9).
+/// (refresh.md 8, refresh-outcomes.md 9).
 extension SessionCoordinator {
     // MARK: The last try
 

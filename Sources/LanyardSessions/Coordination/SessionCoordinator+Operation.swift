@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// An operation up to its call: the order of operations, the user's lock, the store read, the intent (refresh.md 6,
-/// refresh.md 9).
+/// refresh-outcomes.md 9).
 extension SessionCoordinator {
     /// Starts the next operation if none is in progress: an operator's before the session's own.
     mutating func startNext() {
@@ -161,7 +161,7 @@ extension SessionCoordinator {
         prepareCall()
     }
 
-    /// Prepares the call, unless the same refresh token has been sent too often (refresh.md 9).
+    /// Prepares the call, unless the same refresh token has been sent too often (refresh-outcomes.md 9).
     mutating func prepareCall() {
         guard let operation else { return }
         if let obtained = operation.obtained {

@@ -3,10 +3,10 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// What a refused call leads to that its response alone does not say: it depends on the session, the configured login and the
-/// refusals before (refresh.md 12).
+/// refusals before (refresh-outcomes.md 12).
 extension SessionCoordinator {
     /// The service takes no refresh tokens of this client, or has refused the refresh by a named error, and the access token has
-    /// ended. The login that follows may be allowed, and begins another session (docs/reference/oauth.md 3). The refresh token may
+    /// ended. The login that follows may be allowed, and begins another session (docs/reference/oauth-rules.md 3). The refresh token may
     /// live on at the service until then.
     mutating func refusedRefresh(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
         guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = setup.credential,
@@ -33,7 +33,7 @@ extension SessionCoordinator {
     /// A login that only renews the access token is refused, or one that takes the place of refreshes: the session's tokens serve to
     /// their ends, as after a refused refresh. Until then the login is tried again, and at once when a file of the client or of the
     /// login changes
-    /// (docs/reference/oauth.md 3).
+    /// (docs/reference/oauth-rules.md 3).
     func refusedRenewal(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
         guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = operation.credential,
             login.kind.isRefresh || error.isGrantRefused, let tokens = session.tokens, tokens.refresh == nil,
@@ -55,7 +55,7 @@ extension SessionCoordinator {
             || variants.contains { $0.session.tokens?.isUsable(at: eventContext.instant) == true }
     }
 
-    /// Counts a login of a machine that was refused for its client. It is made a few times more (refresh.md 12).
+    /// Counts a login of a machine that was refused for its client. It is made a few times more (refresh-outcomes.md 12).
     func countingClientTry(_ error: IdentityError, of operation: TokenOperation) -> IdentityError {
         guard operation.purpose == .own, !operation.isFetch, case .configured(let login)? = operation.credential,
             login.kind.isRepeatedForClient, let fingerprint = error.credential

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// How a reload changes the settings of a user that stays at its identity service (architecture.md 7.9).
+/// How a reload changes the settings of a user that stays at its identity service (architecture-control.md 7.9).
 extension SessionCoordinator {
     /// The parameters of an exchange may name another subject from now on.
     mutating func doubtExchangedAccount(_ setup: Setup) {

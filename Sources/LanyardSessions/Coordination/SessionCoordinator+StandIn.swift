@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// The variant whose token the session has in place of the plain one. Where each route of a user names a token, a plain one would be
-/// fetched for no request. Its grant needs no refresh token (docs/reference/oauth.md 4.2).
+/// fetched for no request. Its grant needs no refresh token (docs/reference/oauth-variants.md 4.2).
 struct StandIn: Sendable {
     let named: NamedVariant
     /// The index that requests with the token have.

@@ -2,7 +2,8 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// What the tokens of variants cost the session, and how that is ended (docs/reference/oauth.md 2, 4.2).
+/// What the tokens of variants cost the session, and how that is ended (docs/reference/oauth-rules.md 2, docs/reference/oauth-variants.md
+/// 4.2).
 extension SessionCoordinator {
     // MARK: Scopes
 

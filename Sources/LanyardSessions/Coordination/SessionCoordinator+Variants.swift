@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// The access tokens of variants: one lane with the session's own calls, so that each refresh token is sent once and its
-/// successor is stored before the next call (docs/reference/oauth.md 4.2).
+/// successor is stored before the next call (docs/reference/oauth-variants.md 4.2).
 extension SessionCoordinator {
     /// What has happened to a variant.
     package enum VariantEvent: Sendable {

@@ -192,7 +192,7 @@ package struct SessionLogEvent: Equatable, Sendable {
     package var name: String { event.rawValue.hasPrefix("store.") ? event.rawValue : "session." + event.rawValue }
 }
 
-/// Writes session log events: one line each, with event, reason, state and the next time (architecture.md 7.3).
+/// Writes session log events: one line each, with event, reason, state and the next time (architecture-control.md 7.3).
 enum SessionLog {
     static func write(
         _ logEvent: SessionLogEvent, state: SessionState, generation: Generation, canLogIn: Bool,

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Warnings ahead of an end: of the refresh token, and of an anonymous account (refresh.md 12, refresh.md 16).
+/// Warnings ahead of an end: of the refresh token, and of an anonymous account (refresh-outcomes.md 12, refresh.md 16).
 struct SessionWarnings: Sendable {
     /// The times before the refresh token's expiry at which a warning is due.
     private static let steps: [(before: Duration, name: String)] = [

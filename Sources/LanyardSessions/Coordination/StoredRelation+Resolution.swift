@@ -1,4 +1,4 @@
-/// What follows from what the store holds, at each moment (docs/design/lives.md has the table). Each moment has the type of
+/// What follows from what the store holds, at each moment (docs/design/stored-relations.md has the table). Each moment has the type of
 /// what can follow then.
 extension StoredRelation {
     /// When the user was read.

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// What a stored user is to what this process knows of it. The first that is true of it, in the order of the cases. The
-/// names are those of docs/design/lives.md.
+/// names are those of docs/design/stored-relations.md.
 enum StoredRelation: String, CaseIterable, Sendable {
     /// It belongs to another identity.
     case foreign = "another identity's user"

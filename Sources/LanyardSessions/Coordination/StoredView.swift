@@ -154,7 +154,7 @@ struct StoredView: Sendable {
     }
 }
 
-/// What is known of the session's refresh token beside the token itself (refresh.md 9).
+/// What is known of the session's refresh token beside the token itself (refresh-outcomes.md 9).
 struct RefreshTokenState: Sendable {
     /// How often it was sent without a response.
     var triesWithoutResponse = 0

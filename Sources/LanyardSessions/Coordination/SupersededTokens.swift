@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// Notices a service that ends an access token of a session when it issues another one: upstreams then refuse the token that was issued
-/// before, each time (docs/reference/oauth.md 4.2).
+/// before, each time (docs/reference/oauth-variants.md 4.2).
 ///
 /// An upstream that refuses every token is no such case: it refuses the newest one as well, or has accepted none before.
 struct SupersededTokens: Sendable {

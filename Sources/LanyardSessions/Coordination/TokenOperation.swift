@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 
 /// One call for a user with all its steps, in this order: the user's lock, the store read, the intent, the call, the
-/// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh.md 9). Before a refresh token is sent that may
+/// write of the result, the unlock (refresh.md 6, refresh.md 8, refresh-outcomes.md 9). Before a refresh token is sent that may
 /// work only once, the service is connected before the intent is stored. `SessionCoordinator` moves it from stage to
 /// stage.
 package struct TokenOperation: Sendable {
@@ -33,7 +33,7 @@ package struct TokenOperation: Sendable {
         case beginning(Beginning)
         /// Another process has the lock; it is requested again at this instant.
         case queueing(until: Instant)
-        /// The wait before the single retry of refresh.md 9: two seconds after the call whose response was lost.
+        /// The wait before the single retry of refresh-outcomes.md 9: two seconds after the call whose response was lost.
         case pausing(until: Instant)
         /// The service is being connected. The refresh token is not sent, and no intent is stored, before that.
         case preparing
@@ -174,7 +174,7 @@ package struct TokenOperation: Sendable {
     /// The session that has come already.
     var obtained: ObtainedSession? { if case .obtained(let obtained) = credentials { obtained } else { nil } }
 
-    /// It sends a refresh token once more whose outcome is unknown (refresh.md 9).
+    /// It sends a refresh token once more whose outcome is unknown (refresh-outcomes.md 9).
     var isLastTry: Bool { call.cause == .lastTry && call.kind == .refresh }
 
     /// It fetches the access token of a variant.

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// The access token of one variant (docs/reference/oauth.md 4.2). Its state machine is that of a session whose every renewal is a
+/// The access token of one variant (docs/reference/oauth-variants.md 4.2). Its state machine is that of a session whose every renewal is a
 /// login. `SessionCoordinator` makes each of these logins a fetch in the lane of the user's session.
 struct VariantSession: Sendable {
     /// Whether a token is renewed when that is due.

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// The sessions whose end the identity services must still be told, and when each call is repeated. It does no I/O:
-/// time and chance are arguments (architecture.md 5.8: "retried in the background").
+/// time and chance are arguments (architecture-control.md 5.8: "retried in the background").
 ///
 /// The first call is made at once. `ClockPolicy.Revocations` says when it is repeated.
 ///

@@ -27,7 +27,7 @@ package struct SessionReport: Sendable {
     package var skew: Duration?
     var attempts: [Attempt: Int] = [:]
 
-    /// The sessions' part of `/metrics` (names: architecture.md 7.2).
+    /// The sessions' part of `/metrics` (names: architecture-control.md 7.2).
     package var samples: [MetricSample] {
         var samples: [MetricSample] = []
         for user in users { add(user, to: &samples) }
@@ -335,7 +335,7 @@ extension VariantSession {
     }
 }
 
-/// A user as the App Services SDKs see it (architecture.md 5.1): for status and the admin API.
+/// A user as the App Services SDKs see it (architecture-control.md 5.1): for status and the admin API.
 package enum UserState: String, Sendable, CaseIterable {
     /// Authenticated, and followed by routes without a user of their own.
     case active

@@ -4,7 +4,7 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// Another configuration while sessions are served (architecture.md 7.9): all of it in one turn of the queue.
+/// Another configuration while sessions are served (architecture-control.md 7.9): all of it in one turn of the queue.
 extension SessionService {
     /// Hands the routes of the new configuration to the shards, on the queue of the service. The users of the
     /// configuration have their indexes by then.

@@ -1,7 +1,7 @@
 import LanyardSettings
 
 /// Whether the start has failed: `login.exit_on_refusal` and `login.exit_on_unreachable` (exit codes:
-/// architecture.md 7.5).
+/// architecture-control.md 7.5).
 struct StartupCheck: Sendable {
     let settings: LoginSettings
     /// Ends the process with this status. Called once at most.

@@ -2,8 +2,9 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// When a session calls its identity service, as one value: each limit once (refresh.md 3, 4, 5, 9, 12; architecture.md
-/// 5.3). Instants that were computed by it stay when a reload changes it. What is configured is stored; all else is fixed.
+/// When a session calls its identity service, as one value: each limit once (refresh.md 3, 4, 5, refresh-outcomes.md 9, 12;
+/// architecture-control.md 5.3). Instants that were computed by it stay when a reload changes it. What is configured is stored; all else is
+/// fixed.
 package struct ClockPolicy: Sendable {
     /// The shortest time between two forced refreshes: `refresh.cooldown`.
     package let cooldown: Duration
@@ -91,7 +92,7 @@ package struct ClockPolicy: Sendable {
     }
 
     /// What is subtracted from an end that the service has set: min(max(5 s, |skew|), 120 s, lifetime / 10)
-    /// (architecture.md 5.4).
+    /// (architecture-control.md 5.4).
     ///
     /// - Parameter lifetime: nil: what ends lives much longer than the allowance.
     func allowance(lifetime: Duration?, skew: Duration) -> Duration {
@@ -109,8 +110,8 @@ package struct ClockPolicy: Sendable {
     /// Requests do not shorten it. Failures of another kind made nothing there and do not lengthen it.
     var unusableLoginBackoff: Backoff { Backoff(first: .seconds(30), max: backoffMax.login, fixedShare: 0.5) }
 
-    /// How long after a login that was refused for its client the next one is made, by the number of those that were (refresh.md 12).
-    /// nil: none is made any more.
+    /// How long after a login that was refused for its client the next one is made, by the number of those that were (refresh-outcomes.md
+    /// 12). nil: none is made any more.
     func clientRetryDelay(after count: Int) -> Duration? {
         let delays: [Duration] = [.seconds(10), .seconds(60), .seconds(300), .seconds(900)]
         return count > 0 && count <= delays.count ? delays[count - 1] : nil
@@ -145,7 +146,7 @@ package struct ClockPolicy: Sendable {
 }
 
 extension ClockPolicy {
-    /// When a service is told again of a session that has ended (architecture.md 5.8). No request waits for that.
+    /// When a service is told again of a session that has ended (architecture-control.md 5.8). No request waits for that.
     enum Revocations {
         /// How long the call is repeated, from the end of the session.
         static let period = Duration.seconds(86_400)

@@ -24,7 +24,7 @@ package struct RetryState: Sendable {
 
     /// From a request to the attempt that it brings forward.
     private var requestedDelay = Duration.zero
-    /// The next attempt is the last try of a refresh token (refresh.md 9). Nothing brings it forward.
+    /// The next attempt is the last try of a refresh token (refresh-outcomes.md 9). Nothing brings it forward.
     var awaitsLastTry = false
     /// The logins since the last success whose response could not be used and made a session at the service.
     private var unusableLogins = 0
@@ -110,8 +110,8 @@ package struct RetryState: Sendable {
         return next
     }
 
-    /// The call has failed: full jitter over a doubling back-off (refresh.md 3, 4, 9, 12; architecture.md 5.3 for
-    /// Retry-After and 410).
+    /// The call has failed: full jitter over a doubling back-off (refresh.md 3, 4, refresh-outcomes.md 9, 12; architecture-control.md 5.3
+    /// for Retry-After and 410).
     ///
     /// - Parameter tokens: the current tokens; nil at a first login.
     func failed(

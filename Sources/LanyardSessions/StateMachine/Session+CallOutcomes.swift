@@ -178,7 +178,7 @@ extension Session {
         return next
     }
 
-    /// The outcome of the last refresh is unknown, and a repetition might do harm, or did not help (refresh.md 9).
+    /// The outcome of the last refresh is unknown, and a repetition might do harm, or did not help (refresh-outcomes.md 9).
     consuming func abandon(
         _ error: IdentityError, of call: SessionCall, _ lastTryAt: Instant?, _ transition: inout TransitionContext
     ) -> Session {
@@ -228,7 +228,7 @@ extension Session {
         return next
     }
 
-    /// The refresh token is dead (refresh.md 12). With a credential, a login follows while the access token serves on;
+    /// The refresh token is dead (refresh-outcomes.md 12). With a credential, a login follows while the access token serves on;
     /// without one, the session ends, unless a last try can follow.
     ///
     /// - Parameter lastTryAt: when the refresh token may be sent once more; nil: never.
@@ -272,8 +272,8 @@ extension Session {
     }
 
     /// The login that follows is put off, and requests do not bring it forward: the sessions of the logins before have ended without a
-    /// refresh, one after the other (refresh.md 12), or the response that cost the refresh token names a time (refresh.md 3, 4). The later
-    /// one counts. Nil: it is made now.
+    /// refresh, one after the other (refresh-outcomes.md 12), or the response that cost the refresh token names a time (refresh.md 3, 4).
+    /// The later one counts. Nil: it is made now.
     private borrowing func waitAfterLogin(
         with tokens: SessionTokens, _ error: IdentityError, _ transition: inout TransitionContext
     ) -> Session? {
@@ -356,7 +356,7 @@ extension Session {
         return next
     }
 
-    /// A reload has changed which token the session has (docs/reference/oauth.md 4.2).
+    /// A reload has changed which token the session has (docs/reference/oauth-variants.md 4.2).
     consuming func exchange(for tokens: SessionTokens, _ transition: inout TransitionContext) -> Session {
         transition.context.lastError = nil
         guard tokens.isUsable(at: transition.now) else {

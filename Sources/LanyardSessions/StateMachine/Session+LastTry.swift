@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// The last try: a refresh token that works only once, and whose outcome is unknown, is sent once more when every access
-/// token of the session has ended and no credential can log in (refresh.md 9). Then nothing is left that a repeat could end.
+/// token of the session has ended and no credential can log in (refresh-outcomes.md 9). Then nothing is left that a repeat could end.
 ///
 /// The state is `stale` while the access token is usable, and `unreachable` from then on. `SessionCoordinator` makes sure
 /// of the rest: the user's lock, the store, and the mark that no process sends the token a third time.

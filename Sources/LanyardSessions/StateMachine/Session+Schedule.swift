@@ -62,7 +62,7 @@ extension Session {
     }
 
     /// The service has refused the refresh, and the token has ended since. If it refuses the refresh once more, the configured login
-    /// follows (refresh.md 12).
+    /// follows (refresh-outcomes.md 12).
     private static func mayEndInLogin(
         _ tokens: SessionTokens, _ retryState: RetryState, _ transition: borrowing TransitionContext
     ) -> Bool {
@@ -164,7 +164,7 @@ extension Session {
         }
     }
 
-    /// An upstream refused the token of `generation` (refresh.md 11). A newer token is published at once. Otherwise one
+    /// An upstream refused the token of `generation` (refresh-outcomes.md 11). A newer token is published at once. Otherwise one
     /// refresh starts, within cooldown and budget, and requests wait for it at any time of the token's life.
     consuming func renew(after generation: Generation, _ transition: inout TransitionContext) -> Session {
         let next: Session

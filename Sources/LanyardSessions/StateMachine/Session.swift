@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// The state machine of one user's session (architecture.md 5.1). It decides and does no I/O; `SessionCoordinator`
+/// The state machine of one user's session (architecture-control.md 5.1). It decides and does no I/O; `SessionCoordinator`
 /// performs the actions.
 ///
 /// Time and chance are arguments. `SessionContext` keeps what outlives the states; the caller lends it to each event.
@@ -33,7 +33,7 @@ package enum Session {
     case loginRequired(IdentityError?)
     /// The credential was refused or cannot be read. Goes to `valid` by an operator's login, and to `loggingIn` when
     /// the credential changes. If the service has refused the client alone, the login is made a few times more, from which it
-    /// goes to `valid` as well (refresh.md 12).
+    /// goes to `valid` as well (refresh-outcomes.md 12).
     case refused(IdentityError, RetryState?)
 
     /// What has happened to the session.
@@ -49,7 +49,7 @@ package enum Session {
         case loggedIn(Grant, SessionCall)
         /// The access token of a link. The refresh token stays.
         case renewed(Grant, SessionCall)
-        /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh.md 9).
+        /// The refresh token of this call must not be sent again, because its outcome is unknown (refresh-outcomes.md 9).
         ///
         /// - lastTryAt: when it may be sent once more, if no credential can log in by then; nil: never.
         case abandoned(IdentityError, SessionCall, lastTryAt: Instant? = nil)

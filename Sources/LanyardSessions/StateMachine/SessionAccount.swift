@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// The account of a session, as its login has proved it (security.md T18, refresh.md 11).
+/// The account of a session, as its login has proved it (security.md T18, refresh-outcomes.md 11).
 ///
 /// It decides what a login ends: replays, tunnels and upstream connections of another account. It never decides whose an account is:
 /// `AccountOwnership` has the service's id alone.

@@ -189,12 +189,12 @@ package struct SessionContext: Sendable {
         renewsOnlyUsed || account?.isSame(as: SessionAccount.Proof(of: grant), isExplicit: isExplicit) == true
     }
 
-    /// The same credential is no sign of the same account any more: logins ask for something else from now on (refresh.md 11).
+    /// The same credential is no sign of the same account any more: logins ask for something else from now on (refresh-outcomes.md 11).
     mutating func doubtAccount() {
         account = account.map { SessionAccount(.unknown(credential: nil), $0.number) }
     }
 
-    /// The account of a session from the store (refresh.md 11).
+    /// The account of a session from the store (refresh-outcomes.md 11).
     ///
     /// - Parameter continuesSession: it is the session that was served here, as another process has renewed it.
     mutating func restoreAccount(_ stored: SessionAccount.Proof, continuesSession: Bool) -> SessionAccount {

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// The eight states of a session (architecture.md 5.1), for status, metrics and log.
+/// The eight states of a session (architecture-control.md 5.1), for status, metrics and log.
 package enum SessionState: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     case loggingIn = "logging_in"
@@ -14,7 +14,7 @@ package enum SessionState: String, Sendable, CaseIterable {
 }
 
 /// The reason of a user's readiness: the machine-readable `reason` of health's `session:USER` check
-/// (architecture.md 7.1).
+/// (architecture-control.md 7.1).
 package enum SessionReason: String, Sendable, CaseIterable {
     /// There is a valid token.
     case tokenValid = "token_valid"

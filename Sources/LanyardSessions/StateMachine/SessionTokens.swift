@@ -33,7 +33,7 @@ package struct SessionTokens: Sendable {
     /// By then the service does not accept the access token any more, whatever its clock says: the expiry plus the allowance.
     package let hasEndedAt: Instant
 
-    /// A refresh token that is sent once more after an unknown outcome (refresh.md 9).
+    /// A refresh token that is sent once more after an unknown outcome (refresh-outcomes.md 9).
     package struct LastTry: Equatable, Sendable {
         package let token: Secret
         /// Each access token of the session has ended by then.

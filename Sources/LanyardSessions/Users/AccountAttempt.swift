@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 
 /// One operator's call with a token of the user's session: which token it sends, and what follows a 401
-/// (app-services.md 4.7). It decides; `AccountCallRunner` acts, and the simulation in its place.
+/// (app-services-accounts.md 4.7). It decides; `AccountCallRunner` acts, and the simulation in its place.
 ///
 /// A call is sent twice at most, and causes one renewal at most. A 401 therefore never leads to a loop, whatever it
 /// means.

@@ -85,7 +85,7 @@ package struct RegisteredUser: Equatable, Sendable {
     static let anonymous = LoginKind.anonymous.provider
 }
 
-/// Whether a login's account may be its user's: two users of one device never share an account (architecture.md 5.7).
+/// Whether a login's account may be its user's: two users of one device never share an account (architecture-control.md 5.7).
 package enum AccountOwnership: Equatable, Sendable {
     /// No other user has the account.
     case free

@@ -8,7 +8,7 @@ package protocol UserOperations: AnyObject, Sendable {
     /// added. It never waits.
     var report: SessionReport { get }
 
-    /// Carries out an operator's call (architecture.md 5.6). The reply comes exactly once, on any queue, after
+    /// Carries out an operator's call (architecture-control.md 5.6). The reply comes exactly once, on any queue, after
     /// `report` and requests show what it says. Calls to an identity service in between have their own time limits (30
     /// s).
     func perform(_ call: UserCall, reply: @escaping @Sendable (Result<UserOutcome, UserError>) -> Void)

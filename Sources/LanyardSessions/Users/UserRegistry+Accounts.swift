@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSessionInterface
 
-/// Operators' calls about accounts (app-services.md 4). Only a user with a session can make them.
+/// Operators' calls about accounts (app-services-accounts.md 4). Only a user with a session can make them.
 extension UserRegistry {
     /// A login, a link or a deletion of this user is in progress. Each of them may replace or end the session.
     func hasChangeUnderWay(_ user: UserIndex) -> Bool {

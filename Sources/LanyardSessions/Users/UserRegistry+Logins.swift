@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Logins that operators ask for, the ownership of their accounts, and changes of sessions (architecture.md 5.7).
+/// Logins that operators ask for, the ownership of their accounts, and changes of sessions (architecture-control.md 5.7).
 extension UserRegistry {
     mutating func add(
         _ name: String, _ identity: String, _ provider: String, activates: Bool, _ callID: UserCallID

@@ -50,7 +50,7 @@ struct UserReload: Sendable {
     func isConfigured(_ name: String) -> Bool { users.contains { $0.name == name } }
 }
 
-/// The users after a reload: those that a start would find, and each as a start would make it (architecture.md 7.9).
+/// The users after a reload: those that a start would find, and each as a start would make it (architecture-control.md 7.9).
 /// A user of which nothing has changed stays as it is.
 extension UserRegistry {
     /// The users after a reload, and the way to them.

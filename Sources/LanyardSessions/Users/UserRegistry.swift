@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSessionInterface
 import LanyardSettings
 
-/// Decides which users are known and which is active (architecture.md 5.6, 5.7 about several users). It takes an event
+/// Decides which users are known and which is active (architecture-control.md 5.6, 5.7 about several users). It takes an event
 /// and returns actions, in order; `UserService` performs them. It does no I/O and sees no secret.
 package struct UserRegistry: Sendable {
     /// Names one call of an operator until it has a response.

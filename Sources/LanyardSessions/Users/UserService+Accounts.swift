@@ -3,7 +3,7 @@ import LanyardSessionInterface
 import LanyardSettings
 import Logging
 
-/// Operators' calls about accounts: as a user, or at an identity (app-services.md 4).
+/// Operators' calls about accounts: as a user, or at an identity (app-services-accounts.md 4).
 extension UserService {
     /// Calls at an identity that belong to no user.
     func manageAccount(_ callID: UserCallID, _ identity: String) {

@@ -28,7 +28,8 @@ package enum SealingError: Error, Equatable, Sendable {
     case failed(String)
 }
 
-/// The seal of architecture.md 4.7: AES-256-GCM under a key of the file's own. It authenticates the header, and a key id names the key.
+/// The seal of architecture-control.md 4.7: AES-256-GCM under a key of the file's own. It authenticates the header, and a key id names the
+/// key.
 package final class AESSealing: Sealing {
     /// Fills the buffer with random bytes; false if none are available.
     package typealias Entropy = @Sendable (UnsafeMutableRawBufferPointer) -> Bool

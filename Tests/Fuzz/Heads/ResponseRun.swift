@@ -16,7 +16,7 @@ struct ResponseRun: HeadRun {
         try BrokenPromise.unless((100..<1000).contains(head.status), "a status outside 100 to 999")
         try BrokenPromise.unless(
             bytes[run: head.reason].allSatisfy(ByteClass.isValue), "a reason with bytes that it cannot have")
-        // A 1xx's framing fields are dropped unread (http-rules.md 11.5): whatever they say is accepted.
+        // A 1xx's framing fields are dropped unread (http-forwarding.md 11.5): whatever they say is accepted.
         guard !(100..<200).contains(head.status) else {
             try BrokenPromise.unless(
                 head.framing == .none && !head.announcesForbiddenBody, "a 1xx that is said to have a body")

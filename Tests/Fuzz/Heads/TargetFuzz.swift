@@ -25,7 +25,7 @@ final class TargetFuzz: FuzzTarget {
         try checkRead(target, host, hasCertificate: hasCertificate && Self.beginsTarget(target[0]))
     }
 
-    /// Of a path, a URL or `*`: what begins otherwise is refused at once (http-rules.md 1.2).
+    /// Of a path, a URL or `*`: what begins otherwise is refused at once (http-requests.md 1.2).
     private static func beginsTarget(_ byte: UInt8) -> Bool { ByteClass.isLetter(byte) || "/*".utf8.contains(byte) }
 
     // MARK: - In a request

@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSettings
 
-/// What a login at a token endpoint proves of its account (refresh.md 11).
+/// What a login at a token endpoint proves of its account (refresh-outcomes.md 11).
 @Suite("OAuth: the account of a login") struct LoginAccountTests {
     /// Claims of an ID token of the scripted server for the client.
     private static let valid = #""aud":"lanyard","exp":9999999999,"iat":1"#

@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSettings
 
-/// What the responses of token endpoints mean: the table of docs/reference/oauth.md.
+/// What the responses of token endpoints mean: the table of docs/reference/oauth-rules.md.
 @Suite("OAuth: responses") struct OAuthResponseTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let status: Int

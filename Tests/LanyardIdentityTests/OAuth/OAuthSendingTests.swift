@@ -6,7 +6,7 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSettings
 
-/// Which failures of a refresh leave its outcome unknown (refresh.md 9): those after the request was sent.
+/// Which failures of a refresh leave its outcome unknown (refresh-outcomes.md 9): those after the request was sent.
 @Suite struct OAuthSendingTests {
     private static func bench(
         token endpoint: String, through proxy: IdentitySettings.Proxy = .none

@@ -7,13 +7,13 @@ import Testing
 @testable import LanyardSessionInterface
 @testable import LanyardSettings
 
-/// What is known of a refresh after each response: the table of refresh.md 9, and which row a response of a server is.
+/// What is known of a refresh after each response: the table of refresh-outcomes.md 9, and which row a response of a server is.
 @Suite("OAuth: outcomes of refreshes") struct RefreshOutcomeTests {
     private static let outcomeColumns: [RefreshTokenRotation] = [.none, .auto, .grace, .oneUse]
 
     /// The rows of the table, without backticks: five cells that say for what, and four outcomes.
     private static func table() throws -> [[String]] {
-        let page = try String(contentsOfFile: Products.root + "/docs/reference/refresh.md", encoding: .utf8)
+        let page = try String(contentsOfFile: Products.root + "/docs/reference/refresh-outcomes.md", encoding: .utf8)
         let lines = page.split(separator: "\n").map { $0.drop { $0 == " " } }
         let rows = lines.drop { !$0.hasPrefix("| body sent |") }.prefix { $0.hasPrefix("|") }.dropFirst(2)
         return rows.map { row in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import LanyardRequestPath
 
-/// What a client gets of an upstream's own addresses (http-rules.md 12.6).
+/// What a client gets of an upstream's own addresses (http-forwarding.md 12.6).
 @Suite struct AddressMappingTests {
     /// A mapping of the route `/api`, which replaces its prefix, or of `/`, which replaces nothing.
     private struct Bench {

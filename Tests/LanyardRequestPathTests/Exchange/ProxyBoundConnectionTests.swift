@@ -4,7 +4,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// Upstream connections on which a client has authenticated itself (http-rules.md 16.9).
+/// Upstream connections on which a client has authenticated itself (http-connections.md 16.9).
 @Suite struct ProxyBoundConnectionTests {
     /// A server that authenticates connections, as IIS does: who has sent a proof on a connection is served on it until its end.
     private static func bench(

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 import TornSockets
 
-/// A fresh connection that breaks before it has taken a byte (http-rules.md 16.4): as between an accept and the server's death.
+/// A fresh connection that breaks before it has taken a byte (http-connections.md 16.4): as between an accept and the server's death.
 @Suite(.enabled(if: !Sanitizer.isThread, "the thread sanitizer needs the calls that break"))
 struct ProxyBrokenWriteTests {
     @Test(

@@ -5,7 +5,8 @@ import Testing
 
 @testable import LanyardRequestPath
 
-/// Routes for clients of MCP: the form of Lanyard's own responses, longer waits, and no 401 (http-rules.md 17.6, 19.5).
+/// Routes for clients of MCP: the form of Lanyard's own responses, longer waits, and no 401 (http-forwarding.md 17.6, http-connections.md
+/// 19.5).
 @Suite struct ProxyErrorFormTests {
     private static let call = #"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#
     private static let note = #"{"method":"notifications/initialized","jsonrpc":"2.0"}"#

@@ -4,7 +4,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// What a crowd, a greedy peer and slow readers may have (http-rules.md 8, 20.5).
+/// What a crowd, a greedy peer and slow readers may have (http-connections.md 8, 20.5).
 @Suite struct ProxyLimitTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

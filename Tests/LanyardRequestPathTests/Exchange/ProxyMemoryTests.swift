@@ -4,7 +4,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-rules.md 8).
+/// What is counted against `buffer_bytes_max`, and what follows where there is no more (http-connections.md 8).
 @Suite struct ProxyMemoryTests {
     private static let get = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     private static let refused = RawResponse.response(401, "Unauthorized", body: "no")

@@ -3,7 +3,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// The client's own URLs in `Destination` and `If` (http-rules.md 10.7).
+/// The client's own URLs in `Destination` and `If` (http-forwarding.md 10.7).
 @Suite struct ProxyReferenceTests {
     /// Its route is `/files`, which the upstream has at `/dav`, without `/files/denied`.
     private static func bench(_ configure: (inout ProxyBench.Plan) -> Void = { _ in }) throws -> ProxyBench {

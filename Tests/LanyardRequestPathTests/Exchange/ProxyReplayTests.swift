@@ -4,7 +4,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// Answers that mean "token refused" (http-rules.md 17).
+/// Answers that mean "token refused" (http-forwarding.md 17).
 @Suite struct ProxyReplayTests {
     static let refused = RawResponse.response(401, "Unauthorized", fields: [("A", "1")], body: "no")
 

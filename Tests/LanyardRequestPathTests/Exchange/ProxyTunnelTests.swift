@@ -5,7 +5,7 @@ import LanyardSettings
 import TestSupport
 import Testing
 
-/// Upgrades and the tunnels that follow, through a whole request path (http-rules.md 15).
+/// Upgrades and the tunnels that follow, through a whole request path (http-forwarding.md 15).
 @Suite struct ProxyTunnelTests {
     private static let asked =
         """

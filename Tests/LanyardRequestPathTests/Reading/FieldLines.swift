@@ -1,5 +1,5 @@
 /// Field lines, each with its end, that are refused wherever they stand: in the head of a request and of a response, and in a trailer
-/// section (http-rules.md 3.1 to 3.4).
+/// section (http-requests.md 3.1 to 3.4).
 enum FieldLines {
     static let refused = lineEnds + controls + names + folded
 

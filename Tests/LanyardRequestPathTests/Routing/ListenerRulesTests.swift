@@ -3,7 +3,7 @@ import Testing
 
 @testable import LanyardRequestPath
 
-/// Which `Origin` names the listener itself (http-rules.md 4.4).
+/// Which `Origin` names the listener itself (http-requests.md 4.4).
 @Suite struct ListenerRulesTests {
     private static func isOwn(_ origin: String, _ host: String, at address: String, tls: Bool = false) -> Bool {
         var settings = ListenerSettings(address: .tcp(host: "127.0.0.1", port: 0))

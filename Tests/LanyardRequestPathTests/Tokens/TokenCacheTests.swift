@@ -318,7 +318,7 @@ import Testing
         #expect(cache.account(of: user) == nil && cache.account(of: moved(1)) == .unknown)
     }
 
-    // MARK: Users that a reload replaces (architecture.md 7.9)
+    // MARK: Users that a reload replaces (architecture-control.md 7.9)
 
     private func moved(_ epoch: UInt32) -> UserIndex { UserIndex(user.number, epoch: epoch) }
 

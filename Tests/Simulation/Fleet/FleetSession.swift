@@ -35,7 +35,7 @@ final class FleetSession {
         if let ticket, let call = event.operatorCall { replies.add(ticket, to: call, handledBy: actions) }
         let before = glance.state
         glance = Glance(&coordinator)
-        // Without a token Retry-After is honoured for at most 30 s (architecture.md 5.3).
+        // Without a token Retry-After is honoured for at most 30 s (architecture-control.md 5.3).
         if before.isAuthenticated, !glance.state.isAuthenticated {
             notBefore = min(notBefore, eventContext.instant + .seconds(30))
         }
@@ -102,7 +102,7 @@ final class FleetSession {
     /// Until then the service has said to this process that it is gone, which is honoured in full.
     var goneUntil = Instant.past
 
-    /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (architecture.md 5.3).
+    /// The service's Retry-After: honoured up to the mandatory zone, then at most 30 s (architecture-control.md 5.3).
     func delay(by after: Duration, at now: Instant) {
         retryAfter = (now, after)
         let zone = coordinator.session.tokens?.mandatoryFrom ?? .past

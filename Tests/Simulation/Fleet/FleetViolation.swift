@@ -10,7 +10,7 @@ package struct FleetViolation: Sendable, CustomStringConvertible {
         case persisted = "what was published was persisted, or shown as store_failing"
         case lostRotation = "no user's rotation is lost to another user's write"
         case sameAfterCrash = "after a crash logged in where it was"
-        case oldToken = "no old refresh token beyond the single retry of refresh.md 9"
+        case oldToken = "no old refresh token beyond the single retry of refresh-outcomes.md 9"
         case lastTry =
             "a last try is made once, when every access token has ended and no process has a newer refresh token"
         case usedMark = "a refresh token that the disk says was sent is not sent again"

@@ -63,7 +63,7 @@ enum FleetWeather: Int, CaseIterable {
             return Fate(respondsIn: quick, verdict: .transient(retryAfter: nil), fault: .htmlInstead)
         case .overloaded:
             let after: Duration? = dice.hits(0.7) ? dice.between(.seconds(1), .seconds(900)) : nil
-            // Some services say so in a 200 (refresh.md 9).
+            // Some services say so in a 200 (refresh-outcomes.md 9).
             if Self.comesInSuccess(quick) {
                 return Fate(
                     respondsIn: quick, verdict: .transient(retryAfter: after), response: Self.errorInSuccess,

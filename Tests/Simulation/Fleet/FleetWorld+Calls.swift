@@ -215,7 +215,7 @@ extension FleetWorld {
                 userID: call.token == nil ? service.account(of: stay) : nil, lifetime: life,
                 refreshTokenExpiry: plan.tellsExpiry && refresh != nil ? end : nil,
                 serverDate: WallTime(seconds: (clocks.trueWall + call.fate.dateError).seconds))
-            // Every second service gives its accounts no id: a login names them in another way (refresh.md 11).
+            // Every second service gives its accounts no id: a login names them in another way (refresh-outcomes.md 11).
             if plan.seed & 2 == 0, call.token == nil {
                 grant.account = AccountFingerprint(of: [service.account(of: stay)])
             }

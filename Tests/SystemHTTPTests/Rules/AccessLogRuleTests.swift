@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 20.2: one line for each request.
+/// http-connections.md 20.2: one line for each request.
 @Suite(.serialized) struct AccessLogRuleTests {
     private static let shared = Task {
         try await HTTPBench.startUnderClock {

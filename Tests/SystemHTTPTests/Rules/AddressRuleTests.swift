@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 12.6: the upstream's own addresses become the client's view of them.
+/// http-forwarding.md 12.6: the upstream's own addresses become the client's view of them.
 @Suite(.serialized) struct AddressRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in

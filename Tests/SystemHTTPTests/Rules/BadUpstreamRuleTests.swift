@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 13: a bad upstream.
+/// http-forwarding.md 13: a bad upstream.
 @Suite(.serialized) struct BadUpstreamRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 5: length of a request body.
+/// http-requests.md 5: length of a request body.
 @Suite(.serialized) struct BodyLengthRuleTests {
     private static let shared = Task { try await HTTPBench.start { $0.route = "timeouts: {request_idle: 1h}" } }
     /// Its clock stands.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 16.9: a connection that a client has authenticated belongs to this client.
+/// http-connections.md 16.9: a connection that a client has authenticated belongs to this client.
 @Suite struct BoundConnectionRuleTests {
     @Test("16.9 A client without credentials is not served as the one that has authenticated a connection")
     func owned() async throws {

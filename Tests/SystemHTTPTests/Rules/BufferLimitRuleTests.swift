@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 8: `buffer_bytes_max`, all buffers together. Over unix sockets, whose own buffers are small.
+/// http-connections.md 8: `buffer_bytes_max`, all buffers together. Over unix sockets, whose own buffers are small.
 @Suite(.serialized) struct BufferLimitRuleTests {
     private static let most = 1 << 20
     private static let size = 1 << 20

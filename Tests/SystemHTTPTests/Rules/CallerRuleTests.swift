@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 4.4 and security.md T1, T4 as far as they are about who may call: `capability_file`, `required_header`, `peers`.
+/// http-requests.md 4.4 and security.md T1, T4 as far as they are about who may call: `capability_file`, `required_header`, `peers`.
 @Suite struct CallerRuleTests {
     private static let capability = "0123456789abcdef0123456789abcdef"
     private static let refused = Refusal.denial(403, "caller-not-allowed", "capability")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 6: chunked bodies and trailers, in both directions.
+/// http-requests.md 6: chunked bodies and trailers, in both directions.
 @Suite(.serialized) struct ChunkedRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench
@@ -168,7 +168,7 @@ import Testing
         #expect(try await client.response().status == 200)
         let head = HTTPBench.forwarded("POST /", ["A: 1", "Transfer-Encoding: chunked"])
         #expect(bench.received == [head + "1\r\na\r\n0\r\n\r\n" + HTTPBench.forwarded("GET /next")])
-        // http-rules.md 3 and 8 hold for them.
+        // http-requests.md 3 and http-connections.md 8 hold for them.
         try await bench.cuts(Self.request("/cut", "1\r\na\r\n0\r\nA : 1\r\n\r\n") + HTTPBench.plain("/behind"))
     }
 

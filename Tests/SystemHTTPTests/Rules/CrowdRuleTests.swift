@@ -5,7 +5,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 20.3 to 20.5: counters of each route, descriptors, queues, and crowds that must not starve others.
+/// http-connections.md 20.3 to 20.5: counters of each route, descriptors, queues, and crowds that must not starve others.
 @Suite(.serialized) struct CrowdRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

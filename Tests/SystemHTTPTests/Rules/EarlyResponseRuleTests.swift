@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 9.6 to 9.9: early responses, failing writes, lingering, and what keeps a connection.
+/// http-connections.md 9.6 to 9.9: early responses, failing writes, lingering, and what keeps a connection.
 @Suite(.serialized) struct EarlyResponseRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

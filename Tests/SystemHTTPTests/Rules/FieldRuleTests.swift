@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 3: one strict parser for the fields of requests, responses and trailers.
+/// http-requests.md 3: one strict parser for the fields of requests, responses and trailers.
 @Suite(.serialized) struct FieldRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

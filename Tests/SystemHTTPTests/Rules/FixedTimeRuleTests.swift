@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 8: times that no key shortens, by the clock.
+/// http-connections.md 8: times that no key shortens, by the clock.
 @Suite struct FixedTimeRuleTests {
     private let clock: TestClock
     private let bench: HTTPBench

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 10: fields that do not travel, and what is injected.
+/// http-forwarding.md 10: fields that do not travel, and what is injected.
 @Suite(.serialized) struct HopFieldRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 4.6: hosts have one canonical form, wherever they are compared.
+/// http-requests.md 4.6: hosts have one canonical form, wherever they are compared.
 @Suite(.serialized) struct HostNameRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in

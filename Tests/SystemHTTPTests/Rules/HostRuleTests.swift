@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 4: Host, and who may ask.
+/// http-requests.md 4: Host, and who may ask.
 @Suite(.serialized) struct HostRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in

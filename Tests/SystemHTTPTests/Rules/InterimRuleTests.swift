@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 11: Expect and interim responses.
+/// http-forwarding.md 11: Expect and interim responses.
 @Suite(.serialized) struct InterimRuleTests {
     private static let shared = Task { try await HTTPBench.startUnderClock() }
     private let bench: HTTPBench

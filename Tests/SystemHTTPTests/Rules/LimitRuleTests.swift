@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 8: sizes and counts.
+/// http-connections.md 8: sizes and counts.
 @Suite(.serialized) struct LimitRuleTests {
     private static let shared = Task {
         try await HTTPBench.start {

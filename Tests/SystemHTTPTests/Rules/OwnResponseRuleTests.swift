@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 19: Lanyard's own responses.
+/// http-connections.md 19: Lanyard's own responses.
 @Suite(.serialized) struct OwnResponseRuleTests {
     private static let minute = Duration.seconds(60)
     /// Its clock stands.
@@ -272,7 +272,7 @@ import Testing
         let members = refused.values("Proxy-Status")
         #expect(members.first == "cdn; error=x")
         #expect(members.dropFirst().first?.hasPrefix("lanyard; received-status=401") == true)
-        // The errors of each kind are those of the tests of http-rules.md 19.2 and 19.3; here one of each.
+        // The errors of each kind are those of the tests of http-connections.md 19.2 and 19.3; here one of each.
         for (text, error) in [
             (request("GET /%"), "http_request_error"), (request("GET /guarded/admin"), "http_request_denied"),
             (request("GET /", "Origin: null"), "http_request_denied"), (request("GET /dead"), "connection_refused"),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 2: paths and routes.
+/// http-requests.md 2: paths and routes.
 @Suite(.serialized) struct PathRuleTests {
     /// Routes with and without a path of the upstream's, with `deny`, and a strict one.
     private static let shared = Task {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 9.1 to 9.5: whether a client's connection persists, and requests that come one behind the other.
+/// http-connections.md 9.1 to 9.5: whether a client's connection persists, and requests that come one behind the other.
 @Suite(.serialized) struct PersistenceRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 16: upstream connections.
+/// http-connections.md 16: upstream connections.
 @Suite(.serialized) struct PoolRuleTests {
     private static let shared = Task {
         // Ended at once: nothing listens there, until a test does. At an address of its own: a test beside this one may get the port.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 20.5 and docs/use/operating.md: what the log and the metrics say of requests that Lanyard answers itself.
+/// http-connections.md 20.5 and docs/use/monitoring.md: what the log and the metrics say of requests that Lanyard answers itself.
 @Suite struct RefusalLogTests {
     private static func ask(_ lanyard: LanyardProcess, _ text: String) async throws -> RawMessage {
         try {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 17: responses that mean "token refused", through the binary. `ProxyReplayTests` and its neighbours have every case.
+/// http-forwarding.md 17: responses that mean "token refused", through the binary. `ProxyReplayTests` and its neighbours have every case.
 @Suite(.serialized) struct ReplayRuleTests {
     private static let shared = Task {
         try await ReplayBench.start(

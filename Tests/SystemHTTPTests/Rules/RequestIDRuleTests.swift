@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 10.5, `request_id_header`.
+/// http-forwarding.md 10.5, `request_id_header`.
 @Suite(.serialized) struct RequestIDRuleTests {
     private func request(_ target: String, _ fields: [String]) -> String {
         "GET \(target) HTTP/1.1\r\nHost: localhost\r\n" + fields.map { $0 + "\r\n" }.joined() + "\r\n"

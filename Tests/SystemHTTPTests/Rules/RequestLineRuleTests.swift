@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 1.1 to 1.5: request line and targets.
+/// http-requests.md 1.1 to 1.5: request line and targets.
 @Suite(.serialized) struct RequestLineRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 12: ordinary responses.
+/// http-forwarding.md 12: ordinary responses.
 @Suite(.serialized) struct ResponseRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

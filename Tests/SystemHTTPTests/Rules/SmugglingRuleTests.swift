@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 7: against smuggling.
+/// http-requests.md 7: against smuggling.
 @Suite(.serialized) struct SmugglingRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 20.1: the drain. Each test ends a process of its own.
+/// http-connections.md 20.1: the drain. Each test ends a process of its own.
 @Suite struct StopRuleTests {
     /// A process that drain_max does not end, and its clock, which stands.
     private func start(_ shards: Int) async throws -> (HTTPBench, TestClock) {

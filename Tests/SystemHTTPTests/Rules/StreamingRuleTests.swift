@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 14: streaming.
+/// http-forwarding.md 14: streaming.
 @Suite(.serialized) struct StreamingRuleTests {
     private static let shared = Task { try await HTTPBench.start() }
     private let bench: HTTPBench

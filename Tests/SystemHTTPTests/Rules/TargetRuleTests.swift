@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 1.6 to 1.10: targets that name a server, and methods of their own kind.
+/// http-requests.md 1.6 to 1.10: targets that name a server, and methods of their own kind.
 @Suite(.serialized) struct TargetRuleTests {
     private static let shared = Task {
         try await HTTPBench.start {
@@ -169,7 +169,7 @@ import Testing
             #expect(try await client.ask(request("GET /", "Max-Forwards: \(value)")).status == 200)
             #expect(bench.received == [HTTPBench.forwarded("GET /", ["Max-Forwards: \(value)"])])
         }
-        // Named by Connection it is a field of this hop (http-rules.md 10.1).
+        // Named by Connection it is a field of this hop (http-forwarding.md 10.1).
         try await bench.startOver()
         let named = request("OPTIONS /", "Max-Forwards: 7", "Connection: max-forwards")
         #expect(try await client.ask(named).status == 200)

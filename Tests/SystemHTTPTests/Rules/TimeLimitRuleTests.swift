@@ -5,7 +5,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 8: times, by settings of a minute and a clock that passes it.
+/// http-connections.md 8: times, by settings of a minute and a clock that passes it.
 @Suite(.serialized) struct TimeLimitRuleTests {
     private static let minute = Duration.seconds(60)
     private static let times = "connect: 30s, response_header: 60s, request_idle: 60s, write: 60s"

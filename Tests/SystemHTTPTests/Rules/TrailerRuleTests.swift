@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 6.5 and 6.6.
+/// http-requests.md 6.5 and 6.6.
 @Suite(.serialized) struct TrailerRuleTests {
     private static let shared = Task { try await HTTPBench.start { $0.route = "inject: {header: X-Key}" } }
     private let bench: HTTPBench

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 15.1 and 15.4 for requests that have a body, as `docker exec` sends them.
+/// http-forwarding.md 15.1 and 15.4 for requests that have a body, as `docker exec` sends them.
 @Suite(.serialized) struct UpgradeBodyRuleTests {
     private static let shared = Task {
         try await HTTPBench.startUnderClock { $0.route = "upgrades: [tcp], body_bytes_max: 1KiB" }
@@ -251,7 +251,7 @@ import Testing
     }
 }
 
-/// http-rules.md 15.1: an `Upgrade` that is dropped leaves its reason in the log.
+/// http-forwarding.md 15.1: an `Upgrade` that is dropped leaves its reason in the log.
 @Suite(.serialized) struct DroppedUpgradeTests {
     private static let shared = Task { try await HTTPBench.start { $0.route = "upgrades: [websocket, tcp]" } }
     private let bench: HTTPBench

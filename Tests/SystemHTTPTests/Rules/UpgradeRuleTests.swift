@@ -3,7 +3,8 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 15.1 to 15.5; http-rules.md 13.4, 4.4 and 8 as far as they are about upgrades.
+/// http-forwarding.md 15.1 to 15.5; http-forwarding.md 13.4, http-requests.md 4.4 and http-connections.md 8 as far as they are about
+/// upgrades.
 @Suite(.serialized) struct UpgradeRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { $0.route = "upgrades: [websocket, tcp, Foo/2], close_upgraded_on: [logout]" }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 18: Via, Forwarded, loops.
+/// http-forwarding.md 18: Via, Forwarded, loops.
 @Suite(.serialized) struct ViaRuleTests {
     private static let shared = Task {
         try await HTTPBench.start { plan in
@@ -129,7 +129,7 @@ import Testing
     func rejected() async throws {
         for field in Self.fields { try await bench.refuses(get("/reject", [field]), .forwarded) }
         try await bench.startOver()
-        // What an upstream could take for one of them does not reach it either (http-rules.md 10.4).
+        // What an upstream could take for one of them does not reach it either (http-forwarding.md 10.4).
         let lookAlikes = ["X_Forwarded_For: 1.2.3.4", "x.real-ip: 1"]
         #expect(try await bench.ask(get("/reject", ["A: 1"] + lookAlikes)).status == 200)
         #expect(bench.received == [HTTPBench.forwarded("GET /reject", ["A: 1"])])

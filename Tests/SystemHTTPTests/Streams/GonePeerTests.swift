@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 9.5: peers that are gone, in streams that are quiet for as long as they like.
+/// http-connections.md 9.5: peers that are gone, in streams that are quiet for as long as they like.
 @Suite struct GonePeerTests {
     private static let head =
         "HTTP/1.1 200 OK\r\nDate: d\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// http-rules.md 9.5 with a network that drops every packet: no reset says that the client is gone.
+/// http-connections.md 9.5 with a network that drops every packet: no reset says that the client is gone.
 @Suite(.enabled(if: MountNamespace.isPossible, "needs root and namespaces of its own"))
 struct LongGonePeerTests {
     private static let (own, clients) = ("10.98.76.54", "10.98.76.55")

@@ -4,7 +4,7 @@ import Testing
 @testable import SystemTestSupport
 
 /// An independent client, in Python and from the protocol's description alone, is the second reader of the emulator and of Lanyard's
-/// requests (docs/reference/app-services.md 10).
+/// requests (docs/reference/app-services-behaviours.md 10).
 @Suite(.enabled(if: PythonProcess.isInstalled, "needs /usr/bin/python3"))
 struct AppServicesBehaviourTests {
     @Test("the emulator does what the protocol says, asked as core and as realm-web ask", arguments: ["core", "web"])

@@ -10,7 +10,7 @@ final class AppServicesBench: Sendable {
     static let app = "demo-abcde"
     /// Whether the admin API has calls about accounts, by its page.
     static let hasAccountCalls =
-        (try? String(contentsOfFile: Products.root + "/docs/use/admin.md", encoding: .utf8).contains("api-keys"))
+        (try? String(contentsOfFile: Products.root + "/docs/use/admin-users.md", encoding: .utf8).contains("api-keys"))
         ?? false
     private static let peer = Products.root + "/Tests/SystemSessionTests/AppServices/Peer/"
 

@@ -117,7 +117,7 @@ struct LoginTableTests {
 
     // MARK: The table and the program
 
-    /// Logins of oauth2 and github_app identities, which docs/reference/oauth.md lists.
+    /// Logins of oauth2 and github_app identities, which docs/reference/oauth-logins.md lists.
     private static let ofOAuth: Set = [
         "client_credentials", "password", "refresh_token", "jwt_bearer", "token_exchange", "device",
         "authorization_code",
@@ -127,7 +127,7 @@ struct LoginTableTests {
     @Test("the table has every key of a login, every flag of the one-user form and every flag of lanyard login, once")
     func complete() async throws {
         let rows = try Self.rows()
-        let keys = try Self.cells("use/configuration.md", under: "## Users").filter { cells in
+        let keys = try Self.cells("use/configuration-identities.md", under: "## Users").filter { cells in
             cells[0].contains(/^`users\.\*\.login\.\w+(\.\w+_file)?`$/) && !cells[3].contains("Not in this version")
                 && !Self.ofOAuth.contains(String(cells[0].split(separator: ".")[3].filter { $0 != "`" }))
         }.map { String($0[0].dropFirst("`users.*.login.".count).dropLast()) }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The pairs of token and upstream over many reloads (architecture.md 7.9).
+/// The pairs of token and upstream over many reloads (architecture-control.md 7.9).
 @Suite struct LongReloadPairTests {
     @Test(
         "a thousand reloads under eight clients: no token reaches the upstream of the other configuration",

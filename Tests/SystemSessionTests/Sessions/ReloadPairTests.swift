@@ -5,7 +5,7 @@ import Testing
 @testable import SystemTestSupport
 
 /// A request gets a token of the account that its own configuration gives its route, or a retryable 503
-/// (architecture.md 7.9).
+/// (architecture-control.md 7.9).
 @Suite struct ReloadPairTests {
     @Test(
         "requests before, between and behind two reloads send no token to the upstream of the other configuration",

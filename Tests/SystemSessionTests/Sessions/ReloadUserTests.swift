@@ -5,7 +5,7 @@ import Testing
 @testable import SystemTestSupport
 
 /// Users and identities at a reload: each user as a restart would make it, and an unchanged one not touched
-/// (architecture.md 7.9).
+/// (architecture-control.md 7.9).
 @Suite struct ReloadUserTests {
     /// It runs. The test passes what the service delays.
     private let clock: TestClock

@@ -36,7 +36,7 @@ final class LyingUpstream: Sendable {
         return random.chance(10) ? .large(random.number(0...300_000)) : .response(body: "ok \(request.bodyCount)")
     }
 
-    /// What no honest server says, or not so (docs/reference/http-rules.md has the rules that each of them breaks).
+    /// What no honest server says, or not so (docs/reference/http-forwarding.md has the rules that each of them breaks).
     private static func lie(_ request: RawMessage, _ random: SoakRandom) -> RawResponse {
         let response = RawResponse.response(body: String(repeating: "x", count: 2000))
         switch random.number(0...21) {

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// The idle upstream connections on which this connection's client has authenticated itself (http-rules.md 16.9): no
+/// The idle upstream connections on which this connection's client has authenticated itself (http-connections.md 16.9): no
 /// other client's request ever goes over them. They end with the client's connection.
 ///
 /// Each is idle in its pool as well, which may close it at any time. Belongs to the client's connection, which checks the

@@ -95,7 +95,7 @@ extension ClientConnection {
         return request
     }
 
-    /// Responds to `OPTIONS *` (http-rules.md 1.8).
+    /// Responds to `OPTIONS *` (http-requests.md 1.8).
     func respondToOptions() {
         let closes = !input.body.isEnded || exchange.closesClient || shard.isDraining
         record(200, .lanyard, nil, bytes: 0)
@@ -155,12 +155,12 @@ extension ClientConnection {
     }
 
     /// The connection may carry another request: of this client only, if the client has authenticated itself on it
-    /// (http-rules.md 16.9).
+    /// (http-connections.md 16.9).
     func giveBack(_ connection: UpstreamConnection, to pool: UpstreamPool) {
         if connection.isBound { bound.keep(connection, in: pool) } else { pool.giveBack(connection) }
     }
 
-    /// The response was cut off. The client must be able to see that (http-rules.md 13.5).
+    /// The response was cut off. The client must be able to see that (http-forwarding.md 13.5).
     private func abort(_ cut: ResponseCut) {
         record(relay.status, .upstream, AccessEntry.UnusualEnd(cut), bytes: relay.bodyBytes)
         dropUpstream(keeps: false)
@@ -191,7 +191,7 @@ extension ClientConnection {
             let status = relay.status == 0 ? nil : relay.status
             record(status, status == nil ? .lanyard : .upstream, end, bytes: relay.bodyBytes)
             dropUpstream(keeps: false)
-            // An orderly close would make a body that is delimited by the close look complete (http-rules.md 13.5).
+            // An orderly close would make a body that is delimited by the close look complete (http-forwarding.md 13.5).
             if relay.isDelimitedByClose { stream.resetOnClose() }
         case .handshake, .waiting, .head, .flushing, .lingering:
             if relay.isDelimitedByClose, !stream.isFlushed || stream.isBroken { stream.resetOnClose() }
@@ -241,15 +241,15 @@ extension ClientConnection {
     /// Bytes that a client's kernel takes before its process reads: a tenth of the least window that systems offer.
     private static let bytesWithoutLingerMax: UInt64 = 6 << 10
 
-    /// Whether a close at once could destroy the response (http-rules.md 9.8). It could not if the client has asked for the close, has
-    /// sent nothing behind its request, and has room for all that was sent to it. A `close_notify` of its TLS may still come.
+    /// Whether a close at once could destroy the response (http-connections.md 9.8). It could not if the client has asked for the close,
+    /// has sent nothing behind its request, and has room for all that was sent to it. A `close_notify` of its TLS may still come.
     private var needsLinger: Bool {
         guard state.isHeadRead, !input.head.wantsKeepAlive, input.body.isEnded else { return true }
         return input.hasUnusedBytes || stream.canRead || stream.isSecured || stream.isBroken
             || stream.taken > Self.bytesWithoutLingerMax
     }
 
-    /// Begins the lingering close (http-rules.md 9.8).
+    /// Begins the lingering close (http-connections.md 9.8).
     func beginLinger() {
         stream.endWriting()
         state = .lingering

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// The form of Lanyard's own responses (http-rules.md 19.5), and the wait for a body that tells it.
+/// The form of Lanyard's own responses (http-connections.md 19.5), and the wait for a body that tells it.
 extension ClientConnection {
     /// A longer body is not waited for.
     private static let awaitedBodyBytesMax = 16 << 10

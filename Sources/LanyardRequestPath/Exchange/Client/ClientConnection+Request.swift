@@ -196,7 +196,7 @@ extension ClientConnection {
     /// The client sent nothing for too long, or the upstream took nothing.
     ///
     /// After the response has begun neither ends the exchange. The upload may continue while the response lasts
-    /// (http-rules.md 9.6). A response that makes progress is not cut (http-rules.md 8.2); it has its own deadline.
+    /// (http-connections.md 9.6). A response that makes progress is not cut (http-connections.md 8.2); it has its own deadline.
     func handleUploadTimeout(_ wait: UploadWait, of active: ActiveExchange) {
         guard exchange.response == .awaited else { return }
         // Neither side is read: the pause does not count against them.
@@ -217,7 +217,7 @@ extension ClientConnection {
     }
 
     /// How long the upstream may take to respond to `Expect: 100-continue` before Lanyard sends the 100
-    /// (http-rules.md 11.2).
+    /// (http-forwarding.md 11.2).
     private static let continueTimeout = Duration.seconds(1)
 
     /// Begins a wait of the upload, for its time-out.

@@ -109,7 +109,7 @@ extension ClientConnection {
         }
     }
 
-    /// The upstream may have begun to authenticate the connection by what its client sends (http-rules.md 16.9).
+    /// The upstream may have begun to authenticate the connection by what its client sends (http-connections.md 16.9).
     private func noteChallenge(_ table: FieldTable, _ view: Bytes, for active: ActiveExchange) {
         guard let connection = upstream.connection, !hasSentOwnAuthorization(active) else { return }
         if ConnectionAuthentication.Challenge(of: table.all, in: view).isOffered { connection.bind() }
@@ -130,7 +130,7 @@ extension ClientConnection {
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
 
-    /// Relays every 1xx except 101 to HTTP/1.1 clients (http-rules.md 11.5).
+    /// Relays every 1xx except 101 to HTTP/1.1 clients (http-forwarding.md 11.5).
     private func relayInterim(
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ExchangeProgress {
@@ -141,7 +141,7 @@ extension ClientConnection {
             perform(action)
             return .ended
         }
-        // The upstream says that it works on the request: the wait for the final head begins again (http-rules.md 11.6).
+        // The upstream says that it works on the request: the wait for the final head begins again (http-forwarding.md 11.6).
         if upstream.sentAt != .never { begin(.responseHead, for: active.timeouts.responseHeader) }
         if response.status == 100, upstream.isContinueDue {
             upstream.expectContinue(false)

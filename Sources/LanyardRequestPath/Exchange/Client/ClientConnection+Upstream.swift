@@ -217,7 +217,7 @@ extension ClientConnection {
         }
         guard let connection = upstream.connection else { return }
         // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
-        // (http-rules.md 9.7).
+        // (http-connections.md 9.7).
         if push(data, tail, to: connection, of: active) != .sent { pumpResponse() }
     }
 

@@ -80,7 +80,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         guard !state.isClosed else { return }
         stream.record(readiness)
         if case .tunnel(_, let tunnel) = state { return tunnel.run() }
-        // While nothing is read, a reset by the client shows only here (http-rules.md 9.5).
+        // While nothing is read, a reset by the client shows only here (http-connections.md 9.5).
         if !readiness.isDisjoint(with: [.error, .hangUp]), state.endsOnReset { return abandon() }
         if readiness.contains(.write), !stream.isFlushed { flush() }
         pump()
@@ -124,7 +124,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         pumpResponse()
     }
 
-    /// Reads while input is there and can be used, up to one turn's share (http-rules.md 20.5).
+    /// Reads while input is there and can be used, up to one turn's share (http-connections.md 20.5).
     func pump() {
         var share = 256 << 10
         while stream.canRead {
@@ -185,7 +185,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
     }
 
     /// A client whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
-    /// (http-rules.md 9.5). It has at least the whole write timeout, and half of it more at most.
+    /// (http-connections.md 9.5). It has at least the whole write timeout, and half of it more at most.
     private func checkAcknowledgements(_ idleAt: Instant) {
         if stream.hasStalled() { return abandon(after: Self.writeTimeoutKey) }
         let stallAt = stream.awaitsAcknowledgement ? shard.loop.now + writeTimeout / 2 : Instant.never
@@ -194,7 +194,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     // MARK: A client that has ended its direction
 
-    /// The client still reads, or its process is gone: its kernel does not tell for a minute (http-rules.md 9.5).
+    /// The client still reads, or its process is gone: its kernel does not tell for a minute (http-connections.md 9.5).
     private func watchEnd() {
         guard let interval = shard.context.keepAlive.examinationInterval, stream.isTCP else {
             return waits.noteEnd(examining: nil, at: .never, on: shard.loop)
@@ -215,7 +215,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
         begin(.clientWrite, for: writeTimeout)
     }
 
-    /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-rules.md 8.2).
+    /// The client took no byte of our queue in that time, but possibly some of the kernel's buffer (http-connections.md 8.2).
     private func handleClientWriteTimeout() {
         if stream.checkProgress().isProgress { return begin(.clientWrite, for: writeTimeout) }
         abandon(after: state.isExchange ? Self.writeTimeoutKey : nil)
@@ -266,7 +266,7 @@ package final class ClientConnection: Watcher, UpstreamOwner, TokenCache.Waiter,
 
     /// Begins the idle timeout: no byte of a response is queued.
     ///
-    /// Before that, a client that reads slowly is neither idle nor drained (http-rules.md 8.2, 20.1).
+    /// Before that, a client that reads slowly is neither idle nor drained (http-connections.md 8.2, 20.1).
     func beginIdleTimeout() {
         beginWaiting()
         stream.restartProgress()

@@ -19,7 +19,7 @@ struct ClosingLimits {
     /// The kernel holds the end of a response, and the client has taken some bytes of it by now.
     mutating func awaitKernelFlush(at now: Instant) { kernelFlushDeadline = now + writeTimeout }
 
-    /// Begins the lingering close (http-rules.md 9.8).
+    /// Begins the lingering close (http-connections.md 9.8).
     ///
     /// - Returns: its deadline.
     mutating func beginLinger(at now: Instant) -> Instant {

@@ -15,14 +15,14 @@ enum ConnectionState {
     case admission(ShardRoute?)
     /// A request is forwarded.
     case exchange(ActiveExchange)
-    /// A request is refused, and the rest of its body tells the form of the response (http-rules.md 19.5). What is known of the request is
-    /// in the state before.
+    /// A request is refused, and the rest of its body tells the form of the response (http-connections.md 19.5). What is known of the
+    /// request is in the state before.
     indirect case refusing(Problem, before: ConnectionState)
     /// After a 101: raw bytes in both directions until the end.
     case tunnel(ActiveExchange, TunnelRelay)
     /// The last response is queued for the client; then the connection ends.
     case flushing
-    /// Writing is shut down; further input is discarded (http-rules.md 9.8).
+    /// Writing is shut down; further input is discarded (http-connections.md 9.8).
     case lingering
     case closed
 }

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Decides whether a request is forwarded and where to. http-rules.md 4.5 gives the order of the checks.
+/// Decides whether a request is forwarded and where to. http-requests.md 4.5 gives the order of the checks.
 ///
 /// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
 ///
@@ -117,7 +117,7 @@ package struct RequestAdmission: ~Copyable {
         }
     }
 
-    /// Judges the client's URLs in `Destination` and `If` (http-rules.md 10.7).
+    /// Judges the client's URLs in `Destination` and `If` (http-forwarding.md 10.7).
     @inline(never)
     private func checkReferences(
         _ route: Route, _ target: RequestTarget, host: Bytes?, _ routes: RouteTable, isTLS: Bool
@@ -130,7 +130,7 @@ package struct RequestAdmission: ~Copyable {
 
     private static let rootPath = [UInt8(ascii: "/")]
 
-    /// Checks `Host` and the authority of an absolute target (http-rules.md 1.6, 4.1, 4.2).
+    /// Checks `Host` and the authority of an absolute target (http-requests.md 1.6, 4.1, 4.2).
     @inline(__always)
     private func checkAuthority(
         _ target: RequestTarget, _ raw: Bytes, _ rules: ListenerRules, _ routes: RouteTable
@@ -146,7 +146,7 @@ package struct RequestAdmission: ~Copyable {
             guard raw[run: scheme].equals(lowered: rules.scheme) else { return .hostNotAllowed }
             if let host {
                 // This check precedes the allow-list: a request that names two servers is malformed, even if one or both
-                // are allowed (http-rules.md 1.6).
+                // are allowed (http-requests.md 1.6).
                 guard HostValue.areEqual(raw[run: authority], host, defaultPort: rules.defaultPort) else {
                     throw .malformed("its target and its Host name different servers")
                 }
@@ -167,7 +167,7 @@ package struct RequestAdmission: ~Copyable {
         }
     }
 
-    /// Refuses requests of web pages that are not allowed (http-rules.md 4.4).
+    /// Refuses requests of web pages that are not allowed (http-requests.md 4.4).
     @inline(__always)
     private func checkOrigin(_ rules: ListenerRules) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
@@ -227,7 +227,7 @@ package struct RequestAdmission: ~Copyable {
         return nil
     }
 
-    /// `Via` holds the pseudonym of this process (http-rules.md 18.1).
+    /// `Via` holds the pseudonym of this process (http-forwarding.md 18.1).
     private func hasPassed(_ viaName: [UInt8]) -> Bool {
         for index in 0..<lines.count where lines[index].name == .via {
             for member in FieldList(lines.value(index, in: bytes)) {

@@ -244,7 +244,7 @@ struct RequestInput: ~Copyable {
         _ input: UnsafeMutableRawBufferPointer
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) { try body.consume(input) }
 
-    /// Counts the bytes of `input` that the body has used. The others belong to the next request (http-rules.md 5.6).
+    /// Counts the bytes of `input` that the body has used. The others belong to the next request (http-requests.md 5.6).
     ///
     /// - Parameter isBuffered: `input` is in the buffer; else the others are copied there.
     mutating func recordUsed(_ used: Int, of input: UnsafeMutableRawBufferPointer, isBuffered: Bool, in shard: Shard) {

@@ -162,10 +162,10 @@ struct ResponseRelay: ~Copyable {
         !isInBody || partial.count > 4 << 10 ? partial.count : 0
     }
 
-    // MARK: Trailers (http-rules.md 6.5, 6.6)
+    // MARK: Trailers (http-requests.md 6.5, 6.6)
 
     /// Keeps the head's `Connection` lines in front of the trailer section: a field that they name is not forwarded as
-    /// a trailer either (http-rules.md 10.1). Does nothing if the head names none.
+    /// a trailer either (http-forwarding.md 10.1). Does nothing if the head names none.
     mutating func keepNominations(_ response: ResponseHead, _ view: Bytes, _ table: FieldTable) {
         guard keepsTrailers, response.connection.nominatesFields else { return }
         for index in 0..<table.count where table[index].name == .connection {

@@ -87,7 +87,7 @@ enum UpstreamSend {
     case sent
     /// The upstream has taken no byte of the request's head, which may be sent on another connection.
     case untouched
-    /// The connection is broken. What the upstream has sent before is read first (http-rules.md 9.7).
+    /// The connection is broken. What the upstream has sent before is read first (http-connections.md 9.7).
     case failed
 }
 

@@ -20,7 +20,7 @@ struct UpstreamAttempt: ~Copyable {
     private var queuedHeadStart: UInt64?
     /// When the last byte of the request was sent; `.never` before that.
     private(set) var sentAt = Instant.never
-    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-rules.md 11.2).
+    /// Lanyard sends `100 Continue` itself if the upstream sends none in time (http-forwarding.md 11.2).
     private(set) var isContinueDue = false
 
     // MARK: Token

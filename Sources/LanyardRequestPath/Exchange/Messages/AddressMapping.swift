@@ -1,7 +1,7 @@
 import LanyardSettings
 
 /// Maps what an upstream says of its own addresses to the client's view, so that the client stays behind Lanyard
-/// (http-rules.md 12.6): the values of `Location`, `Link`, `Refresh`, `Set-Cookie` and of other fields with a reference.
+/// (http-forwarding.md 12.6): the values of `Location`, `Link`, `Refresh`, `Set-Cookie` and of other fields with a reference.
 struct AddressMapping {
     /// The fields that are mapped, by the form of their value.
     enum Field {

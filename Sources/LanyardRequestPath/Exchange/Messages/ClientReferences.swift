@@ -3,7 +3,7 @@ import LanyardSettings
 /// The client's own URLs in a request's fields: `Destination` of COPY and MOVE, and the tags of `If` (RFC 4918 §10.3, §10.4).
 ///
 /// A client writes them by the address at which it reaches Lanyard. The upstream knows another one, so they are mapped. What
-/// they name is judged as a target first, since the upstream writes there with the user's token (http-rules.md 10.7).
+/// they name is judged as a target first, since the upstream writes there with the user's token (http-forwarding.md 10.7).
 struct ClientReferences {
     /// A reference, by whom it names.
     enum Reference {
@@ -77,7 +77,7 @@ struct ClientReferences {
         return isUpstream(authority) ? checked(value, .upstream(path: path)) : .foreign(path: path)
     }
 
-    /// The bytes must be those of a target (http-rules.md 1.5).
+    /// The bytes must be those of a target (http-requests.md 1.5).
     private func checked(_ value: Bytes, _ reference: Reference) -> Reference {
         value.allSatisfy(ByteClass.isTarget) ? reference : .malformed
     }

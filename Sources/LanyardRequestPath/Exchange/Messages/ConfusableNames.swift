@@ -1,6 +1,6 @@
 import LanyardSettings
 
-/// Field names that an upstream cannot tell from others if it turns names into variables (http-rules.md 10.4,
+/// Field names that an upstream cannot tell from others if it turns names into variables (http-forwarding.md 10.4,
 /// security.md T9).
 enum ConfusableNames {
     /// The name resembles a field of framing, routing or one hop: the request is refused. The caller asks only for names

@@ -19,7 +19,7 @@ struct RequestBody {
         isEnded = framing == .none || framing == .length(0)
     }
 
-    /// Bytes of the next read: what is left, and at most 64 KiB of what follows the body (http-rules.md 9.3).
+    /// Bytes of the next read: what is left, and at most 64 KiB of what follows the body (http-connections.md 9.3).
     var readSize: Int { ReadSize.standard + min(left, ReadSize.large - ReadSize.standard) }
 
     /// Finds the body's bytes at the front of `bytes`.

@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Writes the request for the upstream from its parsed form (http-rules.md 7.1, 10.2, 18.1). The order: `Host`, the
+/// Writes the request for the upstream from its parsed form (http-requests.md 7.1, http-forwarding.md 10.2, 18.1). The order: `Host`, the
 /// client's fields without those that are not forwarded, the added fields, the injected field.
 ///
 /// Objects and arrays are arguments: to hold them would count references.
@@ -169,7 +169,7 @@ package struct RequestHeadWriter: ~Copyable {
         return line.name == .destination || line.name == .condition ? .references : .copied
     }
 
-    /// Writes a `Destination` or an `If` with the upstream's URLs in place of the client's (http-rules.md 10.7).
+    /// Writes a `Destination` or an `If` with the upstream's URLs in place of the client's (http-forwarding.md 10.7).
     ///
     /// - Returns: false: the line is copied as it is.
     private func writeReferences(
@@ -208,7 +208,7 @@ package struct RequestHeadWriter: ~Copyable {
         }
     }
 
-    /// Writes the options that the client asked for and that this hop takes over (http-rules.md 6.5, 15.3).
+    /// Writes the options that the client asked for and that this hop takes over (http-requests.md 6.5, http-forwarding.md 15.3).
     private func writeConnection(_ out: inout HeadWriter, _ upgrade: [UInt8]?) {
         if head.wantsTrailers { out.write("TE: trailers\r\n" as StaticString) }
         guard let upgrade else { return out.write("Connection: TE\r\n" as StaticString) }
@@ -233,7 +233,7 @@ package struct RequestHeadWriter: ~Copyable {
     }
 }
 
-/// The field of `request_id_header` as a client may send it (architecture.md 4.3).
+/// The field of `request_id_header` as a client may send it (architecture-control.md 4.3).
 ///
 /// A client's own id is sent upstream in place of Lanyard's, so that one id runs through all services. It must be
 /// harmless in any log: one line of 1 to 64 letters, digits, `.`, `_` and `-`. Any other id is dropped, and Lanyard's
@@ -252,7 +252,7 @@ enum RequestIDField {
             found = lines.value(index, in: bytes)
         }
         guard let found, isSafe(found) else { return nil }
-        // A field that `Connection` names was meant for this hop (http-rules.md 10.1).
+        // A field that `Connection` names was meant for this hop (http-forwarding.md 10.1).
         if own.withUnsafeBufferPointer({ head.connection.nominates($0, lines, in: bytes) }) { return nil }
         return found
     }
@@ -266,7 +266,7 @@ enum RequestIDField {
     }
 }
 
-/// The field lines of `forwarded: append`, which tell the upstream the client's address (RFC 7239, http-rules.md 18.2).
+/// The field lines of `forwarded: append`, which tell the upstream the client's address (RFC 7239, http-forwarding.md 18.2).
 ///
 /// The lines stand behind the client's own: a list is the sum of its lines, so the client's address is its last member.
 /// `X-Real-IP` has one member only, so the client's own line is left out.

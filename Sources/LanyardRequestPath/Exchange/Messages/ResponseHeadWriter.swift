@@ -1,6 +1,6 @@
 import LanyardSettings
 
-/// Writes a response head for the client from its parsed form (http-rules.md 10 to 12).
+/// Writes a response head for the client from its parsed form (http-forwarding.md 10 to 12).
 ///
 /// Shard and route are arguments: to hold them would count references.
 struct ResponseHeadWriter: ~Copyable {
@@ -60,7 +60,7 @@ struct ResponseHeadWriter: ~Copyable {
             out.write("\r\n" as StaticString)
         }
         if let replayObstacle {
-            // Behind the upstream's own member (RFC 9209 §2, http-rules.md 17.5).
+            // Behind the upstream's own member (RFC 9209 §2, http-forwarding.md 17.5).
             out.write("Proxy-Status: lanyard; received-status=" as StaticString)
             out.write(decimal: head.status)
             out.write("; details=\"replay-not-possible: " as StaticString)
@@ -120,7 +120,7 @@ struct ResponseHeadWriter: ~Copyable {
         return isDated
     }
 
-    /// Writes a line with an address of the upstream's as the client sees it, or drops it (http-rules.md 12.6).
+    /// Writes a line with an address of the upstream's as the client sees it, or drops it (http-forwarding.md 12.6).
     ///
     /// - Returns: false: the line is copied as it is.
     private func writeMapped(

@@ -1,4 +1,4 @@
-/// Decides which fields of a response's trailer section are forwarded (http-rules.md 6.6, RFC 9110 §6.5.1).
+/// Decides which fields of a response's trailer section are forwarded (http-requests.md 6.6, RFC 9110 §6.5.1).
 ///
 /// A client that merges trailers into the head would otherwise get another length, location, user or freshness than the
 /// head stated.
@@ -22,7 +22,7 @@ enum TrailerFilter {
         "content-disposition",
     ]
 
-    /// Whether the field may be forwarded. A look-alike is treated as the field that it resembles (http-rules.md 10.4).
+    /// Whether the field may be forwarded. A look-alike is treated as the field that it resembles (http-forwarding.md 10.4).
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
         if read.isHopByHop || read == .lanyard || read.isForwarding { return false }

@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// A response of Lanyard's own: a problem type of http-rules.md 19.2 or 19.3 with its status and its effect on the connection.
+/// A response of Lanyard's own: a problem type of http-connections.md 19.2 or 19.3 with its status and its effect on the connection.
 ///
 /// `ErrorProblems` has the problem of each error.
 package struct Problem: Equatable, Sendable {
@@ -101,7 +101,7 @@ package struct Problem: Equatable, Sendable {
     /// To a client of a listener with TLS.
     static let plainHTTP = malformed("it came as plain HTTP, and this listener speaks TLS; use https")
 
-    /// A TLS hello on a listener without TLS. Its client reads no HTTP, but its log may show the bytes (http-rules.md 1.2).
+    /// A TLS hello on a listener without TLS. Its client reads no HTTP, but its log may show the bytes (http-requests.md 1.2).
     static let unexpectedTLS: Problem = {
         var problem = malformed("it is TLS, and this listener speaks plain HTTP; use http, or give the listener tls")
         problem.rejection = .tls

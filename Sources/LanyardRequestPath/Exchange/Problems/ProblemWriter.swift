@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Writes a response of Lanyard's own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-rules.md 19.1).
+/// Writes a response of Lanyard's own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-connections.md 19.1).
 struct ProblemWriter {
     let shard: Shard
     let problem: Problem

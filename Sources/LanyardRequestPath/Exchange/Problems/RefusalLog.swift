@@ -1,8 +1,9 @@
 import LanyardFoundations
 import Logging
 
-/// How many lines of the log Lanyard's own responses and failed handshakes leave (http-rules.md 20.5): of each kind a few in a second, so
-/// that an operator sees every kind of failure although one of them floods. The others are counted, and a later line says how many.
+/// How many lines of the log Lanyard's own responses and failed handshakes leave (http-connections.md 20.5): of each kind a few in a
+/// second, so that an operator sees every kind of failure although one of them floods. The others are counted, and a later line says how
+/// many.
 enum RefusalLog {
     /// Lines of one kind in a second, all shards together.
     private static let linesPerSecondMax = 5

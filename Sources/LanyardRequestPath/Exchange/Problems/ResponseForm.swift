@@ -1,7 +1,7 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// The form of a response of Lanyard's own (http-rules.md 19.5). Clients of MCP show no other than an error of JSON-RPC.
+/// The form of a response of Lanyard's own (http-connections.md 19.5). Clients of MCP show no other than an error of JSON-RPC.
 enum ResponseForm {
     case problem, jsonRPC
 

@@ -3,7 +3,7 @@ import LanyardSettings
 import Logging
 
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
-/// (http-rules.md 17.1, 17.2, refresh.md 11).
+/// (http-forwarding.md 17.1, 17.2, refresh-outcomes.md 11).
 extension ClientConnection {
     /// Decides whether a final response is held for a replay.
     ///
@@ -57,7 +57,7 @@ extension ClientConnection {
     }
 
     /// The response is a step of the client's own authentication of the connection, or asks for it: another token would not
-    /// help, and the step must reach the client (http-rules.md 16.9).
+    /// help, and the step must reach the client (http-connections.md 16.9).
     private func isClientChallenged(_ table: FieldTable, _ view: Bytes) -> Bool {
         let challenge = ConnectionAuthentication.Challenge(of: table.all, in: view)
         if challenge.isOffered, !challenge.hasBearer { return true }
@@ -65,7 +65,7 @@ extension ClientConnection {
         return ConnectionAuthentication.isUsed(by: buffer.table.all, in: buffer.bytes)
     }
 
-    /// Releases the copy of a request body that is not needed at the moment, because optional memory is freed (http-rules.md 8).
+    /// Releases the copy of a request body that is not needed at the moment, because optional memory is freed (http-connections.md 8).
     ///
     /// The copy is kept while a response is held. It is also kept while a connection for a replay or a retry is
     /// acquired, because it is then the only copy.
@@ -100,7 +100,7 @@ extension ClientConnection {
     /// Whether the request's body can be sent again.
     private var bodyPart: RefusedResponse.Part {
         // The response came instead of a 100 and before the body. All of the body is still to come, whatever its size
-        // (http-rules.md 17.3).
+        // (http-forwarding.md 17.3).
         if input.head.expectation == .continue100, input.body.total == 0, !input.body.isEnded { return .ready }
         guard replay.holdsBody else { return .lost(.bodyTooLarge) }
         return input.body.isEnded ? .ready : .awaited
@@ -251,7 +251,7 @@ extension ClientConnection {
         return true
     }
 
-    /// Sends the request once more. Only the token differs (http-rules.md 17.4).
+    /// Sends the request once more. Only the token differs (http-forwarding.md 17.4).
     private func sendAgain(_ held: HeldResponse, for active: ActiveExchange) {
         let route = active.route
         guard let token = held.token ?? upstream.token, let connection = upstream.connection else { return }

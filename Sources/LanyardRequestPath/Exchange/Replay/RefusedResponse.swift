@@ -2,7 +2,7 @@ import LanyardFoundations
 import Synchronization
 
 /// An upstream response that means "token refused", as decisions: wait, send the request once more, or relay the
-/// response (http-rules.md 17.1, 17.2, refresh.md 11).
+/// response (http-forwarding.md 17.1, 17.2, refresh-outcomes.md 11).
 ///
 /// The state of the request's body and of the token decides. It does no I/O. An obstacle decides at once, without
 /// waiting for the other part.
@@ -100,7 +100,7 @@ package struct RefusedResponse: Equatable, Sendable {
 ///
 /// Belongs to its connection, which checks the queue.
 final class HeldResponse {
-    /// How long an incomplete request body is waited for (http-rules.md 17.2).
+    /// How long an incomplete request body is waited for (http-forwarding.md 17.2).
     static let bodyWaitMax = Duration.seconds(1)
 
     let head: ResponseHead
@@ -130,7 +130,7 @@ final class HeldResponse {
     }
 }
 
-/// Stops forced refreshes for one route after its upstream has refused a fresh token (http-rules.md 17.4). Shared by
+/// Stops forced refreshes for one route after its upstream has refused a fresh token (http-forwarding.md 17.4). Shared by
 /// all shards.
 package final class RouteBreaker: Sendable {
     /// How long the breaker stays open.

@@ -1,7 +1,7 @@
 import LanyardFoundations
 
 /// Discards the rest of a response that a replay replaces, so that its connection can be reused. Limits: 64 KiB and 1
-/// s; beyond them the connection is closed (http-rules.md 17.4).
+/// s; beyond them the connection is closed (http-forwarding.md 17.4).
 ///
 /// Belongs to the shard's queue. The connection holds it as its owner until the end.
 final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {

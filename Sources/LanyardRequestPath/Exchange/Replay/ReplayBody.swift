@@ -1,5 +1,5 @@
 /// The bytes of a request body that have arrived, if all of them are kept. They are for a replay, or for the retry of
-/// an idempotent request (http-rules.md 16.5, 17.2).
+/// an idempotent request (http-connections.md 16.5, http-forwarding.md 17.2).
 ///
 /// A copy beside the stream; the stream never waits for it. Bytes that are or fit in the request's buffer cost no
 /// memory of their own. Further memory is counted against the budget and is the first to be released when memory is

@@ -1,5 +1,5 @@
-/// What a second sending of a request needs (http-rules.md 16.5, 17): the copy of its body, and the refused response
-/// that is held until then.
+/// What a second sending of a request needs (http-connections.md 16.5, http-forwarding.md 17): the copy of its body, and the refused
+/// response that is held until then.
 ///
 /// It does no I/O. `RefusedResponse` decides, and `ClientConnection` acts. The connection checks the queue.
 struct RequestReplay: ~Copyable {

@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSettings
 import Logging
 
-/// Upgrades (http-rules.md 15): whether a request asks for one, whether a 101 grants it, and the tunnel that follows.
+/// Upgrades (http-forwarding.md 15): whether a request asks for one, whether a 101 grants it, and the tunnel that follows.
 extension ClientConnection {
     /// What becomes of the request's `Upgrade`. One that is dropped is logged.
     func upgradeRequest(on route: Route) -> UpgradeRequest {
@@ -23,7 +23,7 @@ extension ClientConnection {
     }
 
     /// Handles a 101. The tunnel begins if the request was sent whole and the granted protocol is the one that was asked
-    /// for (http-rules.md 13.4, 15.4).
+    /// for (http-forwarding.md 13.4, 15.4).
     ///
     /// - Parameter after: the bytes behind the 101, which belong to the tunnel.
     func switchProtocols(
@@ -63,7 +63,7 @@ extension ClientConnection {
         input.keepHead(of: active, for: shard.accessLog)
         guard tunnel.begin(after) == .continues else { return }
         if let buffer = input.buffer {
-            // Bytes behind the request were held until now (http-rules.md 15.4).
+            // Bytes behind the request were held until now (http-forwarding.md 15.4).
             let sent = tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream)
             input.releaseBuffer(to: shard)
             guard sent == .continues else { return }

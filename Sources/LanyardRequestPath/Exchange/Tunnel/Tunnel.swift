@@ -1,6 +1,6 @@
 import LanyardFoundations
 
-/// Two directions of raw bytes between a client and an upstream, as a state machine (http-rules.md 15.5). An event goes
+/// Two directions of raw bytes between a client and an upstream, as a state machine (http-forwarding.md 15.5). An event goes
 /// in, an action comes out, and `TunnelRelay` performs it.
 ///
 /// It does no I/O and sees no bytes. It guarantees:
@@ -128,7 +128,7 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// Writing to this side failed. The tunnel continues: the bytes that the side has sent are read first
-    /// (http-rules.md 9.7).
+    /// (http-connections.md 9.7).
     package mutating func handleWriteFailure(to side: Side) -> Action {
         self[to: side].isBroken = true
         self[to: side].waiting = 0
@@ -145,7 +145,7 @@ package struct Tunnel: Equatable, Sendable {
     }
 
     /// This side took some bytes of its kernel buffer, but none of those queued here: it is slow and has not stopped
-    /// (http-rules.md 8.2).
+    /// (http-connections.md 8.2).
     package mutating func handleProgress(of side: Side, at now: Instant) {
         lastByteAt = now
         if self[to: side].waiting > 0 { self[to: side].stuckAt = now + limits.writeTimeout }

@@ -6,7 +6,7 @@ import LanyardFoundations
 /// and no more is read until it is sent. An idle tunnel owns no buffer. Belongs to the shard's queue; its client forwards the
 /// events.
 final class TunnelRelay {
-    /// Bytes of one turn, both directions together (http-rules.md 20.5).
+    /// Bytes of one turn, both directions together (http-connections.md 20.5).
     private static let turnBytesMax = 256 << 10
 
     /// The account whose token the request for the upgrade carried.
@@ -79,7 +79,7 @@ final class TunnelRelay {
     }
 
     /// A side whose machine is gone acknowledges nothing, which shows while the kernel holds bytes for it
-    /// (http-rules.md 9.5). It has at least the whole write timeout, and half of it more at most.
+    /// (http-connections.md 9.5). It has at least the whole write timeout, and half of it more at most.
     private func checkAcknowledgements() {
         stallCheckAt = .never
         for side in Tunnel.Side.allCases where !isOver {
@@ -138,7 +138,7 @@ final class TunnelRelay {
     // MARK: Reading
 
     /// Detects a reset of a side that is not read, because the other takes no bytes or because it has ended
-    /// (http-rules.md 9.5).
+    /// (http-connections.md 9.5).
     private func detectReset(of side: Tunnel.Side) {
         guard !isOver, !machine.wantsBytes(of: side) else { return }
         if withStream(of: side, { $0.hasEnded && $0.pendingError != 0 }) { perform(machine.handleFailure(of: side)) }
@@ -147,7 +147,7 @@ final class TunnelRelay {
     /// Reads from a side once and sends the bytes to the other one. Returns their number.
     private func moveBytes(from side: Tunnel.Side) -> Int {
         guard !isOver, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
-        // If no memory is left for bytes that the other side does not take, they stay in the socket (http-rules.md 8).
+        // If no memory is left for bytes that the other side does not take, they stay in the socket (http-connections.md 8).
         guard let room = shard.room(for: client) else { return 0 }
         switch withStream(of: side, { $0.receive(into: room) }) {
         case .bytes(let count):

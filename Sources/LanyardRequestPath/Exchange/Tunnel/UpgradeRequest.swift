@@ -1,7 +1,7 @@
 import LanyardFoundations
 import Logging
 
-/// What becomes of a request's `Upgrade` (http-rules.md 15.1).
+/// What becomes of a request's `Upgrade` (http-forwarding.md 15.1).
 package enum UpgradeRequest: Equatable {
     /// The request has no `Upgrade`.
     case none

@@ -120,7 +120,7 @@ CHECKS = []
 
 
 def check(label, sentence, once=False):
-    """Declares a check: `label` is the number of a behaviour in docs/reference/app-services.md 10 or a subject, `sentence` what must hold.
+    """Declares a check: `label` is the number of a behaviour in docs/reference/app-services-behaviours.md 10 or a subject, `sentence` what must hold.
 
     A check that depends on no request shape runs `once`, with core's.
     """
