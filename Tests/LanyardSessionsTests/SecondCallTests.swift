@@ -128,6 +128,39 @@ struct SecondCallTests {
         #expect(Self.seconds(driver) == 1)
     }
 
+    @Test(
+        "Rule 2: a renewal that may get a second call is due so early that this one ends before a request has to wait",
+        arguments: [
+            // Seconds of the lifetime, chance, the seconds after which it is due: a tenth of a long one; up to 2 s before the zone;
+            // a fortieth.
+            (1800, 0, 1170), (1800, 0.999_999, 1350), (60, 0, 39), (60, 0.999_999, 43), (30, 0.999_999, 20.5),
+            (12, 0, 7.8), (12, 0.999_999, 8.1),
+        ] as [(Int, Double, Double)])
+    func schedule(_ lifetime: Int, _ chance: Double, _ due: Double) throws {
+        for (rotation, allows) in [(RefreshTokenRotation.none, true), (.grace, true), (.none, false)] {
+            let driver = CoordinatorDriver(rotation: rotation, allowsSecondCall: allows)
+            driver.chance = chance
+            try driver.logIn(.seconds(lifetime))
+            let start = driver.now
+            driver.toCall()
+            let expected = rotation == .none && allows ? due : Double(lifetime) * (0.65 + 0.1 * chance)
+            #expect(abs((driver.now - start).inSeconds - expected) < 0.01, "\(rotation), \(allows)")
+            guard rotation == .none, allows, lifetime >= 30 else { continue }
+            let tokens = try #require(driver.coordinator.session.tokens)
+            driver.handle(.session(.tokenNeeded))
+            Self.pass((tokens.mandatoryFrom - driver.now).inSeconds + 0.001, driver)
+            #expect(Self.seconds(driver) == 1, "the first request that waits has it made")
+        }
+        // The configured login is that of the client.
+        let driver = CoordinatorDriver(login: .clientCredentials, rotation: .grace, allowsSecondCall: true)
+        driver.chance = chance
+        driver.begin()
+        try driver.grant(.seconds(lifetime))
+        let start = driver.now
+        driver.toCall()
+        #expect(abs((driver.now - start).inSeconds - due) < 0.01)
+    }
+
     @Test("Rule 17: while requests wait for another token than the one that an upstream has refused")
     func forced() throws {
         let driver = CoordinatorDriver(allowsSecondCall: true)

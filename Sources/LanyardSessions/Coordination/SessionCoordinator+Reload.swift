@@ -17,6 +17,7 @@ extension SessionCoordinator {
         context.settings = setup.refresh
         context.refreshTokens = setup.refreshTokens
         context.hasCredential = setup.credential != nil
+        context.secondCalls = setup.secondCalls
         if isCredentialNew { variantCosts = VariantCosts() }
         superseded = SupersededTokens()
         reconfigureVariants()

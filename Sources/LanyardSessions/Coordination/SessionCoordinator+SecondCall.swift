@@ -7,21 +7,19 @@ import LanyardSettings
 extension SessionCoordinator {
     /// When an operation's call is repeated while it is open; nil: it is not.
     func secondCall(of operation: TokenOperation) -> TokenOperation.SecondCall? {
-        guard let delay = context.settings.secondCallAfter, operation.purpose == .own, setup.service.allowsSecondCall,
-            isRepeatable(operation), context.lastError?.asksForPause != true,
+        guard let delay = context.settings.secondCallAfter, operation.purpose == .own, isRepeatable(operation),
+            context.lastError?.asksForPause != true,
             context.notBefore <= eventContext.instant
         else { return nil }
         let instant = eventContext.instant + delay
         return TokenOperation.SecondCall(at: instant, earliest: instant)
     }
 
-    /// Nothing in the call works once, and the service counts no failed attempts of an account. `auto` does not say that refresh tokens
-    /// stay.
     private func isRepeatable(_ operation: TokenOperation) -> Bool {
         switch operation.credentials {
-        case .refreshToken: setup.refreshTokens.rotation == .none
-        case .login(.configured(let login)): login.kind.isRepeatable
-        case .login(.given(let method)): method.kind.isRepeatable
+        case .refreshToken: setup.secondCalls.refreshes
+        case .login(.configured(let login)): setup.service.allowsSecondCall && login.kind.isRepeatable
+        case .login(.given(let method)): setup.service.allowsSecondCall && method.kind.isRepeatable
         case .obtained, .none: false
         }
     }
@@ -71,6 +69,16 @@ extension SessionCoordinator {
         guard let operation, operation.number == number, operation.secondCall != nil else { return }
         let now = eventContext.instant
         self.operation?.secondCall = TokenOperation.SecondCall(at: instant, earliest: now)
+    }
+}
+
+extension SessionCoordinator.Setup {
+    /// Which renewals get a second call: nothing in the call works once, and the service counts no failed attempts of an account. `auto`
+    /// does not say that refresh tokens stay.
+    var secondCalls: SessionContext.SecondCalls {
+        guard service.allowsSecondCall else { return SessionContext.SecondCalls() }
+        let login = if case .configured(let login)? = credential { login.kind.isRepeatable } else { false }
+        return SessionContext.SecondCalls(refreshes: refreshTokens.rotation == .none, logins: login)
     }
 }
 

@@ -261,6 +261,7 @@ package struct SessionCoordinator: Sendable {
             user: setup.index, settings: setup.refresh, refreshTokens: setup.refreshTokens,
             hasCredential: setup.credential != nil)
         context.generation = setup.generation
+        context.secondCalls = setup.secondCalls
     }
 
     /// Handles one event and returns the actions to perform, in order.

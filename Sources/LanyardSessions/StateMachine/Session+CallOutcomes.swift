@@ -77,8 +77,7 @@ extension Session {
     private static func serve(_ tokens: SessionTokens, _ transition: inout TransitionContext) -> Session {
         transition.context.hasEverBeenReady = true
         guard transition.context.canRenew(tokens) else { return serveToEnd(tokens, nil, &transition) }
-        let next = Session.valid(
-            tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
+        let next = Session.valid(tokens, refreshAt: transition.refreshAt(tokens))
         transition.publish(next)
         return next
     }
@@ -346,7 +345,7 @@ extension Session {
             transition.logEvent(event, reason: "token_valid", nextAt: next.due(transition.context))
             return next
         }
-        let scheduled = tokens.refreshAt(transition.context.settings, transition.eventContext, spread: how.spread)
+        let scheduled = transition.refreshAt(tokens, spread: how.spread)
         // A Retry-After of the service applies to every token of this user.
         let allowed = min(transition.context.notBefore, tokens.mandatoryFrom)
         let next = Session.valid(tokens, refreshAt: max(how.isUrgent ? transition.now : scheduled, allowed))
@@ -367,7 +366,7 @@ extension Session {
             return next
         }
         guard transition.context.canRenew(tokens) else { return Self.serveToEnd(tokens, nil, &transition) }
-        let scheduled = tokens.refreshAt(transition.context.settings, transition.eventContext)
+        let scheduled = transition.refreshAt(tokens)
         let next = Session.valid(
             tokens, refreshAt: max(scheduled, min(transition.context.notBefore, tokens.mandatoryFrom)))
         transition.publish(next)

@@ -218,8 +218,7 @@ package enum Session {
         // A reload has brought a credential to a session that nothing could renew.
         case .valid(let tokens, .never) where tokens.expiry != nil && transition.context.canRenew(tokens):
             transition.context.lastError = nil
-            next = .valid(
-                tokens, refreshAt: tokens.refreshAt(transition.context.settings, transition.eventContext))
+            next = .valid(tokens, refreshAt: transition.refreshAt(tokens))
         // The credential that was refused is another one now, or a reload has brought one: the last try can wait.
         case .stale(let tokens, let retryState) where retryState.awaitsLastTry && transition.context.hasCredential,
             .unreachable(let tokens, let retryState) where retryState.awaitsLastTry && transition.context.hasCredential:

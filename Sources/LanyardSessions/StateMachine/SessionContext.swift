@@ -12,6 +12,8 @@ package struct SessionContext: Sendable {
     package internal(set) var refreshTokens: RefreshTokenSettings
     /// Whether the user can log in without an operator.
     package internal(set) var hasCredential: Bool
+    /// Which renewals get a second call.
+    package internal(set) var secondCalls = SecondCalls()
     /// The generation of the latest access token; `zero` before the first.
     package internal(set) var generation = Generation.zero
     /// The service's id of the account, as the latest login said.
@@ -145,6 +147,20 @@ package struct SessionContext: Sendable {
     /// Something renews the tokens, or they do not end.
     func canRenew(_ tokens: SessionTokens) -> Bool { tokens.refresh != nil || hasCredential || tokens.expiry == nil }
 
+    /// The calls that get a second one beside them while they have no response (refresh.md 17).
+    package struct SecondCalls: Equatable, Sendable {
+        /// Those with a refresh token.
+        package var refreshes = false
+        /// Logins with the configured credential.
+        package var logins = false
+    }
+
+    /// When the call that renews `tokens` gets a second one, after it was made; nil: never.
+    func secondCallAfter(of tokens: SessionTokens) -> Duration? {
+        let isMade = tokens.refresh != nil ? secondCalls.refreshes : hasCredential && secondCalls.logins
+        return isMade ? settings.secondCallAfter : nil
+    }
+
     /// When the service may be called.
     var policy: ClockPolicy { ClockPolicy(settings) }
 
@@ -234,6 +250,7 @@ package struct SessionContext: Sendable {
     mutating func follow(_ session: borrowing SessionContext, account: SessionAccount?) {
         settings = session.settings
         refreshTokens = session.refreshTokens
+        secondCalls = session.secondCalls
         skew = session.skew
         accountID = session.accountID
         self.account = account
@@ -319,6 +336,12 @@ struct TransitionContext {
     /// Publishes the availability of `session` to the shards.
     mutating func publish(_ session: borrowing Session) {
         actions.append(.publish(session.availability(at: now, context)))
+    }
+
+    /// When to renew `tokens`; see `SessionTokens.refreshAt`.
+    func refreshAt(_ tokens: SessionTokens, spread: Double = 0) -> Instant {
+        tokens.refreshAt(
+            context.settings, eventContext, spread: spread, secondCallAfter: context.secondCallAfter(of: tokens))
     }
 
     mutating func login(_ cause: SessionCall.Cause) -> SessionCall {

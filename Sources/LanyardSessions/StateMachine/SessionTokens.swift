@@ -180,17 +180,24 @@ package struct SessionTokens: Sendable {
     /// the end. A part in which a call would reach into the mandatory zone is moved before it as a whole,
     /// since requests wait there, but no further than to a quarter of the lifetime.
     ///
-    /// - Parameter spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
-    ///   overdue renewal is spread from now on.
+    /// - Parameters:
+    ///   - spread: up to this part of the lifetime later, also by `chance`, but never in the mandatory zone. An
+    ///     overdue renewal is spread from now on.
+    ///   - secondCallAfter: when a call without a response gets a second one, which is to end before the mandatory zone, too. For it the
+    ///     part of the lifetime is narrowed, to a quarter at most, and not moved: the schedule of calls that get their response stays.
     package func refreshAt(
-        _ settings: RefreshSettings, _ eventContext: EventContext, spread: Double = 0
+        _ settings: RefreshSettings, _ eventContext: EventContext, spread: Double = 0, secondCallAfter: Duration? = nil
     ) -> Instant {
         guard expiresAt != .never else { return .never }
         let issuedAt = expiresAt - lifetime
-        let excess = max(0, settings.at.upperBound - (mandatoryFrom - callDuration - issuedAt) / lifetime)
+        let end = (mandatoryFrom - callDuration - issuedAt) / lifetime
+        let excess = max(0, settings.at.upperBound - end)
         let earliest = min(Self.earliestPart, settings.at.lowerBound)
         let low = max(earliest, settings.at.lowerBound - excess)
-        let high = max(low, settings.at.upperBound - excess)
+        var high = max(low, settings.at.upperBound - excess)
+        if let secondCallAfter {
+            high = min(high, max(end - secondCallAfter / lifetime, low + (high - low) / 4))
+        }
         var scheduled = issuedAt + lifetime * (low + (high - low) * eventContext.chance)
         if spread > 0 {
             let late = max(scheduled, eventContext.instant) + lifetime * (spread * eventContext.chance)
