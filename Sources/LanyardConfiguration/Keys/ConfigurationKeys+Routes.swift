@@ -15,8 +15,8 @@ extension ConfigurationKeys {
         .init("routes[].deny[].methods", .values(.method), "[]", "Methods; empty is all."),
         .init(
             "routes[].upstream", .value(.upstream), required: true,
-            "Where requests go. With a path (also `/`) that path replaces the matched prefix, without one the target stays."
-        ),
+            "Where requests go. `http://h:1/x`: `/x` replaces the matched prefix, and so does the `/` of `http://h:1/`. "
+                + "`http://h:1`: the path is unchanged."),
         .init("routes[].user", .value(.name), defaultDescription: "the active user", "The user whose token is sent."),
         .init(
             "routes[].token", .section,
