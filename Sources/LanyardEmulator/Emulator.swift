@@ -2,7 +2,8 @@ import FlyingFox
 import FlyingSocks
 import Foundation
 
-/// A stand-in of the App Services client API, with a protected resource and controls beside it.
+/// A stand-in of the App Services client API, and of an OAuth 2.0 authorization server if the options have one, with a protected resource
+/// and controls beside it.
 ///
 /// It listens when `start` has returned. It runs on the cooperative thread pool, so a test in the same process must not block the pool's
 /// threads.
@@ -18,13 +19,17 @@ public final class Emulator: Sendable {
     public let address: String
     /// The TCP port; 0 for a unix socket.
     public let port: UInt16
+    /// The issuer of the OAuth side, as a client at `address` sees it; nil: there is none.
+    public let issuer: String?
     private let state: ServiceState
     private let server: HTTPServer
     private let running: Task<Void, Never>
     /// Writes snapshots.
     private let saving: Task<Void, Never>
 
-    private init(state: ServiceState, server: HTTPServer, running: Task<Void, Never>, address: Socket.Address?) {
+    private init(
+        state: ServiceState, server: HTTPServer, running: Task<Void, Never>, address: Socket.Address?, hasOAuth: Bool
+    ) {
         self.state = state
         self.server = server
         self.running = running
@@ -43,6 +48,7 @@ public final class Emulator: Sendable {
             self.address = ""
             port = 0
         }
+        issuer = hasOAuth ? "http://\(port == 0 ? "localhost" : self.address)/oauth" : nil
     }
 
     /// Binds and serves.
@@ -113,7 +119,9 @@ public final class Emulator: Sendable {
             }
             try await Task.sleep(for: .milliseconds(1))
         }
-        return Emulator(state: state, server: server, running: running, address: await server.listeningAddress)
+        return Emulator(
+            state: state, server: server, running: running, address: await server.listeningAddress,
+            hasOAuth: await state.oauth != nil)
     }
 
     /// Bodies up to 64 KiB pass in one piece, longer ones as a stream. Handlers may take up to a day.

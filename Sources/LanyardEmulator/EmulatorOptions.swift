@@ -31,6 +31,14 @@ public struct EmulatorOptions: Sendable {
     public var isGone = false
     /// Whether refused links have a code and texts that realm-web does not take for an expired token.
     public var webLinkFailures = false
+    /// The OAuth side; nil: that of `seed`, if it has one.
+    public var oauth: OAuthSettings?
+    /// Lifetime of a device code in seconds.
+    public var deviceCodeSeconds = 600.0
+    /// The interval of a device's polls in seconds.
+    public var deviceIntervalSeconds = 5.0
+    /// Lifetime of an authorization code in seconds.
+    public var authorizationCodeSeconds = 60.0
     /// A file that keeps the state across starts; nil: everything is in memory.
     public var snapshotPath: String?
     /// Users, keys and apps that exist from the start.
@@ -38,6 +46,8 @@ public struct EmulatorOptions: Sendable {
 
     /// The defaults: an app without users on a free port.
     public init() {}
+
+    var oauthSettings: OAuthSettings? { oauth ?? seed.oauth }
 
     /// The apps that exist, the first app first. It has the seed's users and keys.
     var apps: [AppSettings] {

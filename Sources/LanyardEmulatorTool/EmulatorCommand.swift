@@ -12,7 +12,10 @@ struct EmulatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lanyard-emulator",
         abstract:
-            "A stand-in of the App Services client API, with a protected resource at /protected/ and controls at /emulator/.",
+            """
+            A stand-in of the App Services client API and, with --oauth, of an OAuth 2.0 server; a protected resource at \
+            /protected/ and controls at /emulator/.
+            """,
         discussion: "Holds everything in memory. For development and tests: its controls require no authentication.",
         subcommands: [ServeCommand.self, MailCommand.self], defaultSubcommand: ServeCommand.self
     )
@@ -68,6 +71,24 @@ struct ServeCommand: AsyncParsableCommand {
     @Flag(help: "Errors have the service's texts of before May 2024, which tell more than `unauthorized`.")
     var verboseTexts = false
 
+    @Flag(help: "An OAuth 2.0 server at http://ADDRESS/oauth as well: client demo, secret demo-secret.")
+    var oauth = false
+
+    @Option(help: "With --oauth: a client, as ID:SECRET-FILE, or ID for a public one. May be repeated.")
+    var oauthClient: [String] = []
+
+    @Option(help: "With --oauth: a scope that exists; without it, all do. May be repeated.")
+    var oauthScope: [String] = []
+
+    @Option(help: "Life of device codes, such as 10m.")
+    var deviceCodeLifetime = DurationArgument(seconds: 600)
+
+    @Option(help: "The interval of a device's polls, such as 5s.")
+    var deviceInterval = DurationArgument(seconds: 5)
+
+    @Option(help: "Life of authorization codes, such as 60s.")
+    var authorizationCodeLifetime = DurationArgument(seconds: 60)
+
     @Flag(help: "Every call of an existing app gets 410, as from the hosted service since its end.")
     var gone = false
 
@@ -78,6 +99,13 @@ struct ServeCommand: AsyncParsableCommand {
         var options = EmulatorOptions()
         options.listen = listen
         options.seed = try seedFromFlags()
+        options.oauth = try oauthFromFlags(options.seed)
+        if options.oauth != nil, options.seed.users.isEmpty, seed == nil, !demo {
+            options.seed.users.append(.init(email: "alice@example.com", password: "correct-horse"))
+        }
+        options.deviceCodeSeconds = deviceCodeLifetime.seconds
+        options.deviceIntervalSeconds = deviceInterval.seconds
+        options.authorizationCodeSeconds = authorizationCodeLifetime.seconds
         options.appID = app ?? options.seed.firstAppID ?? options.appID
         options.snapshotPath = snapshot
         options.verboseTexts = verboseTexts
@@ -98,7 +126,9 @@ struct ServeCommand: AsyncParsableCommand {
             // The same status as `lanyard` for an address that cannot be bound.
             throw ExitCode(69)
         }
-        Self.log(["event": "listening", "address": emulator.address, "app": options.appID])
+        var line = ["event": "listening", "address": emulator.address, "app": options.appID]
+        line["issuer"] = emulator.issuer
+        Self.log(line)
         guard snapshot != nil else {
             // The emulator serves until a signal ends the process.
             while true { try await Task.sleep(for: .seconds(86_400)) }
@@ -157,6 +187,50 @@ struct ServeCommand: AsyncParsableCommand {
         } catch let failure as SeedReader.ReadError {
             throw ValidationError(failure.description)
         }
+    }
+
+    /// - Returns: nil: neither the flags nor the configuration have an OAuth side.
+    private func oauthFromFlags(_ seed: Seed) throws -> OAuthSettings? {
+        guard oauth || seed.oauth != nil else {
+            guard oauthClient.isEmpty, oauthScope.isEmpty else {
+                throw ValidationError("--oauth-client and --oauth-scope need --oauth")
+            }
+            return nil
+        }
+        var settings = seed.oauth ?? OAuthSettings()
+        if !oauthClient.isEmpty, seed.oauth == nil { settings.clients = [] }
+        for entry in oauthClient {
+            let client = try Self.client(entry)
+            guard !settings.clients.contains(where: { $0.id == client.id }) else {
+                throw ValidationError("client \(client.id) is there twice")
+            }
+            settings.clients.append(client)
+        }
+        for scope in oauthScope {
+            guard OAuthSettings.isScope(scope) else { throw ValidationError("--oauth-scope: \(scope) is no scope") }
+            settings.scopes = (settings.scopes ?? []) + [scope]
+        }
+        return settings
+    }
+
+    private static func client(_ entry: String) throws -> OAuthSettings.Client {
+        var client = OAuthSettings.Client(id: entry)
+        if entry.contains(":") {
+            let (id, file) = try split(entry, "--oauth-client ID:SECRET-FILE")
+            client.id = id
+            do {
+                client.secret = try SeedReader.secret(file)
+            } catch let failure as SeedReader.ReadError {
+                throw ValidationError(failure.description)
+            }
+            guard OAuthSettings.isPrintable(client.secret ?? "") else {
+                throw ValidationError("\(file): a secret is printable ASCII, and not empty")
+            }
+        }
+        guard OAuthSettings.isPrintable(client.id) else {
+            throw ValidationError("--oauth-client: an id is printable ASCII, and not empty")
+        }
+        return client
     }
 
     private static func split(_ entry: String, _ form: String) throws -> (String, String) {

@@ -81,6 +81,7 @@ import Testing
             "use/operating", "use/monitoring", "use/troubleshooting", "use/log-events", "reference/errors",
             "use/commands",
             "use/tutorial", "reference/store", "use/admin", "use/admin-users", "use/deploying", "use/emulator",
+            "use/emulator-oauth",
         ]
         let pages =
             try names.flatMap { name in

@@ -5,11 +5,33 @@ enum Route: String, CaseIterable, Sendable {
     case location, register, login, refresh, logout, profile, protected, link, delete, confirm, reset, function, stream,
         push, oauth
     case apiKeys = "api_keys"
-    /// Every other path under `/api` and `/app`.
+    /// The token endpoint of the OAuth side, for each grant but a refresh.
+    case oauthLogin = "oauth_login"
+    case oauthRefresh = "oauth_refresh"
+    case oauthRevoke = "oauth_revoke"
+    /// The device authorization endpoint.
+    case oauthDevice = "oauth_device"
+    /// The page on which a user approves a device.
+    case oauthVerify = "oauth_verify"
+    /// The authorization endpoint and its login page.
+    case oauthAuthorize = "oauth_authorize"
+    case oauthIntrospect = "oauth_introspect"
+    case oauthUserInfo = "oauth_userinfo"
+    case oauthMetadata = "oauth_metadata"
+    case oauthKeys = "oauth_jwks"
+    /// Every other path under `/api`, `/app` and `/oauth`.
     case other
 
     /// Whether calls may change what a snapshot holds.
-    var changesState: Bool { self != .protected && self != .location && self != .profile && self != .other }
+    var changesState: Bool {
+        switch self {
+        case .protected, .location, .profile, .other, .oauthIntrospect, .oauthUserInfo, .oauthMetadata, .oauthKeys:
+            false
+        case .register, .login, .refresh, .logout, .link, .delete, .confirm, .reset, .function, .stream, .push, .oauth,
+            .apiKeys, .oauthLogin, .oauthRefresh, .oauthRevoke, .oauthDevice, .oauthVerify, .oauthAuthorize:
+            true
+        }
+    }
 }
 
 /// A call of the client API, from its method, path and query.

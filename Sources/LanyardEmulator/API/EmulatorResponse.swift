@@ -62,6 +62,7 @@ struct EmulatorResponse: Sendable {
         case 202: "Accepted"
         case 204: "No Content"
         case 302: "Found"
+        case 303: "See Other"
         case 400: "Bad Request"
         case 401: "Unauthorized"
         case 403: "Forbidden"

@@ -19,7 +19,7 @@ struct ProtectedResource {
 
     private func verdict(_ authorization: String?) async -> Result<ServiceState.IssuedToken, ServiceError> {
         do throws(ServiceError) {
-            let token = try await state.access(authorization)
+            let token = try await state.anyAccess(authorization)
             await state.recordUse(of: token)
             return .success(token)
         } catch {
@@ -39,7 +39,9 @@ struct ProtectedResource {
                 "method": .string(request.method.rawValue), "path": .string(request.target.path()),
                 "query": .string(request.target.query()), "headers": .object(JSONObject(headers)),
                 "body_bytes": .int(body.count), "body_sha256": .string(body.sha256), "token_id": .string(token.id),
-                "user_id": .string(token.userID),
+                "user_id": .string(token.userID), "client_id": token.oauth.map { .string($0.clientID) },
+                "scope": token.oauth.map { .string($0.scopes.joined(separator: " ")) },
+                "audience": token.oauth.map { .array($0.audience.map { .string($0) }) },
             ]))
     }
 

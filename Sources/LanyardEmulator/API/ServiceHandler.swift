@@ -9,14 +9,25 @@ struct ServiceHandler: HTTPHandler {
         if request.path == "/emulator" || request.path.hasPrefix("/emulator/") {
             return await send(ControlAPI(state: state).response(request), to: request)
         }
+        if let endpoint = OAuthEndpoint(path: request.path), await state.oauth != nil {
+            let call = await OAuthAPI.Call(endpoint, request)
+            return try await serve(request, call.route, call.clientID) { plan in await reply(request, call, plan) }
+        }
         guard let call = ClientCall(request) else {
             _ = try await RequestBody.digest(request)
             return await send(ClientAPI(state: state).failure(.noSuchRoute, request), to: request)
         }
-        let route = call.route
-        let plan = await state.begin(route, (request.method.rawValue, request.path, call.appID))
+        return try await serve(request, call.route, call.appID) { plan in try await reply(request, call, plan) }
+    }
+
+    /// Counts a call, and makes its response as planned.
+    private func serve(
+        _ request: HTTPRequest, _ route: Route, _ appID: String?,
+        _ reply: (ServiceState.Plan) async throws -> ClientAPI.Reply
+    ) async throws -> HTTPResponse {
+        let plan = await state.begin(route, (request.method.rawValue, request.path, appID))
         if plan.delay.before > 0 { try? await Task.sleep(for: .seconds(plan.delay.before)) }
-        let (response, user) = try await response(request, call, plan)
+        let (response, user) = try await reply(plan)
         let authorization = ClientAPI.streamToken(request)
         let caller = if let user { user } else { await state.subject(authorization) as String? }
         var seconds = plan.delay.after
@@ -34,7 +45,20 @@ struct ServiceHandler: HTTPHandler {
         response.httpResponse(to: request.method, date: await state.date)
     }
 
-    private func response(
+    /// A call of the OAuth side, whose body has been read.
+    private func reply(
+        _ request: HTTPRequest, _ call: OAuthAPI.Call, _ plan: ServiceState.Plan
+    ) async -> ClientAPI.Reply {
+        let api = OAuthAPI(state: state, request: request)
+        switch plan.effect {
+        case .instead(let response): return (response, nil)
+        case .refused(let error, let retryAfter):
+            return (api.failure(OAuthError(error), call.endpoint, retryAfter: retryAfter), nil)
+        case .lost, .late, nil: return await api.reply(to: call, plan.call)
+        }
+    }
+
+    private func reply(
         _ request: HTTPRequest, _ call: ClientCall, _ plan: ServiceState.Plan
     ) async throws -> ClientAPI.Reply {
         let api = ClientAPI(state: state)

@@ -45,6 +45,9 @@ public struct Seed: Sendable {
     /// The configured apps; empty: one app with the default providers.
     var apps: [AppSettings] = []
 
+    /// The OAuth side; nil: there is none.
+    public var oauth: OAuthSettings?
+
     /// No users, no keys and one app with the default providers.
     public init() {}
 
@@ -89,10 +92,11 @@ public enum SeedReader {
 
     private static func seed(_ root: ConfigurationNode, _ files: SeedFiles) throws(ReadError) -> Seed {
         var seed = Seed()
-        for (key, value) in try root.members(["users", "api_keys", "apps"]) {
+        for (key, value) in try root.members(["users", "api_keys", "apps", "oauth"]) {
             switch key {
             case "users": seed.users = try AppReader.users(value, files)
             case "api_keys": seed.keys = try AppReader.keys(value, files)
+            case "oauth": seed.oauth = try OAuthReader.settings(value, files)
             default:
                 for element in try value.elements() {
                     let app = try AppReader.app(element, files)

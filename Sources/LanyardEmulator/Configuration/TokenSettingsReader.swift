@@ -58,11 +58,12 @@ enum TokenSettingsReader {
         }
     }
 
-    private static func keySet(
+    /// - Parameter key: a key whose value is a JWK set, or with `_file` at its end, a file of one.
+    static func keySet(
         _ key: String, _ node: ConfigurationNode, _ files: SeedFiles
     ) throws(ReadError) -> [VerificationKey] {
         let set: JSONValue
-        if key == "jwks" {
+        if !key.hasSuffix("_file") {
             set = node.json
         } else {
             let text = try files.text(key, node)

@@ -39,6 +39,7 @@ struct ControlAPI {
         if let response = try await users(call) { return response }
         if let response = try await apps(call) { return response }
         if let response = try await faults(call) { return response }
+        if let response = try await oauth(call) { return response }
         if let response = try await snapshot(call) { return response }
         throw ControlError(text: "no such control call: \(call.name)", status: 404)
     }
@@ -132,7 +133,13 @@ struct ControlAPI {
         return app
     }
 
+    /// The id of an app, or of a client of the OAuth side.
     private func appID(_ call: Call) async throws(ControlError) -> String? {
+        if let id = call.body["app"]?.string ?? call.query["app"],
+            await state.oauth?.settings.clients.contains(where: { $0.id == id }) == true
+        {
+            return id
+        }
         guard let app = try await app(call) else { return nil }
         return await state.apps[app].settings.appID
     }
@@ -151,10 +158,12 @@ struct ControlAPI {
     /// The same, or nil if the body has no `user`.
     func optionalUser(_ call: Call) async throws(ControlError) -> String? {
         guard let name = call.body["user"]?.string else { return nil }
-        guard let id = await state.userID(named: name, try await app(call)) else {
+        if let id = await state.userID(named: name, try await app(call)) { return id }
+        // The tokens of a client belong to the client itself.
+        guard await state.oauth?.settings.clients.contains(where: { $0.id == name }) == true else {
             throw ControlError(text: "no such user: \(name)", status: 404)
         }
-        return id
+        return name
     }
 
     private func after(_ call: Call) throws(ControlError) -> Int {

@@ -109,6 +109,9 @@ extension ServiceState {
             "clock_offset_seconds": .double(options.clockOffsetSeconds),
             "verbose_texts": .boolean(options.verboseTexts), "gone": .boolean(options.isGone),
             "web_link_failures": .boolean(options.webLinkFailures),
+            "device_code_seconds": .double(options.deviceCodeSeconds),
+            "device_interval_seconds": .double(options.deviceIntervalSeconds),
+            "authorization_code_seconds": .double(options.authorizationCodeSeconds),
         ])
     }
 
@@ -152,6 +155,9 @@ extension ServiceState {
         case "mail_token_seconds" where seconds > 0: options.mailTokenSeconds = seconds
         case "rotation_grace_seconds" where seconds >= 0: options.rotationGraceSeconds = seconds
         case "clock_offset_seconds": options.clockOffsetSeconds = seconds
+        case "device_code_seconds" where seconds > 0: options.deviceCodeSeconds = seconds
+        case "device_interval_seconds" where seconds >= 0: options.deviceIntervalSeconds = seconds
+        case "authorization_code_seconds" where seconds > 0: options.authorizationCodeSeconds = seconds
         default: return false
         }
         return true

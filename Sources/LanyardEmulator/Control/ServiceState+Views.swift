@@ -76,10 +76,13 @@ extension ServiceState {
         .array(
             issueOrder.compactMap { issued[$0] }.map { token -> JSONValue in
                 .members([
-                    "id": .string(token.id), "user_id": .string(token.userID), "session_id": .string(token.sessionID),
+                    "id": .string(token.id), "user_id": .string(token.userID),
+                    "session_id": token.sessionID.isEmpty ? .null : .string(token.sessionID),
                     "cause": .string(token.cause), "issued_at": .double(token.issuedAt),
                     "expires_at": .double(token.expiresAt), "uses": .int(token.uses),
-                    "revoked": .boolean(token.isRevoked),
+                    "revoked": .boolean(token.isRevoked), "client_id": token.oauth.map { .string($0.clientID) },
+                    "scope": token.oauth.map { .string($0.scopes.joined(separator: " ")) },
+                    "audience": token.oauth.map { .array($0.audience.map { .string($0) }) },
                 ])
             })
     }

@@ -40,6 +40,8 @@ public struct EmulatorCall: Sendable {
         case repeatedAfterGrace = "repeated_after_grace"
         case familyKilled = "family_killed"
         case loggedOut = "logged_out"
+        /// An access token was revoked.
+        case tokenRevoked = "token_revoked"
         /// Another identity belongs to the account now.
         case linked
         /// The account has deleted itself.
@@ -66,7 +68,7 @@ public struct EmulatorCall: Sendable {
     public let path: String
     /// When it arrived.
     public let arrivedAt: Double
-    /// The client app id that its path or its refresh token names; nil: neither does.
+    /// The client app id that its path or its refresh token names, or the client id; nil: it names none.
     public internal(set) var appID: String?
     /// The account's name; nil: the call named no known account.
     public internal(set) var account: String?

@@ -4,7 +4,7 @@ public struct EmulatorSession: Codable, Sendable {
     public enum End: String, Codable, Sendable {
         case logout, revoked, disabled
         case accountDeleted = "account_deleted"
-        /// An old refresh token was repeated (`one_use`).
+        /// An old refresh token was repeated (`one_use`), or an authorization code.
         case familyKilled = "family_killed"
     }
 
@@ -12,13 +12,13 @@ public struct EmulatorSession: Codable, Sendable {
     public let number: Int
     /// The session id of its tokens.
     public let id: String
-    /// The client app id of its app.
+    /// The client app id of its app; of a session of the OAuth side the client id.
     public let appID: String
     /// The account's user id.
     public let userID: String
     /// Its email, its key's name, or its user id.
     public let account: String
-    /// The provider's name in the protocol.
+    /// The provider's name in the protocol; of a session of the OAuth side the grant, such as `device_code`.
     public let kind: String
     /// 24 zeros for a client that does not describe its device.
     public let deviceID: String
@@ -35,6 +35,8 @@ public struct EmulatorSession: Codable, Sendable {
     /// The identity that logged in.
     let identity: Identity
     var family = RefreshFamily()
+    /// What its login has granted at the OAuth side; nil: it is of App Services.
+    var oauth: OAuthAuthorization?
 
     /// The serial number of the current refresh token; 1 is the login's.
     public var refreshTokenSerial: Int { family.serial }

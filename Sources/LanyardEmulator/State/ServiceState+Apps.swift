@@ -64,6 +64,7 @@ extension ServiceState {
         (sessions, endedSessions, sessionCount) = ([:], [], 0)
         (issued, issueOrder) = ([:], [])
         tokenIssuer = TokenIssuer()
+        oauth = options.oauthSettings.map(OAuthState.init)
         mailbox = Mailbox()
         functionRuns = FunctionRunList()
         journal = CallJournal()

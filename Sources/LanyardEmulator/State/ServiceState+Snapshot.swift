@@ -17,6 +17,9 @@ extension ServiceState {
         /// In the order of their issue.
         let tokens: [IssuedToken]
         let mailbox: Mailbox
+        /// The OAuth side, and its key in PEM; nil: there is none.
+        var oauth: OAuthState.Records?
+        var oauthKey: String?
     }
 
     /// Why a snapshot cannot be read or written. A type of its own, because it is for the developer.
@@ -32,7 +35,8 @@ extension ServiceState {
             key: tokenIssuer.key,
             apps: Dictionary(uniqueKeysWithValues: apps.map { ($0.settings.appID, $0.accounts) }),
             sessions: sessions.values.sorted { $0.number < $1.number }, endedSessions: endedSessions,
-            sessionCount: sessionCount, tokens: issueOrder.compactMap { issued[$0] }, mailbox: mailbox)
+            sessionCount: sessionCount, tokens: issueOrder.compactMap { issued[$0] }, mailbox: mailbox,
+            oauth: oauth?.records, oauthKey: oauth?.key.pem)
         // Only a number that is not finite could fail, and no member can be one.
         return (try? encoder.encode(snapshot)) ?? Data()
     }
@@ -54,6 +58,12 @@ extension ServiceState {
         issued = Dictionary(snapshot.tokens.map { ($0.id, $0) }) { first, _ in first }
         issueOrder = snapshot.tokens.map(\.id)
         mailbox = snapshot.mailbox
+        guard let records = snapshot.oauth else { return }
+        oauth?.records = records
+        // A configured key stays.
+        if oauth?.settings.signingKey == nil, let key = snapshot.oauthKey.flatMap(SigningKey.init(pem:)) {
+            oauth?.key = key
+        }
     }
 
     /// Reads the file of the options, if there is one.

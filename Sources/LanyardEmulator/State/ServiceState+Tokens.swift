@@ -54,11 +54,11 @@ extension ServiceState {
         if options.logoutEndsAccessTokens { endTokens { $0.sessionID == session.id } }
     }
 
-    private func refreshOutcome(_ session: EmulatorSession, _ serial: Int) -> RefreshFamily.Outcome {
+    func refreshOutcome(_ session: EmulatorSession, _ serial: Int) -> RefreshFamily.Outcome {
         session.family.outcome(serial, options.rotation, at: now, graceSeconds: options.rotationGraceSeconds)
     }
 
-    private func endFamily(_ session: EmulatorSession, _ call: Int?) {
+    func endFamily(_ session: EmulatorSession, _ call: Int?) {
         end(session.id, .familyKilled)
         updateStatistics(session) { $0.familyKills += 1 }
         updateJournal(call) { $0.effect = .familyKilled }
@@ -130,7 +130,8 @@ extension ServiceState {
             $0.refreshTokenSerial = serial
         }
         if let owner = claims["sub"]?.string { deleteIfOutlived(owner) }
-        guard let session = anySession(id) else { throw .refreshUnknown }
+        // A session of the OAuth side has other refresh tokens.
+        guard let session = anySession(id), session.oauth == nil else { throw .refreshUnknown }
         updateJournal(call) {
             $0.account = session.account
             $0.appID = session.appID
@@ -177,9 +178,7 @@ extension ServiceState {
         let token = IssuedToken(
             id: Identifiers.new(), userID: session.userID, sessionID: session.id, cause: cause, issuedAt: start,
             expiresAt: start + options.accessTokenSeconds)
-        issued[token.id] = token
-        issueOrder.append(token.id)
-        if issueOrder.count > Self.issuedTokensMax { issued[issueOrder.removeFirst()] = nil }
+        keep(token)
         var claims = common(session, "access", from: start, to: token.expiresAt)
         claims["iss"] = .string(session.id)
         claims["jti"] = .string(token.id)
@@ -187,6 +186,13 @@ extension ServiceState {
             claims["user_data"] = ExtendedJSON.canonical(.object(data))
         }
         return tokenIssuer.sign(.object(claims))
+    }
+
+    /// Adds an issued token to those that are kept.
+    func keep(_ token: IssuedToken) {
+        issued[token.id] = token
+        issueOrder.append(token.id)
+        if issueOrder.count > Self.issuedTokensMax { issued[issueOrder.removeFirst()] = nil }
     }
 
     /// - Parameter serial: 1 is the login's token, which has only the real service's claims.

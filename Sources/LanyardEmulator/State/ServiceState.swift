@@ -22,13 +22,18 @@ actor ServiceState {
     struct IssuedToken: Codable {
         let id: String
         let userID: String
+        /// Empty: it belongs to none.
         let sessionID: String
-        /// `login`, `refresh` or `link`.
+        /// `login`, `refresh`, `link` or `exchange`.
         let cause: String
         let issuedAt: Double
         var expiresAt: Double
         var uses = 0
         var isRevoked = false
+        /// What a token of the OAuth side is good for; nil: it is of App Services.
+        var oauth: OAuthTokenDetails?
+
+        var scopes: [String] { oauth?.scopes ?? [] }
     }
 
     /// Issued tokens that are kept. Older ones are checked by their claims alone.
@@ -48,6 +53,8 @@ actor ServiceState {
     var sessionCount = 0
     var issued: [String: IssuedToken] = [:]
     var issueOrder: [String] = []
+    /// nil: there is no OAuth side.
+    var oauth: OAuthState?
     var mailbox = Mailbox()
     var statistics = EmulatorStatistics()
     var journal = CallJournal()
@@ -62,6 +69,7 @@ actor ServiceState {
     init(_ options: EmulatorOptions) {
         self.options = options
         for settings in options.apps { apps.append(Self.makeApp(settings)) }
+        oauth = options.oauthSettings.map(OAuthState.init)
     }
 
     /// The service's clock.
