@@ -167,24 +167,76 @@ package final class StaticIdentity: TokenFeed {
 
 /// Whether a file holds the beginning of a token alone, as while a program writes it.
 enum TokenCut {
-    /// The text is the beginning of the former token. Or it begins as a JWT and is none, in place of one.
+    /// The text is the beginning of the former token. Or it is the beginning of a JWT, in place of a whole one.
     static func isCut(_ token: Secret, of former: Secret) -> Bool {
         token.withBytes { token in
             former.withBytes { former in
                 if token.count < former.count, former.starts(with: token) { return true }
-                return isWholeJWT(former) && token.starts(with: jwtStart) && !isWholeJWT(token)
+                return JWTExtent(former) == .whole && JWTExtent(token) == .part
             }
         }
     }
+}
 
-    /// Base64url of `{"`, with which the header of nearly each JWT begins.
-    private static let jwtStart = Array("eyJ".utf8)
+/// How much of a JSON Web Token a text is, by its header.
+private enum JWTExtent {
+    /// A JWS of three parts, or a JWE of five.
+    case whole
+    /// Its beginning. More may follow.
+    case part
+    /// Another kind of token, such as a key that is JSON in Base64, or signed data of a web framework.
+    case none
 
-    private static func isWholeJWT(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    /// Base64 of `{"`, with which the header of nearly each JWT begins.
+    private static let start = Array("eyJ".utf8)
+
+    init(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.starts(with: Self.start) else {
+            self = .none
+            return
+        }
         let parts = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        // A JWE has five, of which the key's is empty where none is sent (RFC 7516 section 3.1).
-        let isWhole = parts.indices.allSatisfy { !parts[$0].isEmpty || parts.count == 5 && $0 == 1 }
-        return isWhole && (parts.count == 3 || parts.count == 5) && bytes.starts(with: jwtStart)
+        switch Self.header(parts[0]) {
+        case .incomplete: self = parts.count == 1 ? .part : .none
+        case .other: self = .none
+        case .algorithm(let isNone):
+            // The key of a JWE is empty where none is sent (RFC 7516 section 3.1), the signature of an unsecured JWS always (RFC 7519
+            // section 6).
+            let isWhole = parts.indices.allSatisfy { place in
+                !parts[place].isEmpty || parts.count == 5 && place == 1 || parts.count == 3 && place == 2 && isNone
+            }
+            self = isWhole && (parts.count == 3 || parts.count == 5) ? .whole : parts.count > 5 ? .none : .part
+        }
+    }
+
+    private enum Header {
+        /// Base64 of the beginning of a JSON object.
+        case incomplete
+        /// A JSON object with `alg`, which each JWT has (RFC 7515 section 4.1.1).
+        case algorithm(isNone: Bool)
+        case other
+    }
+
+    private static func header(_ part: Slice<UnsafeRawBufferPointer>) -> Header {
+        guard let decoded = Base64.decoded(part) else { return .other }
+        return decoded.withBytes { bytes in
+            do throws(JSONError) {
+                var found = Header.other
+                var reader = JSONReader(bytes, depthMax: 64)
+                guard try reader.next() == .objectStart else { return .other }
+                while case .name(let name) = try reader.next() {
+                    guard JSONText.matches(name, of: bytes, "alg") else {
+                        try reader.skipValue()
+                        continue
+                    }
+                    guard case .string(let value) = try reader.next() else { return .other }
+                    found = .algorithm(isNone: JSONText.matches(value, of: bytes, "none"))
+                }
+                return try reader.next() == .end ? found : .other
+            } catch {
+                return error.kind == .endsEarly ? .incomplete : .other
+            }
+        }
     }
 }
 

@@ -76,11 +76,43 @@ struct CurlTransportTests {
     }
 
     @Test(
+        "a name that is no coding changes nothing: the body is read as it is, as other clients read it",
+        arguments: [
+            ["Content-Encoding: none"], ["Content-Encoding: None, identity"], ["Content-Encoding:"],
+            ["Content-Encoding: , ,"], ["Content-Encoding: utf-8"], ["content-encoding: UTF8"],
+            ["Content-Encoding: ISO-8859-1"], ["Content-Encoding: utf-8, us-ascii"], ["Content-Encoding: binary"],
+            ["Content-Encoding: 8bit", "Content-Encoding: identity"], ["Content-Encoding: application/json"],
+            ["Content-Encoding: chunked"], ["Content-Encoding: x"], ["Content-Encoding: \"utf-8\""],
+            ["Content-Encoding: utf-8", "Transfer-Encoding: identity"],
+        ])
+    func noCoding(_ lines: [String]) async throws {
+        let bench = try bench(Self.coded(Array(Self.tokens.utf8), lines))
+        #expect(Tokens.text(try await bench.refresh().get().accessToken) == Tokens.access())
+    }
+
+    @Test("a name that is no coding makes no text of bytes, and one of an interim response counts for that one alone")
+    func misnamedCoding() async throws {
+        let compressed = try Self.gzip(Self.tokens)
+        let misnamed = try bench(Self.coded(compressed, ["Content-Encoding: utf-8"]))
+        #expect(await misnamed.refresh().failure != nil)
+        let hints = Array("HTTP/1.1 103 Early\r\nContent-Encoding: utf-8\r\n\r\n".utf8)
+        let head = Array("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n".utf8)
+        let interim = try bench(RawResponse([.send(hints + head + compressed), .close]))
+        #expect(Tokens.text(try await interim.refresh().get().accessToken) == Tokens.access())
+        let large = try bench(
+            Self.coded(Array(repeating: 0x20, count: (1 << 20) + 1), ["Content-Encoding: utf-8"]))
+        let error = await large.refresh().failure
+        #expect(error?.message.contains("its body larger than 1 MiB") == true, "\(error?.message ?? "")")
+    }
+
+    @Test(
         "a chain of codings, and one that is not decoded, is refused, whatever the body is",
         arguments: [
             ["Content-Encoding: gzip, gzip"], ["Content-Encoding: gzip", "Content-Encoding: gzip"],
             ["Content-Encoding: gzip, deflate"], ["Content-Encoding: br"], ["Content-Encoding: zstd"],
-            ["Content-Encoding: x"], ["Transfer-Encoding: gzip", "Content-Encoding: gzip"],
+            ["Content-Encoding: compress"], ["Transfer-Encoding: gzip", "Content-Encoding: gzip"],
+            ["Content-Encoding: utf-8, gzip"], ["Content-Encoding: gzip", "Content-Encoding: utf-8"],
+            ["Content-Encoding: identity, br"], ["Transfer-Encoding: utf-8"], ["Transfer-Encoding: x, identity"],
         ])
     func chain(_ lines: [String]) async throws {
         let bench = try bench(Self.coded(try Self.gzip(Self.tokens, times: 2), lines))

@@ -165,15 +165,30 @@ struct StaticIdentityTests {
     @Test("half of a JWT in place of a whole one is cut; another kind of token is a token")
     func jwt() throws {
         let jwt = "eyJhbGciOiJub25lIn0.eyJhIjoxfQ.c2ln"
-        for cut in ["eyJhbGci", "eyJhbGciOiJIUzI1NiJ9.eyJhIjoyfQ", "eyJhbGciOiJIUzI1NiJ9.eyJhIjoyfQ."] {
+        for cut in [
+            "eyJ", "eyJh", "eyJhb", "eyJhbGci", "eyJhbGciOiJIUzI1NiJ9", "eyJhbGciOiJIUzI1NiJ9.",
+            "eyJhbGciOiJIUzI1NiJ9.eyJhIjoyfQ", "eyJhbGciOiJIUzI1NiJ9.eyJhIjoyfQ.", "eyJhbGciOiJkaXIifQ..aXY.Y2lwaGVy",
+            "eyJhbGciOiJkaXIifQ..aXY.Y2lwaGVy.",
+            // A key that is JSON in Base64, and is cut itself.
+            "eyJrIjoi",
+        ] {
             let bench = try Bench(jwt)
             try bench.folder.write("token", cut)
             bench.expect(["kept"], jwt)
             bench.identity.stop()
         }
-        // The last two are encrypted (RFC 7516).
-        for token in ["1|opaque", "eyJhbGciOiJkaXIifQ..aXY.Y2lwaGVy.dGFn", "eyJhbGciOiJSU0EifQ.a2V5.aXY.Y2lwaGVy.dGFn"]
-        {
+        for token in [
+            "1|opaque",
+            // Encrypted (RFC 7516), and unsecured (RFC 7519 section 6).
+            "eyJhbGciOiJkaXIifQ..aXY.Y2lwaGVy.dGFn", "eyJhbGciOiJSU0EifQ.a2V5.aXY.Y2lwaGVy.dGFn",
+            "eyJhbGciOiJub25lIn0.eyJhIjoyfQ.",
+            // Keys that are JSON in Base64: {"k":"v"}, with padding {"k":"vw"}, {"iv":"a","value":"b"}.
+            "eyJrIjoidiJ9", "eyJrIjoidncifQ==", "eyJpdiI6ImEiLCJ2YWx1ZSI6ImIifQ",
+            // Signed data of web frameworks: its first part is JSON, and no header of a JWT.
+            "eyJrIjoidiJ9.c2ln", "eyJrIjoidiJ9.dGltZQ.c2ln", "eyJrIjoidiJ9:1a2b:c2ln", "eyJrIjoidiJ9.",
+            // No Base64 of JSON at all.
+            "eyJ-opaque-key", "eyJhbGci.x",
+        ] {
             let bench = try Bench(jwt)
             try bench.folder.write("token", token)
             bench.expect([token], jwt)

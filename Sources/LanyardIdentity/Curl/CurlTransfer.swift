@@ -69,6 +69,8 @@ final class CurlTransfer {
     private var codings = 0
     /// A coding, or a chain of them, that is not decoded.
     private var hasForeignCoding = false
+    /// `Content-Encoding` has a name that is no coding, such as `utf-8`. libcurl is told to leave the body as it is.
+    private var hasNoCodingName = false
     private var fields = CurlResponse.Fields()
     private var isTooLarge = false
     private var stepsLeft = 0
@@ -505,6 +507,10 @@ final class CurlTransfer {
         if line.starts(with: "HTTP/".utf8) {
             fields = CurlResponse.Fields()
             (headIsComplete, hasBodyLength, codings) = (false, false, 0)
+            if hasNoCodingName {
+                hasNoCodingName = false
+                _ = set(CURLOPT_HTTP_CONTENT_DECODING, 1)
+            }
         } else if line.first == UInt8(ascii: "\r") || line.first == UInt8(ascii: "\n") {
             headIsComplete = true
         }
@@ -526,8 +532,8 @@ final class CurlTransfer {
         case "content-length": hasBodyLength = true
         case "transfer-encoding":
             hasBodyLength = true
-            return addCodings(line[(colon + 1)...]) ? line.count : 0
-        case "content-encoding": return addCodings(line[(colon + 1)...]) ? line.count : 0
+            return addCodings(line[(colon + 1)...], isOfTransfer: true) ? line.count : 0
+        case "content-encoding": return addCodings(line[(colon + 1)...], isOfTransfer: false) ? line.count : 0
         default: break
         }
         return line.count
@@ -537,15 +543,38 @@ final class CurlTransfer {
     /// for none.
     private static let decodedCodings: Set<String> = ["gzip", "x-gzip", "deflate"]
 
+    /// The names of content codings that change bytes and are not decoded here: the registry of RFC 9110 §16.6, and names in use without
+    /// being in it.
+    private static let foreignCodings: Set<String> = [
+        "aes128gcm", "br", "bz2", "bzip2", "compress", "dcb", "dcz", "exi", "lz4", "lzma", "pack200-gzip", "sdch",
+        "snappy", "x-bzip2",
+        "x-compress", "x-lzma", "x-xz", "xz", "zlib", "zstd",
+    ]
+
     /// Takes the codings of one line.
     ///
+    /// `identity`, and `none`, which libcurl takes for it, change nothing. Another name that is no content coding, such as `utf-8`, is a
+    /// mistake: clients that do not know it read the body as it is. So does Lanyard, which takes nothing but JSON for a response.
+    ///
     /// - Returns: false: the body is refused. A chain of codings makes much of few bytes.
-    private func addCodings(_ list: Slice<UnsafeRawBufferPointer>) -> Bool {
-        for name in Self.lowered(list).split(whereSeparator: { ", \t\r\n".contains($0) })
-        where name != "chunked" && name != "identity" {
-            codings += 1
-            hasForeignCoding = hasForeignCoding || codings > 1 || !Self.decodedCodings.contains(String(name))
+    private func addCodings(_ list: Slice<UnsafeRawBufferPointer>, isOfTransfer: Bool) -> Bool {
+        for part in Self.lowered(list).split(whereSeparator: { ", \t\r\n".contains($0) }) {
+            let name = String(part)
+            switch name {
+            case "identity", "none": break
+            case "chunked" where isOfTransfer: break
+            case _ where Self.decodedCodings.contains(name):
+                codings += 1
+                hasForeignCoding = hasForeignCoding || codings > 1
+            case _ where isOfTransfer || Self.foreignCodings.contains(name): hasForeignCoding = true
+            default:
+                hasNoCodingName = true
+                // It would refuse the body for a name that it does not know. It decides when the body comes.
+                guard set(CURLOPT_HTTP_CONTENT_DECODING, 0) else { return false }
+            }
         }
+        // Then nothing is decoded.
+        if hasNoCodingName, codings > 0 { hasForeignCoding = true }
         return !hasForeignCoding
     }
 
