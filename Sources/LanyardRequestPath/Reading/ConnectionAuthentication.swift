@@ -6,12 +6,19 @@ enum ConnectionAuthentication {
 
     private static func isScheme(_ word: Bytes) -> Bool { schemes.contains { word.equals(lowered: $0) } }
 
+    private static func isAuthorization(_ index: Int, _ lines: FieldLines, in head: Bytes) -> Bool {
+        lines[index].nameLength == 13 && lines.name(index, in: head).equals(lowered: "authorization")
+    }
+
+    /// The request has an `Authorization`, of whatever scheme.
+    static func isAny(in lines: FieldLines, of head: Bytes) -> Bool {
+        (0..<lines.count).contains { isAuthorization($0, lines, in: head) }
+    }
+
     /// A request's own `Authorization` uses such a scheme.
     static func isUsed(by lines: FieldLines, in head: Bytes) -> Bool {
         (0..<lines.count).contains { index in
-            guard lines[index].nameLength == 13, lines.name(index, in: head).equals(lowered: "authorization") else {
-                return false
-            }
+            guard isAuthorization(index, lines, in: head) else { return false }
             let value = lines.value(index, in: head)
             let end = value.firstIndex { !ByteClass.isToken($0) } ?? value.count
             return isScheme(value[run: 0..<end])

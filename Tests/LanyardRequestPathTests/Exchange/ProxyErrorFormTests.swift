@@ -139,12 +139,76 @@ import Testing
             #expect(response["Content-Type"] == "application/json" && response["Connection"] == "close")
         }
         // What is long, or waits for a 100, is not waited for.
-        for fields in [
-            "Content-Length: 16385\r\n", "Content-Length: 9\r\nExpect: 100-continue\r\n",
-            "Transfer-Encoding: chunked\r\n",
-        ] {
+        for fields in ["Content-Length: 16385\r\n", "Content-Length: 9\r\nExpect: 100-continue\r\n"] {
             let response = try await bench.ask("POST /mcp HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n", method: "POST")
             #expect(response["Content-Type"] == "application/json")
+        }
+    }
+
+    private static let chunkedHead = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    /// In two chunks, with an extension and a trailer.
+    private static func chunks(_ body: String) -> String {
+        let (first, second) = (body.prefix(9), body.dropFirst(9))
+        return "9;x=\"id\"\r\n\(first)\r\n\(String(second.utf8.count, radix: 16))\r\n\(second)\r\n0\r\nid: 1\r\n\r\n"
+    }
+
+    @Test("19.5 a chunked body is read as one with a length, in one write with its head or behind it")
+    func chunkedBody() async throws {
+        let bench = try Self.refusing(.jsonrpc)
+        try await bench.talk { client in
+            for (body, isRPC) in [
+                (Self.note, false), (Self.call, true), (Self.reply, false), ("[\(Self.note)]", false),
+            ] {
+                let chunks = Self.chunks(body)
+                let pieces = [
+                    [Self.chunkedHead + chunks], [Self.chunkedHead, chunks],
+                    [Self.chunkedHead] + chunks.map(String.init),
+                ]
+                for pieces in pieces {
+                    for piece in pieces {
+                        try client.send(piece)
+                        bench.settle()
+                    }
+                    let response = try client.response(to: "POST")
+                    #expect(response.status == 503 && response["Connection"] == nil)
+                    #expect((response["Content-Type"] == "application/json") == isRPC, "\(body) \(pieces.count)")
+                }
+            }
+            // What follows is another request.
+            try client.send(Self.chunkedHead + Self.chunks(Self.note) + Self.request("GET"))
+            #expect(try client.response(to: "POST")["Content-Type"] == "application/problem+json")
+            #expect(try client.response(to: "GET").status == 503)
+        }
+        // One that is longer, or malformed, counts as a request.
+        let long = String(Self.note.dropLast()) + ",\"a\":\"" + String(repeating: "a", count: 17_000) + "\"}"
+        let padded = "1;" + String(repeating: "x", count: 1_000) + "\r\na\r\n"
+        let unfinished = String(Self.chunks(long).dropLast(17))
+        for body in [unfinished, "9\r\n\(Self.note)", "x", String(repeating: padded, count: 40)] {
+            let response = try await bench.ask(Self.chunkedHead + body, method: "POST")
+            #expect(
+                response["Content-Type"] == "application/json" && response["Connection"] == "close", "\(body.prefix(9))"
+            )
+        }
+    }
+
+    @Test("19.5 a body of which no copy is kept was read on its way: the kind is known", arguments: [0, 100])
+    func withoutCopy(_ most: Int) async throws {
+        let bench = try ProxyBench(script: { _ in RawResponse([.close]) }) {
+            ($0.route.errors, $0.route.replayBodyMax) = (.jsonrpc, most)
+        }
+        let pad =
+            ",\"params\":{\"id\":[1,{\"id\":\"}\\\"\"}],\"x\":\"" + String(repeating: "x", count: 300_000) + "\"}}"
+        for (body, isRPC) in [
+            (Self.note, false), (Self.call, true), (Self.note.dropLast() + pad, false),
+            (Self.call.dropLast() + pad, true),
+        ] {
+            let chunked = Self.chunkedHead + Self.chunks(body)
+            for text in [Self.request("POST", "", body), chunked] {
+                let response = try await bench.ask(text, method: "POST")
+                #expect(response.status == 502)
+                #expect((response["Content-Type"] == "application/json") == isRPC, "\(body.count)")
+            }
         }
     }
 
@@ -232,6 +296,41 @@ import Testing
             let again = try await bench.ask(Self.request("POST", "", "body"), method: "POST")
             #expect(again.status == 503 && again.bodyText.contains("breaker open"))
         }
+    }
+
+    @Test("17.6 the 401 to a client's own Authorization beside Lanyard's token is the client's, also after a replay")
+    func clientsOwnUnauthorized() async throws {
+        func bench(_ status: Int = 401, _ configure: (inout RouteSettings) -> Void = { _ in }) throws -> ProxyBench {
+            let bench = try ProxyBench(script: { _ in
+                .response(status, "No", fields: [("WWW-Authenticate", "Basic realm=\"x\"")], body: "no")
+            }) {
+                ($0.route.injectHeader, $0.route.injectPrefix, $0.route.unauthorized) = ("X-Token", "", .problem)
+                $0.route.reauthenticateOn = [401, 407]
+                configure(&$0.route)
+            }
+            bench.renews()
+            return bench
+        }
+        for scheme in ["Basic YTpi", "Digest username=\"a\"", "Bearer own", ""] {
+            let own = try bench()
+            let response = try await own.ask(
+                Self.request("POST", "authorization: \(scheme)\r\n", "body"), method: "POST")
+            #expect(response.status == 401 && response["WWW-Authenticate"] == "Basic realm=\"x\"", "\(scheme)")
+            #expect(own.upstream.requests.count == 2)
+            // While the breaker is open there is no replay.
+            #expect(try await own.ask(Self.request("GET", "Authorization: \(scheme)\r\n")).status == 401)
+            #expect(try await own.ask(Self.request("GET")).status == 503)
+        }
+        let dropped = try bench()
+        let named = "Authorization: Basic YTpi\r\nConnection: authorization\r\n"
+        #expect(try await dropped.ask(Self.request("GET", named)).status == 503)
+        let fixed = try bench { $0.setHeaders = [.init(name: "Authorization", value: "Basic eDp5")] }
+        #expect(try await fixed.ask(Self.request("GET", "Authorization: Basic YTpi\r\n")).status == 503)
+        let passed = try bench { $0.clientAuthorization = .pass }
+        #expect(try await passed.ask(Self.request("GET", "Authorization: Basic YTpi\r\n")).status == 401)
+        #expect(try await passed.ask(Self.request("GET", "X-Token: mine\r\n")).status == 401)
+        let proxy = try bench(407)
+        #expect(try await proxy.ask(Self.request("GET")).status == 407)
     }
 
     @Test("17.6 without a replay there is no 401 either, and a client's own authorization is refused as it was")

@@ -60,6 +60,32 @@ import Testing
         ("Transfer-Encoding: chunked", "5\r\n12345\r\n", "5\r\n67890\r\n0\r\n\r\n"),
     ]
 
+    @Test("17.6 a body that grows too large for a replay ends in a problem, and the request behind it is the next one")
+    func growsTooLarge() async throws {
+        let stage = try Stage { ($0.route.unauthorized, $0.route.replayBodyMax) = (.problem, 20) }
+        stage.bench.renews()
+        try await stage.play { client, stage in
+            try client.send(Self.head("Transfer-Encoding: chunked"))
+            let early = try stage.accept()
+            _ = try early.reader.readHead()
+            try client.send("5\r\n12345\r\n")
+            _ = try early.socket.receive(atLeast: 5)
+            try early.socket.send(Self.refused.utf8)
+            try stage.awaitRefusal()
+            stage.bench.settle()
+            // In the body is the text of another request, which is none.
+            let body = "GET /inside HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            try client.send(
+                "\(String(body.utf8.count, radix: 16))\r\n\(body)\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            )
+            #expect(try client.response(to: "POST").status == 503)
+            let late = try stage.accept()
+            #expect(try late.reader.readRequest()?.target == "/next")
+            try late.socket.send(Self.ok.utf8)
+            #expect(try client.response().bodyText == "ok")
+        }
+    }
+
     @Test("a body that ends within a second of its refusal is sent whole with the new token", arguments: framings)
     func arrives(_ framing: String, _ first: String, _ second: String) async throws {
         let stage = try Stage()

@@ -3,36 +3,43 @@ import LanyardSettings
 
 /// The form of Lanyard's own responses (http-connections.md 19.5), and the wait for a body that tells it.
 extension ClientConnection {
-    /// A longer body is not waited for.
+    /// A longer body is not waited for, whatever its framing.
     private static let awaitedBodyBytesMax = 16 << 10
 
     /// Decided before anything of the request is released; nil: the rest of the body tells it.
     func responseForm(of problem: Problem) -> ResponseForm? {
-        guard state.isHeadRead, input.head.kind == .post else { return .problem }
-        switch state.shardRoute?.route.settings.errors ?? .auto {
-        case .problem: return .problem
-        case .auto where !input.hasMCPField: return .problem
-        case .auto, .jsonrpc: break
+        guard state.isHeadRead, input.head.kind == .post, mayUseJSONRPC(on: state.shardRoute?.route) else {
+            return .problem
         }
         if let isNotification = input.isMCPNotification { return isNotification ? .problem : .jsonRPC }
-        guard let message else { return mayAwaitBody(before: problem) ? nil : .jsonRPC }
-        return message.form
+        input.beginMessage()
+        guard input.dropArrivedBody(in: shard) else { return .jsonRPC }
+        if mayAwaitBody(before: problem) { return nil }
+        return messageForm
     }
 
-    /// What the body is, if all of it is there; nil: unknown.
-    private var message: JSONRPCMessage? {
-        if let message = input.withUntakenBody(JSONRPCMessage.kind) { return message }
-        guard input.body.isEnded, input.body.total > 0, replay.holdsBody, let buffer = input.buffer else { return nil }
-        let (first, second) = replay.bytes(from: 0, in: buffer)
-        if second.isEmpty { return JSONRPCMessage.kind(of: UnsafeRawBufferPointer(first)) }
-        return (Array(first) + Array(second)).withUnsafeBytes(JSONRPCMessage.kind)
+    /// Whether refusals of a POST may be errors of JSON-RPC. nil: no route was found.
+    func mayUseJSONRPC(on route: Route?) -> Bool {
+        switch route?.settings.errors ?? .auto {
+        case .problem: false
+        case .auto: input.hasMCPField
+        case .jsonrpc: true
+        }
     }
+
+    /// A body that was not read whole counts as a request.
+    private var messageForm: ResponseForm { input.isMessageWithoutReply ? .problem : .jsonRPC }
 
     /// Most clients send the body in a write of its own, and it arrives at once.
     private func mayAwaitBody(before problem: Problem) -> Bool {
-        guard !problem.closes, input.body.total == 0, !input.body.isEnded, input.head.expectation == .none,
-            case .length(let length) = input.head.framing, length <= Self.awaitedBodyBytesMax
+        guard !problem.closes, !input.body.isEnded, input.body.total <= Self.awaitedBodyBytesMax,
+            input.head.expectation == .none, input.buffer != nil
         else { return false }
+        switch input.head.framing {
+        case .none, .untilClose: return false
+        case .length(let length): if length > Self.awaitedBodyBytesMax { return false }
+        case .chunked: break
+        }
         if case .refusing = state { return false }
         return !stream.hasEnded && !shard.context.buffers.isUnder(.requestsRefused)
     }
@@ -57,7 +64,11 @@ extension ClientConnection {
         switch stream.receive(into: room) {
         case .bytes(let count):
             input.recordArrival(count)
-            if message != nil { finishRefusal() }
+            let isReadable = input.dropArrivedBody(in: shard)
+            // The framing of chunks has a limit as well.
+            let isLong =
+                input.body.total > Self.awaitedBodyBytesMax || input.bytesBehindHead > 2 * Self.awaitedBodyBytesMax
+            if !isReadable || input.body.isEnded || isLong { finishRefusal() }
             return count
         case .wouldBlock: break
         case .end: finishRefusal()
@@ -71,9 +82,6 @@ extension ClientConnection {
         guard case .refusing(let problem, let former) = state else { return }
         endInboundWait()
         state = former
-        let form = message?.form ?? .jsonRPC
-        // The connection can carry another request if the body has been read.
-        input.takeWholeBody(in: shard)
-        send(problem, as: form)
+        send(problem, as: messageForm)
     }
 }

@@ -90,6 +90,9 @@ extension ClientConnection {
         let route = shardRoute.route
         admit(target, on: route)
         replay.begin(input.head.framing, bytesMax: route.settings.replayBodyMax)
+        if input.head.kind == .post, route.settings.errors != .problem, mayUseJSONRPC(on: route) {
+            input.beginMessage()
+        }
         guard let user = route.user ?? served.active else {
             count(for: shardRoute)
             return refuse(.noActiveUser)
@@ -179,9 +182,14 @@ extension ClientConnection {
         upstream.expectContinue(false)
         do throws(HeadError) {
             let (used, data) = try input.consumeBody(arrived)
-            if replay.held != nil, !replay.makeRoom(for: data.count), !relayHeld(.bodyTooLarge, of: active) { return }
-            replay.keep(data, at: place, in: input.buffer)
-            input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
+            if replay.held != nil, !replay.makeRoom(for: data.count) {
+                // First: behind a response in its place, the next request is read.
+                input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
+                guard relayHeld(.bodyTooLarge, of: active) else { return }
+            } else {
+                replay.keep(data, at: place, in: input.buffer)
+                input.recordUsed(used, of: arrived, isBuffered: place != nil, in: shard)
+            }
             guard checkBodySize(of: active) else { return }
             if replay.held == nil {
                 sendBody(data, of: active)

@@ -26,6 +26,10 @@ struct RequestInput: ~Copyable {
     /// The parse loop is running in a caller. A response that is sent in that time returns to it.
     private(set) var isParsing = false
     private(set) var body = RequestBody(.none)
+    /// The body is a message of JSON-RPC, as far as its route says, and is read as one from its first byte.
+    private var readsMessage = false
+    private var isBodyMalformed = false
+    private var message = JSONRPCMessage()
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
     /// Method and path of a request whose head was released, for the access log.
@@ -80,6 +84,7 @@ struct RequestInput: ~Copyable {
         buffer.used = head.length
         requests += 1
         body = RequestBody(head.framing, trailers: limits)
+        (readsMessage, isBodyMalformed) = (false, false)
         return true
     }
 
@@ -109,20 +114,29 @@ struct RequestInput: ~Copyable {
         return nil
     }
 
-    /// Calls `work` with the whole body if it has arrived behind the head and no byte was taken.
-    func withUntakenBody<Value>(_ work: (UnsafeRawBufferPointer) -> Value) -> Value? {
-        guard body.total == 0, let buffer, case .length(let length) = head.framing, length > 0,
-            length <= buffer.count - buffer.used
-        else { return nil }
-        return work(UnsafeRawBufferPointer(rebasing: buffer.rest.prefix(length)))
+    /// The body is read as a message of JSON-RPC from here on. Nothing happens unless none of it was taken yet.
+    mutating func beginMessage() {
+        guard !readsMessage, body.total == 0 else { return }
+        readsMessage = true
+        message = JSONRPCMessage()
     }
 
-    /// Takes the body that `withUntakenBody` has shown: the next request follows it.
-    mutating func takeWholeBody(in shard: Shard) {
-        guard withUntakenBody({ _ in true }) == true, let buffer else { return }
+    /// The whole body was read, and no reply to it has an id to refer to.
+    var isMessageWithoutReply: Bool { readsMessage && body.isEnded && message.isWithoutReply }
+
+    /// Bytes in the buffer behind the current head.
+    var bytesBehindHead: Int { buffer.map { max($0.count - head.length, 0) } ?? 0 }
+
+    /// Takes what has arrived of the body behind the head, without keeping it. The next request follows it.
+    ///
+    /// - Returns: false: it is malformed, and the connection cannot carry another request.
+    mutating func dropArrivedBody(in shard: Shard) -> Bool {
+        guard !isBodyMalformed else { return false }
+        guard !body.isEnded, let buffer, buffer.used < buffer.count else { return true }
         let rest = buffer.rest
-        guard let used = try? consumeBody(rest).used else { return }
+        guard let used = try? consumeBody(rest).used else { return false }
         recordUsed(used, of: rest, isBuffered: true, in: shard)
+        return true
     }
 
     /// The method of a head that could not be read, if the reader got that far.
@@ -242,7 +256,16 @@ struct RequestInput: ~Copyable {
     /// Finds the body's bytes at the front of `input`, as `RequestBody.consume`.
     mutating func consumeBody(
         _ input: UnsafeMutableRawBufferPointer
-    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) { try body.consume(input) }
+    ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
+        do throws(HeadError) {
+            let found = try body.consume(input)
+            if readsMessage { message.read(found.data) }
+            return found
+        } catch {
+            isBodyMalformed = true
+            throw error
+        }
+    }
 
     /// Counts the bytes of `input` that the body has used. The others belong to the next request (http-requests.md 5.6).
     ///

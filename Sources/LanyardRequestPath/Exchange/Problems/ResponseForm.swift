@@ -1,5 +1,4 @@
 import LanyardFoundations
-import LanyardSettings
 
 /// The form of a response of Lanyard's own (http-connections.md 19.5). Clients of MCP show no other than an error of JSON-RPC.
 enum ResponseForm {
@@ -14,57 +13,137 @@ enum ResponseForm {
     }
 }
 
-/// What a client of JSON-RPC has sent, as far as its response needs to know.
-enum JSONRPCMessage {
-    /// Some of it is a request, or may be one.
-    case request
-    /// Notifications and responses alone: no reply has an id to refer to.
-    case withoutReply
+/// What a client of JSON-RPC has sent, read as its bytes come: whether a reply to it has an id to refer to.
+///
+/// It keeps no byte. The JSON is read as far as this needs it: an error of its grammar elsewhere is not found.
+struct JSONRPCMessage {
+    private enum Place { case before, inside, behind, malformed }
 
-    /// Of a refusal of it.
-    var form: ResponseForm {
-        switch self {
-        case .request: .jsonRPC
-        case .withoutReply: .problem
+    /// The members that tell the kind of a message.
+    private struct Members {
+        var hasMethod = false
+        var hasID = false
+        var hasResult = false
+
+        /// One that is neither a notification nor a response counts as a request.
+        var isRequest: Bool { hasMethod ? hasID : !hasResult }
+    }
+
+    /// Of a member's name; longer ones say nothing.
+    private static let nameBytesMax = 8
+
+    private var place = Place.before
+    /// Objects and arrays that are open.
+    private var depth = 0
+    /// Of a message's own members: 1, in a batch 2.
+    private var memberDepth = 1
+    private var members = Members()
+    private var isInString = false
+    private var isEscaped = false
+    /// The next string at `memberDepth` is a name.
+    private var expectsName = false
+    /// The string is a name: its bytes so far, and their number.
+    private var isName = false
+    private var name: UInt64 = 0
+    private var nameLength = 0
+    private var hasMessages = false
+    private var hasRequest = false
+
+    /// What has come is a whole message, or a batch, of notifications and responses alone: none of it awaits a reply.
+    var isWithoutReply: Bool { place == .behind && hasMessages && !hasRequest }
+
+    /// Takes the next bytes of the body.
+    mutating func read(_ bytes: UnsafeRawBufferPointer) {
+        for byte in bytes {
+            // A request stays one, and most tell it in their first bytes.
+            if hasRequest || place == .malformed { return }
+            if isInString { readString(byte) } else { readStructure(byte) }
         }
     }
 
-    /// - Parameter body: the whole message; a batch is an array.
-    static func kind(of body: UnsafeRawBufferPointer) -> JSONRPCMessage {
-        var reader = JSONReader(body, depthMax: 64)
-        do throws(JSONError) {
-            switch try reader.next() {
-            case .objectStart: return try isRequest(&reader, in: body) ? .request : .withoutReply
-            case .arrayStart:
-                var hasMembers = false
-                while true {
-                    switch try reader.next() {
-                    case .objectStart:
-                        if try isRequest(&reader, in: body) { return .request }
-                        hasMembers = true
-                    case .arrayEnd: return hasMembers ? .withoutReply : .request
-                    default: return .request
-                    }
-                }
-            default: return .request
-            }
-        } catch {
-            return .request
+    private mutating func readString(_ byte: UInt8) {
+        if isEscaped { return isEscaped = false }
+        switch byte {
+        case UInt8(ascii: "\\"):
+            isEscaped = true
+            nameLength = Self.nameBytesMax + 1
+        case UInt8(ascii: "\""):
+            isInString = false
+            if isName { endName() }
+        default:
+            guard isName, nameLength <= Self.nameBytesMax else { return }
+            name = name << 8 | UInt64(byte)
+            nameLength += 1
         }
     }
 
-    /// Reads an object behind its start. One that is neither a notification nor a response counts as a request.
-    private static func isRequest(
-        _ reader: inout JSONReader, in body: UnsafeRawBufferPointer
-    ) throws(JSONError) -> Bool {
-        var (hasMethod, hasID, hasResult) = (false, false, false)
-        while case .name(let name) = try reader.next() {
-            let bytes = UnsafeRawBufferPointer(rebasing: body[name.range])
-            if bytes.elementsEqual("method".utf8) { hasMethod = true }
-            if bytes.elementsEqual("id".utf8) { hasID = true }
-            if bytes.elementsEqual("result".utf8) || bytes.elementsEqual("error".utf8) { hasResult = true }
-            try reader.skipValue()
+    private mutating func endName() {
+        isName = false
+        guard nameLength <= Self.nameBytesMax else { return }
+        switch name {
+        case Self.word("method"): members.hasMethod = true
+        case Self.word("id"): members.hasID = true
+        case Self.word("result"), Self.word("error"): members.hasResult = true
+        default: break
         }
-        return hasMethod ? hasID : !hasResult
+        if members.hasMethod, members.hasID { hasRequest = true }
+    }
+
+    @inline(__always)
+    private static func word(_ text: StaticString) -> UInt64 {
+        var word: UInt64 = 0
+        for index in 0..<text.utf8CodeUnitCount { word = word << 8 | UInt64(text.utf8Start[index]) }
+        return word
+    }
+
+    private mutating func readStructure(_ byte: UInt8) {
+        switch byte {
+        case 0x20, 0x09, 0x0a, 0x0d: break
+        case UInt8(ascii: "{"), UInt8(ascii: "["): open(isObject: byte == UInt8(ascii: "{"))
+        case UInt8(ascii: "}"), UInt8(ascii: "]"): close(isObject: byte == UInt8(ascii: "}"))
+        case UInt8(ascii: ","), UInt8(ascii: ":"):
+            if depth == 0 { place = .malformed }
+            if depth == memberDepth { expectsName = byte == UInt8(ascii: ",") }
+        case UInt8(ascii: "\""):
+            beginValue()
+            isInString = true
+            isName = depth == memberDepth && expectsName
+            expectsName = false
+            (name, nameLength) = (0, 0)
+        default: beginValue()
+        }
+    }
+
+    /// Behind a value there is nothing. A batch has objects alone: other elements get an error.
+    private mutating func beginValue() {
+        if depth == 0 { place = .malformed }
+        if depth < memberDepth { hasRequest = true }
+    }
+
+    private mutating func open(isObject: Bool) {
+        if depth == 0 {
+            guard place == .before else { return place = .malformed }
+            place = .inside
+            memberDepth = isObject ? 1 : 2
+        } else if depth < memberDepth, !isObject {
+            hasRequest = true
+        }
+        depth += 1
+        guard depth == memberDepth else { return }
+        members = Members()
+        expectsName = true
+    }
+
+    private mutating func close(isObject: Bool) {
+        guard depth > 0 else { return place = .malformed }
+        if depth == memberDepth {
+            if !isObject { place = .malformed }
+            hasMessages = true
+            if members.isRequest { hasRequest = true }
+        } else if depth < memberDepth, isObject {
+            place = .malformed
+        }
+        depth -= 1
+        if depth == 0, place == .inside { place = .behind }
     }
 }

@@ -245,10 +245,21 @@ extension ClientConnection {
     ) -> Bool {
         // A refusal of what the client has sent of its own is the client's, such as a step of its handshake (16.9).
         guard response.status == 401, active.route.settings.unauthorized == .problem, upstream.hasSentToken,
-            obstacle != .clientAuthorization || hasSentOwnAuthorization(active)
+            obstacle != .clientAuthorization || hasSentOwnAuthorization(active), !hasPassedAuthorization(active)
         else { return false }
         refuse(.tokenRefused(user: shard.context.userName(active.user), obstacle))
         return true
+    }
+
+    /// The client's own `Authorization` went upstream beside Lanyard's token, such as a password: the 401 may be about it, and only the
+    /// client can send another one.
+    private func hasPassedAuthorization(_ active: ActiveExchange) -> Bool {
+        guard active.route.passesAuthorization, !hasSentOwnAuthorization(active), let buffer = input.buffer else {
+            return false
+        }
+        let name: StaticString = "authorization"
+        let isDropped = name.withUTF8Buffer { input.head.connection.nominates($0, buffer.table.all, in: buffer.bytes) }
+        return !isDropped && ConnectionAuthentication.isAny(in: buffer.table.all, of: buffer.bytes)
     }
 
     /// Sends the request once more. Only the token differs (http-forwarding.md 17.4).
