@@ -12,7 +12,9 @@ extension ConfigurationKeys {
         .init("routes[].match.methods", .values(.method), "[]", "Methods; empty is any."),
         .init("routes[].deny", .sections, "What the route refuses with 403 `denied-by-route`."),
         .init("routes[].deny[].path", .value(.pathPrefix), required: true, "Path prefix, whole segments."),
-        .init("routes[].deny[].methods", .values(.method), "[]", "Methods; empty is all."),
+        .init(
+            "routes[].deny[].methods", .values(.method), "[]",
+            "Methods; empty is all. COPY and MOVE also count as GET, PUT and DELETE, where they do the same."),
         .init(
             "routes[].upstream", .value(.upstream), required: true,
             "Where requests go. `http://h:1/x`: `/x` replaces the matched prefix, and so does the `/` of `http://h:1/`. "

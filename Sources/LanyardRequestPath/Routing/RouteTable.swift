@@ -123,6 +123,29 @@ package final class RouteTable: Sendable {
         }
     }
 
+    /// Whether a route denies a path to a method, as far as readers of the path agree.
+    enum Denial: Equatable { case none, denied, ambiguous }
+
+    /// - Parameters:
+    ///   - method: another one than the request's, which `decide` has judged.
+    ///   - path: the raw path, beginning with `/`.
+    static func denial(by route: Route, of method: Bytes, _ path: Bytes) -> Denial {
+        if PathViews.isSimple(path) { return route.denies(method: method, path: path) ? .denied : .none }
+        guard let views = PathViews(path), !views.escapesRoot else { return .ambiguous }
+        let denied = views.plain.withUnsafeBufferPointer { route.denies(method: method, path: $0) }
+        let isSame = views.normalized.withUnsafeBufferPointer { route.denies(method: method, path: $0) == denied }
+        guard isSame else { return .ambiguous }
+        if denied { return .denied }
+        let raw = Array(path)
+        guard PathReader.hasDotSegment(raw) else { return .none }
+        let isAmbiguous =
+            raw.count > dottedMax
+            || PathReader.all.contains { reader in
+                reader.read(raw).path.withUnsafeBufferPointer { route.denies(method: method, path: $0) }
+            }
+        return isAmbiguous ? .ambiguous : .none
+    }
+
     /// Calls `body` with each route that takes the path and the host, in their order, until it returns true.
     private func visit(_ host: Bytes?, _ path: Bytes, _ body: (Route) -> Bool) {
         if usesHosts, let host {

@@ -79,6 +79,48 @@ import Testing
         #expect(try await send(bench, "Destination", "/files/b\r\nDestination: /files/c") == malformed)
     }
 
+    @Test("10.7 COPY and MOVE count as what they do: a read and a deletion at the source, a write at the destination")
+    func deeds() async throws {
+        let bench = try Self.bench {
+            $0.route.deny = [
+                RouteSettings.Denial(path: "/files/ro", methods: ["PUT"]),
+                RouteSettings.Denial(path: "/files/keep", methods: ["DELETE"]),
+                RouteSettings.Denial(path: "/files/a", methods: ["PATCH"]),
+            ]
+        }
+        let denied = "403 denied-by-route"
+        for (sent, expected) in [
+            ("/files/b", "/dav/b"), ("/files/ro/x", denied), ("http://localhost/files/ro", denied),
+            ("/files/%72o/x", denied), ("/files/x/..%2fro/y", "400 ambiguous-path"), ("/files/rox", "/dav/rox"),
+            ("http://up.test/dav/ro/x", denied), ("http://other.test/dav/ro/x", denied),
+            ("http://other.test/dav/b", "http://other.test/dav/b"),
+            // What is there is deleted first.
+            ("/files/keep/x", denied), ("/files/keep/x\r\nOverwrite: T", denied),
+            ("/files/keep/x\r\nOverwrite: F", "/dav/keep/x"), ("/files/keep/x\r\nOverwrite: f", denied),
+            ("/files/keep/x\r\nOverwrite: F\r\nOverwrite: T", denied),
+            ("/files/keep/x\r\nOverwrite: F\r\nOverwrite: F", denied),
+            ("/files/keep/x\r\nOverwrite: F\r\nConnection: overwrite", denied),
+            ("/files/ro/x\r\nOverwrite: F", denied), ("/files/a/x", "/dav/a/x"),
+        ] {
+            for method in ["COPY", "MOVE"] {
+                #expect(try await send(bench, "Destination", sent, method: method) == expected, "\(method) \(sent)")
+            }
+        }
+        // A tag of If is read, and the Destination of another method is not written.
+        #expect(try await send(bench, "If", "</files/ro> (<urn:a>)") == "</dav/ro> (<urn:a>)")
+        #expect(try await send(bench, "Destination", "/files/ro/x", method: "POST") == "/files/ro/x")
+        for (method, source, expected) in [
+            ("COPY", "GET", denied), ("MOVE", "GET", denied), ("MOVE", "DELETE", denied), ("COPY", "DELETE", "/dav/b"),
+            ("COPY", "PUT", "/dav/b"), ("MOVE", "PUT", "/dav/b"),
+        ] {
+            let other = try Self.bench {
+                $0.route.deny = [RouteSettings.Denial(path: "/files/a", methods: [source])]
+            }
+            #expect(
+                try await send(other, "Destination", "/files/b", method: method) == expected, "\(method) \(source)")
+        }
+    }
+
     @Test("10.7 other methods may use a field of that name: only the client's own URL is mapped and judged")
     func otherMethods() async throws {
         let bench = try Self.bench()

@@ -124,8 +124,25 @@ package struct RequestAdmission: ~Copyable {
     ) -> Problem? {
         let references = ClientReferences(
             route: route, clientHost: ClientReferences.host(of: head, target, lines, in: bytes), isClientTLS: isTLS)
-        let request = ClientReferences.Request(method: bytes[run: head.method], host: host)
-        return references.check(lines, in: bytes, of: request, routes)
+        let path = bytes[run: head.target][run: target.path]
+        return Self.rootPath.withUnsafeBufferPointer { root in
+            let request = ClientReferences.Request(
+                method: bytes[run: head.method], path: path.isEmpty ? root : path, host: host, overwrites: overwrites)
+            return references.check(lines, in: bytes, of: request, routes)
+        }
+    }
+
+    /// The request does not say `Overwrite: F` for certain (RFC 4918 §10.6).
+    private var overwrites: Bool {
+        var forbids = false
+        for index in 0..<lines.count
+        where lines[index].nameLength == 9 && lines.name(index, in: bytes).equals(lowered: "overwrite") {
+            guard !forbids, lines.value(index, in: bytes).isEqual(to: "F"),
+                !head.connection.nominates(lines.name(index, in: bytes), lines, in: bytes)
+            else { return true }
+            forbids = true
+        }
+        return !forbids
     }
 
     private static let rootPath = [UInt8(ascii: "/")]

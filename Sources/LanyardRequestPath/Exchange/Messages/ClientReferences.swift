@@ -23,6 +23,10 @@ struct ClientReferences {
     /// Tags of one `If`. Judging one may take many readings of a path.
     private static let tagsMax = 64
 
+    private static let get = Array("GET".utf8)
+    private static let put = Array("PUT".utf8)
+    private static let delete = Array("DELETE".utf8)
+
     let route: Route
     /// The client's `Host`, or the authority of its target; empty: it has sent none.
     let clientHost: Bytes
@@ -32,13 +36,27 @@ struct ClientReferences {
     /// The request whose references are judged.
     struct Request {
         let method: Bytes
+        /// Without its query.
+        let path: Bytes
         /// As its route was found by.
         let host: Bytes?
+        /// `Overwrite` does not forbid that the destination is deleted first (RFC 4918 §9.8.4, §10.6).
+        let overwrites: Bool
 
         var isCopy: Bool { Self.isCopy(method) }
 
         /// The methods that have a `Destination`.
         static func isCopy(_ method: Bytes) -> Bool { method.isEqual(to: "COPY") || method.isEqual(to: "MOVE") }
+
+        /// What it does at its source, in the words of other methods: a copy can be read.
+        var sourceMethods: [[UInt8]] {
+            method.isEqual(to: "MOVE") ? [ClientReferences.get, ClientReferences.delete] : [ClientReferences.get]
+        }
+
+        /// What it does at its destination.
+        var destinationMethods: [[UInt8]] {
+            overwrites ? [ClientReferences.put, ClientReferences.delete] : [ClientReferences.put]
+        }
 
         func decide(_ path: [UInt8], _ routes: RouteTable) -> RouteTable.Decision {
             (path.isEmpty ? [UInt8(ascii: "/")] : path).withUnsafeBufferPointer {
@@ -131,13 +149,16 @@ struct ClientReferences {
     /// - Parameter request: whose `lines` they are.
     /// - Returns: nil: all may pass.
     func check(_ lines: FieldLines, in head: Bytes, of request: Request, _ routes: RouteTable) -> Problem? {
+        if request.isCopy, let problem = denial(of: request.path, asAny: request.sourceMethods) { return problem }
         var problem: Problem?
         var destinations = 0
         for index in 0..<lines.count where lines[index].name == .destination || lines[index].name == .condition {
             if lines[index].name == .destination { destinations += 1 }
             let value = lines.value(index, in: head)
             let isReadable = forEach(lines[index].name, in: value) { place in
-                problem = judge(value[run: place], isTag: lines[index].name == .condition, of: request, routes)
+                let isTag = lines[index].name == .condition
+                problem = judge(value[run: place], isTag: isTag, of: request, routes)
+                if problem == nil, !isTag, request.isCopy { problem = judgeWriting(value[run: place], of: request) }
                 return problem == nil
             }
             if problem == nil, !isReadable { problem = Self.malformed }
@@ -172,6 +193,35 @@ struct ClientReferences {
             }
             return clientPath(of: value[run: place]).flatMap { denial(of: $0, request, routes) }
         }
+    }
+
+    /// Judges a `Destination` that may pass as a target: the upstream writes there, whatever the request's own method is called.
+    private func judgeWriting(_ value: Bytes, of request: Request) -> Problem? {
+        guard !route.settings.deny.isEmpty else { return nil }
+        let path: [UInt8]? =
+            switch read(value) {
+            case .own(let place, _): Array(value[run: place])
+            case .upstream(let place), .foreign(let place): clientPath(of: value[run: place])
+            case .relative, .otherScheme, .malformed: nil
+            }
+        guard let path else { return nil }
+        return (path.isEmpty ? [UInt8(ascii: "/")] : path).withUnsafeBufferPointer {
+            denial(of: $0, asAny: request.destinationMethods)
+        }
+    }
+
+    /// Whether the route denies a path to one of other methods. What a request does there counts, not its own name alone.
+    private func denial(of path: Bytes, asAny methods: [[UInt8]]) -> Problem? {
+        guard !route.settings.deny.isEmpty else { return nil }
+        for method in methods {
+            let denial = method.withUnsafeBufferPointer { RouteTable.denial(by: route, of: $0, path) }
+            switch denial {
+            case .denied: return .denied
+            case .ambiguous: return .ambiguousPath
+            case .none: break
+            }
+        }
+        return nil
     }
 
     /// A server may read the path as another one: what the route denies may be behind it.
