@@ -80,7 +80,7 @@ package final class ListenerRules: Sendable {
     /// of TLS. Anywhere else a page of that origin could not be told from a program.
     ///
     /// - Parameters:
-    ///   - origin: the value of the only `Origin` of a request without a `Sec-Fetch-` field.
+    ///   - origin: the value of the only `Origin` of a request that shows no sign of a browser.
     ///   - host: the request's `Host`, which is allowed.
     func isOwn(origin: Bytes, host: Bytes) -> Bool {
         guard let port, isLoopback || tlsIndex != nil, let colon = origin.firstIndex(of: UInt8(ascii: ":")),

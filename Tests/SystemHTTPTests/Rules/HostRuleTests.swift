@@ -248,6 +248,7 @@ import Testing
             for (line, more) in [
                 ("GET / HTTP/1.1", "A: 1"), ("POST / HTTP/1.1", "Content-Length: 0"), ("GET / HTTP/1.1", upgrade),
                 ("GET http://\(host)/ HTTP/1.1", "A: 1"),
+                ("GET / HTTP/1.1", "User-Agent: Python/3.11 websockets/12.0 (not Mozilla/5.0)\r\n\(upgrade)"),
             ] {
                 try await bench.startOver()
                 let response = try await bench.ask(request("Host: \(host)", "Origin: \(origin)", more, line: line))
@@ -262,6 +263,9 @@ import Testing
             "\(own)\r\n\(own)", "\(own)\r\nOrigin: http://evil.test", "\(own)\r\nSec-Fetch-Site: same-origin",
             "Sec-Fetch-Site: cross-site\r\n\(own)", "\(own)\r\nSec-Fetch-Mode: websocket",
             "sec-fetch-dest: empty\r\n\(own)", "\(own)\r\nSec-Fetch-User: ?1", "\(own)\r\nSec-Fetch-New: 1",
+            // A WebSocket handshake of Chromium has no such field.
+            "\(own)\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0",
+            "user-agent: mozilla/4.0\r\n\(own)",
         ] {
             for more in ["A: 1", upgrade] {
                 try await bench.startOver()

@@ -197,14 +197,19 @@ package struct RequestAdmission: ~Copyable {
         return !allowedByOrigin && lines.isFromOtherSite(in: bytes) ? .originNotAllowed : nil
     }
 
-    /// Whether a program, and no page, has sent the origin that it calls itself: browsers add `Sec-Fetch-` fields, and one `Origin`.
+    /// Whether a program, and no page, has sent the origin that it calls itself: browsers add one `Origin`, and `Sec-Fetch-` fields.
+    /// Chromium adds these to no WebSocket handshake. No page can change its `User-Agent`, which begins alike in all browsers.
     @inline(never)
     private func isOwn(_ origin: Bytes, _ rules: ListenerRules) -> Bool {
         guard head.host >= 0, rules.isOwn(origin: origin, host: lines.value(head.host, in: bytes)) else { return false }
         var origins = 0
         for index in 0..<lines.count {
             if lines[index].name == .origin { origins += 1 }
-            if lines.name(index, in: bytes).hasPrefix(lowered: "sec-fetch-") { return false }
+            let name = lines.name(index, in: bytes)
+            if name.hasPrefix(lowered: "sec-fetch-") { return false }
+            if name.equals(lowered: "user-agent"), lines.value(index, in: bytes).hasPrefix(lowered: "mozilla/") {
+                return false
+            }
         }
         return origins == 1
     }
