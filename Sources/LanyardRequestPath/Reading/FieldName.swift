@@ -32,13 +32,13 @@ package enum FieldName: UInt8, Sendable {
         case 7: letters("utra")
         case 9: letters("flxs")
         case 10: letters("cklsx")
-        case 11: letters("dlx")
+        case 11: letters("dhlx")
         case 12: letters("mplx")
-        case 14: letters("chslx")
+        case 14: letters("chloxs")
         case 16: letters("cwplx")
         case 17: letters("tlx")
         case 18: letters("oplx")
-        case 19: letters("plx")
+        case 19: letters("lptx")
         case 20: letters("alx")
         case 22: letters("slx")
         case 8...: letters("lx")
@@ -68,50 +68,68 @@ package enum FieldName: UInt8, Sendable {
                     ? .trailer
                     : name.equals(lowered: "refresh")
                         ? .refresh : name.equals(lowered: "alt-svc") ? .altSvc : .other
-        case 8: name.equals(lowered: "location") ? .location : ofPrefix(name)
+        case 8: name.equals(lowered: "location") ? .location : ofOther(name)
         case 9:
             name.equals(lowered: "forwarded")
                 ? .forwarded
                 : name.equals(lowered: "x-real-ip")
-                    ? .xRealIP : name.equals(lowered: "sourcemap") ? .reference : ofPrefix(name)
+                    ? .xRealIP : ofOther(name)
         case 10:
             name.equals(lowered: "connection")
                 ? .connection
                 : name.equals(lowered: "keep-alive")
-                    ? .keepAlive : name.equals(lowered: "set-cookie") ? .setCookie : ofPrefix(name)
+                    ? .keepAlive : name.equals(lowered: "set-cookie") ? .setCookie : ofOther(name)
         case 11:
-            name.equals(lowered: "destination")
-                ? .destination : name.equals(lowered: "x-sourcemap") ? .reference : ofPrefix(name)
+            name.equals(lowered: "destination") ? .destination : ofOther(name)
         case 12:
             name.equals(lowered: "max-forwards")
-                ? .maxForwards : name.equals(lowered: "proxy-status") ? .proxyStatus : ofPrefix(name)
+                ? .maxForwards : name.equals(lowered: "proxy-status") ? .proxyStatus : ofOther(name)
         case 14:
             name.equals(lowered: "content-length")
                 ? .contentLength
                 : name.equals(lowered: "http2-settings")
-                    ? .http2Settings : name.equals(lowered: "sec-fetch-site") ? .secFetchSite : ofPrefix(name)
+                    ? .http2Settings : name.equals(lowered: "sec-fetch-site") ? .secFetchSite : ofOther(name)
         case 16:
             name.equals(lowered: "www-authenticate")
                 ? .wwwAuthenticate
                 : name.equals(lowered: "proxy-connection")
-                    ? .proxyConnection : name.equals(lowered: "content-location") ? .contentLocation : ofPrefix(name)
-        case 17: name.equals(lowered: "transfer-encoding") ? .transferEncoding : ofPrefix(name)
+                    ? .proxyConnection : name.equals(lowered: "content-location") ? .contentLocation : ofOther(name)
+        case 17: name.equals(lowered: "transfer-encoding") ? .transferEncoding : ofOther(name)
         case 18:
             name.equals(lowered: "proxy-authenticate")
-                ? .proxyAuthenticate : name.equals(lowered: "operation-location") ? .reference : ofPrefix(name)
-        case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofPrefix(name)
-        case 20: name.equals(lowered: "azure-asyncoperation") ? .reference : ofPrefix(name)
-        case 22: name.equals(lowered: "service-worker-allowed") ? .reference : ofPrefix(name)
-        case 8...: ofPrefix(name)
+                ? .proxyAuthenticate : ofOther(name)
+        case 19: name.equals(lowered: "proxy-authorization") ? .proxyAuthorization : ofOther(name)
+        case 8...: ofOther(name)
         default: .other
         }
     }
 
-    private static func ofPrefix(_ name: Bytes) -> FieldName {
-        switch ByteClass.lower(name[0]) {
+    private static func ofOther(_ name: Bytes) -> FieldName {
+        if isReference(name) { return .reference }
+        return switch ByteClass.lower(name[0]) {
         case UInt8(ascii: "l"): name.hasPrefix(lowered: "lanyard-") ? .lanyard : .other
         case UInt8(ascii: "x"): name.hasPrefix(lowered: "x-forwarded-") ? .xForwarded : .other
         default: .other
+        }
+    }
+
+    /// The fields of a response whose value is one URI reference, apart from `Location` (http-forwarding.md 12.6).
+    private static func isReference(_ name: Bytes) -> Bool {
+        switch name.count {
+        case 9: name.equals(lowered: "sourcemap")
+        case 10: name.equals(lowered: "x-pjax-url")
+        case 11:
+            name.equals(lowered: "x-sourcemap") || name.equals(lowered: "hx-redirect")
+                || name.equals(lowered: "hx-location") || name.equals(lowered: "hx-push-url")
+        case 13: name.equals(lowered: "x-storage-url") || name.equals(lowered: "x-up-location")
+        case 14: name.equals(lowered: "odata-entityid") || name.equals(lowered: "hx-replace-url")
+        case 17: name.equals(lowered: "x-goog-upload-url")
+        case 18: name.equals(lowered: "operation-location") || name.equals(lowered: "x-inertia-location")
+        case 19: name.equals(lowered: "turbolinks-location")
+        case 20: name.equals(lowered: "azure-asyncoperation")
+        case 22: name.equals(lowered: "service-worker-allowed")
+        case 25: name.equals(lowered: "x-goog-upload-control-url")
+        default: false
         }
     }
 

@@ -98,6 +98,11 @@ import Testing
             ("alt-svc", .altSvc), ("sourcemap", .reference), ("x-sourcemap", .reference),
             ("operation-location", .reference), ("azure-asyncoperation", .reference),
             ("service-worker-allowed", .reference), ("destination", .destination), ("if", .condition),
+            ("x-goog-upload-url", .reference), ("x-goog-upload-control-url", .reference),
+            ("odata-entityid", .reference),
+            ("x-storage-url", .reference), ("hx-redirect", .reference), ("hx-location", .reference),
+            ("hx-push-url", .reference), ("hx-replace-url", .reference), ("x-inertia-location", .reference),
+            ("turbolinks-location", .reference), ("x-pjax-url", .reference), ("x-up-location", .reference),
         ]
         func read(_ name: [UInt8]) -> FieldName { name.withUnsafeBufferPointer { FieldName.of($0) } }
         for (text, name) in names {

@@ -127,6 +127,23 @@ import Testing
             ("/x", "Refresh: 0; url=http://UP/new", "Refresh: 0; url=/new"),
             ("/x", "Operation-Location: http://UP/state", "Operation-Location: http://localhost/state"),
             ("/x", "Azure-AsyncOperation: http://UP/state", "Azure-AsyncOperation: http://localhost/state"),
+            (
+                "/api/x", "X-Goog-Upload-URL: http://UP/v1/files?upload_id=1&x=%2f",
+                "X-Goog-Upload-URL: http://localhost/api/files?upload_id=1&x=%2f"
+            ),
+            (
+                "/x", "x-goog-upload-control-url: http://UP/files?a=b",
+                "x-goog-upload-control-url: http://localhost/files?a=b"
+            ),
+            (
+                "/api/x", "OData-EntityId: http://UP/v1/accounts(00-0a)",
+                "OData-EntityId: http://localhost/api/accounts(00-0a)"
+            ),
+            ("/x", "OData-EntityId: http://other.test/a(1)", "OData-EntityId: http://other.test/a(1)"),
+            ("/api/x", "X-Storage-Url: http://UP/v1/AUTH_a", "X-Storage-Url: http://localhost/api/AUTH_a"),
+            ("/api/x", "HX-Redirect: /v1/login", "HX-Redirect: /api/login"),
+            ("/api/x", "HX-Push-Url: false", "HX-Push-Url: false"),
+            ("/api/x", "HX-Location: {\"path\":\"/v1/a\"}", "HX-Location: {\"path\":\"/v1/a\"}"),
             ("/api/x", "SourceMap: /v1/a.map", "SourceMap: /api/a.map"),
             ("/api/x", "X-SourceMap: /v1/a.map", "X-SourceMap: /api/a.map"),
             ("/api/x", "Service-Worker-Allowed: /v1/", "Service-Worker-Allowed: /api/"),
