@@ -197,7 +197,7 @@ private struct CheckedFiles {
             let (place, text) = loaded.finding(
                 ofUpstream: index,
                 "this machine has no network interface \(zone); write one that it has, as ip link lists them")
-            found.append(CheckFinding(.error, at: place, text))
+            found.append(CheckFinding(.warning, at: place, text))
         }
         if let obstacle = OpenedStore.inspect(at: configuration.store) {
             let (place, text) = loaded.finding(

@@ -66,7 +66,9 @@ import Testing
             ("[fe80::1%]:1", nil), ("[fe80::1%25a b]:1", nil), ("[::1%25lo]:1", nil), ("[fe80::1%25eth0%25]:1", nil),
             ("[fe80::1%25eth0]:99999", nil), ("[fe80::1%25abcdefghijklmnop]:1", nil), ("fe80::1%eth0:1", nil),
             ("127.0.0.1%lo:1", nil), ("127.0.0.1:7400/", nil), ("[::ffff:127.0.0.1]:7400", nil),
-            ("[::FFFF:0.0.0.0]:7400", nil), ("[0:0:0:0:0:ffff:7f00:1]:7400", nil),
+            ("[fe80::1]:7400", nil), ("[FEBF:0::1]:0", nil), ("[fec0::1]:1", .tcp(host: "fec0::1", port: 1)),
+            ("169.254.1.1:1", .tcp(host: "169.254.1.1", port: 1)), ("[::FFFF:0.0.0.0]:7400", nil),
+            ("[0:0:0:0:0:ffff:7f00:1]:7400", nil),
         ] as [(String, ListenerSettings.Address?)])
     func addresses(_ text: String, _ expected: ListenerSettings.Address?) {
         #expect((try? AddressText.listenAddress(text)) == expected)

@@ -120,6 +120,16 @@ extension FaultCases {
             ]
         ),
         (
+            both
+                + "routes:\n  - {upstream: 'http://[fe80::1]:80', unsafe_plain: true, allow_link_local: true}\n",
+            [
+                """
+                lanyard.yaml:7:16: routes[0].upstream: "fe80::1" is valid at one network interface only, and none is \
+                named; write its name behind the address, such as [fe80::1%25eth0]
+                """
+            ]
+        ),
+        (
             both + "routes:\n  - {upstream: 'http://127.0.0.1:1', match: {methods: [G ET]}}\n",
             [
                 """

@@ -261,10 +261,8 @@ extension ConfigurationBuilder {
             reportError(
                 place, "\(shown).upstream: \(host) is an address of metadata services, such as link-local ones",
                 remedy: place.adding("allow_link_local: true", to: "routes[]") + " if that is intended")
-        } else if upstream.zone == nil, SocketAddress(host: host, port: 0)?.isLinkLocalV6 == true {
-            reportWarning(
-                place, "\(shown).upstream: \(host) is valid at one network interface only, and none is named",
-                remedy: "write it behind the address, such as [\(host)%25eth0]")
+        } else if upstream.zone == nil, let error = AddressText.missingZone(of: host, in: host) {
+            reportError(place, "\(shown).upstream: \(error.message)", remedy: error.remedy)
         }
     }
 

@@ -91,6 +91,16 @@ package enum AddressText {
         return nil
     }
 
+    /// A link-local IPv6 address without its zone: the kernel neither binds nor dials one.
+    ///
+    /// - Parameter text: what is shown.
+    static func missingZone(of host: String, in text: String) -> ConfigurationValue.ValueError? {
+        guard literal(host)?.isLinkLocalV6 == true else { return nil }
+        return .init(
+            "\(ConfigurationText.quoted(text)) is valid at one network interface only, and none is named",
+            remedy: "write its name behind the address, such as [\(host)%25eth0]")
+    }
+
     /// The same for a list of hosts, in which an IPv6 address needs no brackets, unless its last group could be a port.
     package static func listedHost(_ text: String) -> HostAndPort? {
         guard !text.hasPrefix("["), let colon = text.lastIndex(of: ":"), colon != text.firstIndex(of: ":"),
@@ -167,6 +177,7 @@ package enum AddressText {
                 "\(ConfigurationText.quoted(text)) names a host that would have to be looked up",
                 remedy: "write the address itself, or localhost")
         }
+        if found.zone == nil, let error = missingZone(of: host, in: text) { throw error }
         // Lanyard's v6 sockets accept no v4 connection.
         if let v4 = literal(host)?.mappedV4Host {
             throw .init(

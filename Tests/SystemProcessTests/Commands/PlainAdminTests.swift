@@ -8,7 +8,7 @@ import Testing
     @Test(
         "an address that is not this machine's is refused before the token is read",
         arguments: [
-            "192.0.2.1:7402", "255.255.255.255:7402", "[2001:db8::1]:7402", "[fe80::1]:7402", "126.255.255.255:7402",
+            "192.0.2.1:7402", "255.255.255.255:7402", "[2001:db8::1]:7402", "[fec0::1]:7402", "126.255.255.255:7402",
         ])
     func refused(address: String) async throws {
         for command in [["status"], ["login", "bob", "--email", "a@x", "--password-file", "/nonexistent"]] {
