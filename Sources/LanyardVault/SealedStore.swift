@@ -137,9 +137,7 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
             case .lock(let user, let reply):
                 requests.removeFirst()
                 reply(isClosed ? .failed("the store is closed") : tryLock(user))
-            case .begin(let user, let intent, let reply):
-                requests.removeFirst()
-                begin(user, intent, reply)
+            case .begin: beginBatch()
             case .unlock(let user):
                 requests.removeFirst()
                 userLocks.release(user)
@@ -151,12 +149,14 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         }
     }
 
-    private func read(_ user: String) -> Result<StoredUser?, StoreError> {
+    private func read(_ user: String) -> Result<StoredUser?, StoreError> { readContents().map { $0[user] } }
+
+    private func readContents() -> Result<StoreContents, StoreError> {
         do throws(StoreError) {
             let contents = try file.read()
             writeState.update(unsynced: file.unsynced)
             announceLogEvents()
-            return .success(contents[user])
+            return .success(contents)
         } catch {
             return .failure(error)
         }
@@ -233,18 +233,31 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
         return true
     }
 
-    /// The change goes to the head of the queue, as one of its own: it may have to wait for another process's write.
-    private func begin(_ user: String, _ intent: StoreChange, _ reply: @escaping @Sendable (StoreBeginning) -> Void) {
-        let lockError: String?
-        switch isClosed ? StoreLock.failed("the store is closed") : tryLock(user) {
-        case .busy: return reply(.busy)
-        case .taken: lockError = nil
-        case .failed(let message): lockError = message
+    /// All calls that begin, up to the next request of another kind: one read and one write serve them. A write takes longer the more is
+    /// stored, and one identity's many calls must not hold up another's by one write each.
+    ///
+    /// Their changes go to the head of the queue, as changes of their own: they may have to wait for another process's write.
+    private func beginBatch() {
+        var begun: [(user: String, intent: StoreChange, lockError: String?, reply: @Sendable (StoreBeginning) -> Void)] = []
+        var count = 0
+        for request in requests.prefix(Self.batchMax) {
+            guard case .begin(let user, let intent, let reply) = request else { break }
+            count += 1
+            switch isClosed ? StoreLock.failed("the store is closed") : tryLock(user) {
+            case .busy: reply(.busy)
+            case .taken: begun.append((user, intent, nil, reply))
+            case .failed(let message): begun.append((user, intent, message, reply))
+            }
         }
-        let read = isClosed ? .failure(.closed) : read(user)
-        requests.insert(
-            .commit(intent, since: .now) { reply(.attempted(StoreBeginning.Attempt(read, $0), lockError: lockError)) },
-            at: 0)
+        // Behind the last lock: what another process has stored of a user before it released the lock is in it.
+        let contents = isClosed || begun.isEmpty ? .failure(.closed) : readContents()
+        let changes = begun.map { call in
+            let read = contents.map { $0[call.user] }
+            return Request.commit(call.intent, since: .now) {
+                call.reply(.attempted(StoreBeginning.Attempt(read, $0), lockError: call.lockError))
+            }
+        }
+        requests.replaceSubrange(0..<count, with: changes)
     }
 
     private func tryLock(_ user: String) -> StoreLock {

@@ -166,6 +166,18 @@ import Testing
         #expect(try Self.client(server + ", client_id: c, scopes: [openid]").scopes == ["openid"])
     }
 
+    @Test("scopes in one text are read one by one, so that openid is found among them")
+    func scopesInOneText() throws {
+        for (sent, scopes) in [
+            ("\"openid profile\"", ["openid", "profile"]), ("\"profile  openid\"", ["profile", "openid"]),
+            ("\"openid \", a", ["openid", "a"]), ("\" openid\"", ["openid"]), ("a b, b, a", ["a", "b"]),
+            ("\" \"", []), ("\"read,write\"", ["read,write"]),
+        ] {
+            let found = try Self.client(Self.server + ", scopes: [\(sent)]").scopes
+            #expect(found == scopes, "\(sent)")
+        }
+    }
+
     @Test(
         "what cannot work is a fault with its remedy",
         arguments: [
@@ -195,6 +207,13 @@ import Testing
                 "issuer: \"http://127.0.0.1:9\", endpoints: {token: \"http://idp.example.com/t\"}, client_id: c, scopes: [openid]",
                 "identities.corp.oauth2.scopes: an ID token that comes by plain http from idp.example.com proves nothing"
             ),
+            (
+                "issuer: \"http://idp.example.com\", client_id: c, scopes: [\"profile openid\"]",
+                "identities.corp.oauth2.scopes: an ID token that comes by plain http from idp.example.com proves nothing"
+            ),
+            (server + ", scopes: ['a\"b']", "is no scope; write each scope as an element of its own"),
+            (server + ", scopes: ['a\\b']", "is no scope"),
+            (server + ", scopes: [ö]", "is no scope"),
         ])
     func faults(_ keys: String, _ message: String) throws {
         let diagnostics = try Loading.diagnostics(Self.text(keys, more: ", unsafe_plain: true"), files: Self.files)

@@ -164,6 +164,21 @@ struct AppServicesVerdictTests {
     }
 
     @Test(
+        "a logout is confirmed by a success that names no error and is no gateway's page",
+        arguments: [
+            (200, "", true), (204, "", true), (200, "{}", true), (200, #"{"status":"ok"}"#, true), (200, "OK", true),
+            (200, #"{"error":"x"}"#, false), (200, #"{"error":"x","error_code":"InternalServerError"}"#, false),
+            (200, "<!DOCTYPE html><title>Welcome</title>", false), (200, "\u{feff}\r\n <html>", false),
+        ])
+    func confirmedLogout(_ status: Int, _ body: String, _ isConfirmed: Bool) async throws {
+        let bench = try IdentityBench { request, _ in
+            request.method == "DELETE" ? IdentityBench.json(status, body) : nil
+        }
+        let failure = await bench.revoke().failure
+        #expect(isConfirmed ? failure == nil : failure?.verdict == .transient(retryAfter: nil), "\(body)")
+    }
+
+    @Test(
         "Rule 12: a refresh that the service refuses by name leads to the configured login once the token has ended",
         arguments: [
             (400, #"{"error":"bad","error_code":"InvalidSession2"}"#, true), (422, #"{"error":"x"}"#, true),

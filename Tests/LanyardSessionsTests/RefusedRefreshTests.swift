@@ -100,8 +100,11 @@ struct RefusedRefreshTests {
         let later = IdentityError.Verdict.transient(retryAfter: .seconds(20))
         var early = Self.refusal(.transient(retryAfter: nil))
         early.retryAfter = .seconds(20)
+        var client = Self.refusal(.clientRefused)
+        client.retryAfter = .seconds(20)
         let rows: [(UserSettings.Login, IdentityError)] = [
             (Self.password, Self.refusal(isName: false)), (Self.password, Self.refusal(later)), (Self.password, early),
+            (Self.password, client),
             (.refreshToken("/x"), Self.refusal()), (.device, Self.refusal()),
         ]
         for (login, error) in rows {

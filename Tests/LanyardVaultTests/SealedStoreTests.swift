@@ -81,6 +81,44 @@ import Testing
         store.close()
     }
 
+    @Test("calls that begin behind one another are stored by a few writes, each with its user as it was before, and locked")
+    func beginnings() async throws {
+        let store = try store()
+        let completed = Guarded(0)
+        for index in 0..<200 {
+            store.commit(StoreSamples.saveSession("user-\(index)", session: StoreSamples.session(1))) { _ in
+                completed.withLock { $0 += 1 }
+            }
+        }
+        try await eventually("all is stored") { completed.withLock { $0 } == 200 }
+        let before = try contents().writes
+        let version = try #require(try contents()["user-0"]).version
+        let replies = Guarded<[String]>([])
+        for index in (0..<200).flatMap({ [$0, $0] }) {
+            let name = "user-\(index)"
+            let intent = StoreChange.storeIntent(
+                user: name, identity: "demo",
+                StoredIntent(kind: .refresh, at: WallTime(seconds: 1_800_000_000), tries: 1), base: version)
+            store.begin(name, intent) { result in
+                let word =
+                    switch result {
+                    case .busy: "busy"
+                    case .attempted(.begun(let user?, before: let former?, ended: _), lockError: nil):
+                        user.intent != nil && former.intent == nil && former.name == name ? "begun" : "wrong"
+                    case .attempted: "other"
+                    }
+                replies.withLock { $0.append(word) }
+            }
+        }
+        try await eventually("all have begun") { replies.withLock { $0.count } == 400 }
+        #expect(replies.withLock { $0.count { $0 == "begun" } } == 200, "\(replies.withLock { Set($0) })")
+        #expect(replies.withLock { $0.count { $0 == "busy" } } == 200, "the second of each user")
+        let written = try contents().writes - before
+        #expect(written >= 7 && written < 60, "\(written) writes")
+        #expect(try contents().users.allSatisfy { $0.intent != nil })
+        store.close()
+    }
+
     @Test("a user's lock excludes the other process, another user's does not, and unlocking gives it back")
     func userLocks() async throws {
         let (one, other) = (try store(), try store())

@@ -29,7 +29,7 @@ extension ConfigurationBuilder {
         settings.endpoints.pushedAuthorization = url("pushed_authorization")
         settings.authentication = authentication
         settings.isAuthenticationAutomatic = (section.text("client_authentication") ?? "auto") == "auto"
-        section.fill(&settings.scopes, "scopes")
+        settings.scopes = scopes(section, shown: shown)
         // Of a server at plain http that is refused already, its ID token is no further mistake.
         if isReachable { checkIDToken(settings, section, shown: shown) }
         settings.parameters = parameters(section, shown: shown)
@@ -39,6 +39,24 @@ extension ConfigurationBuilder {
         section.fill(&settings.profile, "profile")
         section.fill(&settings.accessTokens, "access_tokens")
         return settings
+    }
+
+    /// Each scope by itself, also of elements with blanks, which some programs take: rules ask whether `openid` is among them.
+    private mutating func scopes(_ section: ConfigurationSection, shown: String) -> [String] {
+        var scopes: [String] = []
+        for element in section.node["scopes"]?.elements ?? [] {
+            guard let text = element.text else { continue }
+            for scope in text.split(separator: " ").map(String.init) where !scopes.contains(scope) {
+                guard Self.isScope(scope) else {
+                    reportError(
+                        element.place, "\(shown).scopes: \(ConfigurationText.quoted(scope)) is no scope",
+                        remedy: "write each scope as an element of its own, in visible ASCII without quotes")
+                    continue
+                }
+                scopes.append(scope)
+            }
+        }
+        return scopes
     }
 
     private func refreshTokens(_ section: ConfigurationSection) -> RefreshTokenSettings {

@@ -115,7 +115,7 @@ extension ConfigurationBuilder {
     }
 
     /// RFC 6749 3.3.
-    private static func isScope(_ text: String) -> Bool {
+    static func isScope(_ text: String) -> Bool {
         text.utf8.allSatisfy { 0x21...0x7e ~= $0 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }
     }
 }

@@ -195,7 +195,8 @@ package final class AppServicesIdentity: TransportedIdentity {
             OriginCall(
                 kind: .logout, secrets: [refreshToken], credential: mark(of: refreshToken), progress: progress,
                 request: { .success(Self.session(.delete, refreshToken, $0, $1)) },
-                fail: { end(.failure($0)) }, reply: { end($0.map { _ in }) }))
+                fail: { end(.failure($0)) },
+                reply: { end($0.flatMap { AppServicesVerdict.revocation($0) }) }))
     }
 
     private func mark(of refreshToken: Secret) -> [UInt8] {

@@ -98,6 +98,15 @@ enum AppServicesVerdict {
         return error
     }
 
+    /// What a successful response to a logout says: an error in it, and a page of a gateway, confirm nothing.
+    static func revocation(_ response: CurlResponse) -> Result<Void, IdentityError> {
+        let decoded = response.body.withBytes { TokenReader.readUsable($0).response }
+        if decoded.hasError {
+            return .failure(malformed(.logout, response.status, "it names an error", decoded: decoded))
+        }
+        return response.isPage ? .failure(malformed(.logout, response.status, "it is a page")) : .success(())
+    }
+
     private static func cause(
         _ call: Call, _ verdict: IdentityError.Verdict, _ status: Int, _ decoded: TokenResponse?
     ) -> IdentityCause {

@@ -70,6 +70,14 @@ struct CurlResponse: Sendable {
         return rest.isEmpty || rest.first == ";" || rest.first == " "
     }
 
+    /// The body is a page in HTML or XML, as gateways and captive portals write it: no token endpoint has said what the status says.
+    var isPage: Bool {
+        body.withBytes { bytes in
+            let content = bytes.starts(with: [0xef, 0xbb, 0xbf]) ? bytes.dropFirst(3) : bytes[...]
+            return content.first { $0 != 0x20 && !(0x09...0x0d ~= $0) } == UInt8(ascii: "<")
+        }
+    }
+
     /// Ten years, in seconds.
     private static let retryAfterMax: Int64 = 315_360_000
 

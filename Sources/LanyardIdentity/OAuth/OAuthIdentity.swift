@@ -294,7 +294,7 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
                     if let moved { return revoke(token, hint, at: moved, contents, progress, deadline, reply) }
-                    reply(classified(.revocation, outcome, proof).map { _ in })
+                    reply(classified(.revocation, outcome, proof).flatMap { OAuthVerdict.revocation($0) })
                 }
             }
         }

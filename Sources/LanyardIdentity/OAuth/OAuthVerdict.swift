@@ -109,6 +109,11 @@ enum OAuthVerdict {
         return error
     }
 
+    /// What a successful response to a revocation says (RFC 7009 §2.2). Its body means nothing, but a gateway's page confirms nothing.
+    static func revocation(_ response: CurlResponse) -> Result<Void, IdentityError> {
+        response.isPage ? .failure(malformed(.revocation, response.status, "it is a page", nil)) : .success(())
+    }
+
     /// The error of a successful response that cannot be used.
     ///
     /// - Parameters:

@@ -15,9 +15,9 @@ extension SessionCoordinator {
         let hasEnded = session.tokens.map { !$0.isUsable(at: eventContext.instant) } ?? false
         switch error.verdict {
         case .clientRefused where error.isGrantRefused: break
-        case .clientRefused where error.refusesRefresh && hasEnded: break
         // With a Retry-After the service asks for another try.
-        case .credentialDoubted where error.refusesRefresh && hasEnded && error.retryAfter == nil,
+        case .clientRefused where error.refusesRefresh && hasEnded && error.retryAfter == nil,
+            .credentialDoubted where error.refusesRefresh && hasEnded && error.retryAfter == nil,
             .transient where error.refusesRefresh && hasEnded && error.retryAfter == nil:
             break
         case .transient, .unknownOutcome, .sessionDead, .credentialRefused, .credentialDoubted, .gone, .unknownApp,

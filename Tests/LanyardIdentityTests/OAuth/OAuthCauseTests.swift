@@ -125,6 +125,17 @@ import Testing
         }
     }
 
+    @Test("a revocation is not confirmed by a page of a gateway")
+    func revocationByPage() async throws {
+        for (body, isConfirmed) in [("", true), ("{}", true), ("OK", true), ("<html>Welcome</html>", false)] {
+            let bench = try OAuthBench(script: { request in
+                request.target == "/revoke" ? OAuthBench.json(200, body) : nil
+            })
+            let failure = await bench.revoke().failure
+            #expect(isConfirmed ? failure == nil : failure?.verdict == .transient(retryAfter: nil), "\(body)")
+        }
+    }
+
     @Test("a revocation that is refused blames the token, and no login")
     func revocation() async throws {
         for code in ["invalid_grant", "invalid_token"] {

@@ -27,7 +27,8 @@ import Testing
                     let mapping = AddressMapping(
                         route: route, isTLS: isTLS, isClientTLS: isClientTLS, authority: Array(authority.utf8),
                         clientHost: host)
-                    switch mapping.change(of: bytes, field) {
+                    var growth = AddressMapping.Growth()
+                    switch mapping.change(of: bytes, field, &growth) {
                     case .none: return value
                     case .dropped: return nil
                     case .mapped:
@@ -36,6 +37,18 @@ import Testing
                         return String(decoding: out.bytes, as: UTF8.self)
                     }
                 }
+            }
+        }
+
+        /// What becomes of the value in a head whose other values have used some of its growth.
+        func change(
+            _ value: String, _ field: AddressMapping.Field, _ growth: inout AddressMapping.Growth
+        ) -> AddressMapping.Change {
+            Array(value.utf8).withUnsafeBufferPointer { bytes in
+                AddressMapping(
+                    route: route, isTLS: isTLS, isClientTLS: isClientTLS, authority: Array(authority.utf8),
+                    clientHost: Bytes(start: nil, count: 0)
+                ).change(of: bytes, field, &growth)
             }
         }
     }
@@ -106,6 +119,23 @@ import Testing
         #expect(Bench().map("https://up.test", .reference, clientHost: "me") == "http://me/")
     }
 
+    @Test("12.6 dot segments that lead out of the upstream's path lead to no route of the client's view")
+    func dotSegments() {
+        let bench = Bench("/v1")
+        for way in ["/../x", "/%2e%2E/x", "/..", "/.%2e?a", "/a/../../x", "/./../x", "/a/b/../../..#c", "//../../x"] {
+            for sent in ["/v1\(way)", "https://up.test/v1\(way)"] {
+                #expect(bench.map(sent) == sent, "\(sent)")
+                #expect(bench.map(sent, .reference, clientHost: "me") == sent)
+                #expect(bench.map("<\(sent)>", .links, clientHost: "me") == "<\(sent)>")
+                #expect(bench.map("0;\(sent)", .refresh) == "0;\(sent)")
+            }
+        }
+        for way in ["/a/../x", "/./x", "/a/..", "/.../x", "/..a/../x", "/%2e%2ea", "?/../x", "#/..", "/x?a=/../..", "//.."] {
+            #expect(bench.map("/v1\(way)") == "/api\(way)", "\(way)")
+        }
+        #expect(Bench().map("https://up.test/../x") == "/../x", "the route keeps every path")
+    }
+
     @Test("12.6 Link: each target and anchor, whatever stands between them")
     func links() {
         let bench = Bench()
@@ -159,6 +189,21 @@ import Testing
         let links = Array(repeating: "</>", count: 80).joined(separator: ",")
         #expect(bench.map(links, .links)?.utf8.count == 80 * 204 + 79)
         #expect(bench.map(Array(repeating: "</>", count: 20_000).joined(separator: ","), .links) == nil)
+    }
+
+    @Test("12.6 all values of a head share what they may grow by; one that would grow beyond is dropped")
+    func sharedGrowth() {
+        let bench = Bench("/") { $0.path = "/" + String(repeating: "a", count: 1000) }
+        for (value, field, each) in [
+            ("/", AddressMapping.Field.location, 1001), ("/", .reference, 1001), ("0;/", .refresh, 1001),
+            ("a=1; Path=/", .cookie, 1002), ("</>", .links, 1001),
+        ] {
+            var growth = AddressMapping.Growth()
+            var changes: [AddressMapping.Change] = []
+            for _ in 0..<100 { changes.append(bench.change(value, field, &growth)) }
+            #expect(changes.count { $0 == .mapped } == (64 << 10) / each, "\(field)")
+            #expect(changes.last == .dropped && bench.change("/other", .cookie, &growth) == .none)
+        }
     }
 
     @Test("12.6 a client without TLS gets no cookie that it could not send back: Secure goes, with what demands it")

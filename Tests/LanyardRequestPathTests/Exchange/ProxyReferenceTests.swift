@@ -70,6 +70,9 @@ import Testing
             ("http://other.test/dav/denied/x", denied), ("http://other.test/dav/denied#x", malformed),
             ("http://other.test/%64av/denied/x", ambiguous), ("http://other.test//dav/denied/x", ambiguous),
             ("http://other.test/q/../dav/denied/x", ambiguous), ("http://other.test/x y", malformed),
+            // A path that cannot be read.
+            ("http://other.test/dav/y%/../denied/x", malformed), ("http://other.test/dav/denied%00/x", malformed),
+            ("http://other.test/dav/%zz/../denied/x", malformed), ("http://up.test/dav/y%/../denied/x", malformed),
             // Servers take the path of a URI of any scheme, and a relative reference from their root.
             ("dav://up.test/dav/denied/x", malformed), ("evil:/dav/denied/x", malformed), ("urn:uuid:1", malformed),
             ("dav/denied/x", malformed), ("b", malformed), ("../x", malformed), ("x\\..\\y", malformed),
@@ -150,6 +153,13 @@ import Testing
             ("x", "400 malformed-request"),
             ("", "400 malformed-request"),
             (String(repeating: "</files/b> (<urn:a>) ", count: 65), "400 malformed-request"),
+            // In all lines together.
+            (
+                String(repeating: "</files/b> (<urn:a>) ", count: 33) + "\r\nIf: "
+                    + String(repeating: "</files/b> (<urn:a>) ", count: 32), "400 malformed-request"
+            ),
+            ("<http://other.test/dav/y%/../denied/x> (<urn:a>)", "400 malformed-request"),
+            ("<http://other.test/dav/denied%00/x> (<urn:a>)", "400 malformed-request"),
         ] {
             for method in ["MOVE", "PUT"] {
                 #expect(try await send(bench, "If", sent, method: method) == expected, "\(sent)")

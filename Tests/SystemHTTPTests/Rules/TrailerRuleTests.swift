@@ -5,7 +5,7 @@ import Testing
 
 /// http-requests.md 6.5 and 6.6.
 @Suite(.serialized) struct TrailerRuleTests {
-    private static let shared = Task { try await HTTPBench.start { $0.route = "inject: {header: X-Key}" } }
+    private static let shared = Task { try await HTTPBench.start { $0.route = "inject: {header: X-Key}, redirects: {fields: [X-Next]}" } }
     private let bench: HTTPBench
 
     init() async throws {
@@ -78,6 +78,9 @@ import Testing
             "Date",
             "Pragma", "Content-Type", "Content-Encoding", "Content-Range", "content_type", "X-Key", "x_key",
             "Lanyard-User",
+            // They name places of the upstream, and are mapped in a head only.
+            "Link", "Refresh", "Operation-Location", "azure-asyncoperation", "SourceMap", "X-SourceMap", "x_sourcemap",
+            "Service-Worker-Allowed", "X-Next",
         ])
     func filtered(_ name: String) async throws {
         let (_, body) = try await response("TE: trailers\r\nConnection: TE\r\n", "A: 1\r\n\(name): 7\r\nB: 2\r\n")

@@ -129,8 +129,41 @@ struct AddressMapping {
             base.withUnsafeBufferPointer({ path[run: 0..<base.count].elementsEqual($0) })
         else { return nil }
         let rest = path[run: base.count..<path.count]
-        guard rest.first.map(Self.endsAuthority) ?? true else { return nil }
+        guard rest.first.map(Self.endsAuthority) ?? true, !Self.leavesBase(rest) else { return nil }
         return Reference(prefix: route.prefix.bytes, rest: rest)
+    }
+
+    /// Dot segments lead out of the route's path: below its prefix the client would come to another route (RFC 3986 §5.2.4).
+    private static func leavesBase(_ rest: Bytes) -> Bool {
+        let end = rest.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? rest.count
+        var (start, depth) = (0, 0)
+        while start < end {
+            let next = rest[(start + 1)..<end].firstIndex(of: UInt8(ascii: "/")) ?? end
+            switch dotCount(rest[run: (start + 1)..<next]) {
+            case 1: break
+            case 2: depth -= 1
+            default: depth += 1
+            }
+            if depth < 0 { return true }
+            start = next
+        }
+        return false
+    }
+
+    /// The dots of a segment that has nothing else, each perhaps as `%2e`, which clients read as one; nil: it has something else.
+    private static func dotCount(_ segment: Bytes) -> Int? {
+        var (place, count) = (0, 0)
+        while place < segment.count {
+            if segment[place] == UInt8(ascii: ".") {
+                place += 1
+            } else if segment.count - place >= 3, segment[run: place..<(place + 3)].equals(lowered: "%2e") {
+                place += 3
+            } else {
+                return nil
+            }
+            count += 1
+        }
+        return count
     }
 
     // MARK: Values with references
@@ -138,25 +171,33 @@ struct AddressMapping {
     /// What is written in place of a value.
     enum Change: Equatable { case none, mapped, dropped }
 
-    /// Bytes by which the references of one value may make it longer. A list of thousands of short ones would otherwise become as
+    /// By how many bytes the mapped values of one head may still make it longer. Thousands of short references would otherwise become as
     /// many copies of the route's path.
-    private static let growthMax = 16 << 10
+    struct Growth {
+        private var left = 64 << 10
+
+        /// - Returns: false: the value is too long for what is left.
+        mutating func take(_ bytes: Int) -> Bool {
+            guard bytes <= left else { return false }
+            left -= max(bytes, 0)
+            return true
+        }
+    }
 
     /// What `write` does to a value of a field that is mapped.
-    func change(of value: Bytes, _ field: Field) -> Change {
+    ///
+    /// - Parameter growth: of the head.
+    func change(of value: Bytes, _ field: Field, _ growth: inout Growth) -> Change {
+        var added: Int?
         switch field {
-        case .location: return reference(value) == nil ? .none : .mapped
-        case .reference: return reference(value, keepsForm: true) == nil ? .none : .mapped
-        case .cookie: return CookieMapping(value, self) == nil ? .none : .mapped
+        case .location: added = reference(value).map { $0.count - value.count }
+        case .reference: added = reference(value, keepsForm: true).map { $0.count - value.count }
+        case .cookie: added = CookieMapping(value, self)?.growth
         case .links, .refresh:
-            var growth = 0
-            var isMapped = false
-            forEachReference(in: value, field) { range, mapped in
-                isMapped = true
-                growth += mapped.count - range.count
-            }
-            return !isMapped ? .none : growth > Self.growthMax ? .dropped : .mapped
+            forEachReference(in: value, field) { range, mapped in added = (added ?? 0) + mapped.count - range.count }
         }
+        guard let added else { return .none }
+        return growth.take(added) ? .mapped : .dropped
     }
 
     /// Writes a value that `change` maps.
@@ -224,6 +265,9 @@ private struct CookieMapping {
     private let path: AddressMapping.Reference?
     private let dropsDomain: Bool
     private let dropsSecure: Bool
+
+    /// Bytes by which the path makes the value longer, at most.
+    var growth: Int { path?.count ?? 0 }
 
     /// nil: the value stays as it is.
     init?(_ value: Bytes, _ mapping: AddressMapping) {

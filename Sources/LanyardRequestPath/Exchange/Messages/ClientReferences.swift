@@ -20,7 +20,7 @@ struct ClientReferences {
         case malformed
     }
 
-    /// Tags of one `If`. Judging one may take many readings of a path.
+    /// Tags of a request's `If` lines. Judging one may take many readings of a path.
     private static let tagsMax = 64
 
     private static let get = Array("GET".utf8)
@@ -130,14 +130,12 @@ struct ClientReferences {
 
     /// Calls `body` with the places of the references in a value.
     ///
-    /// - Returns: false: the value has not the form of the field, or too many references.
+    /// - Returns: false: the value has not the form of the field, or `body` has ended it.
     func forEach(_ name: FieldName, in value: Bytes, _ body: (Range<Int>) -> Bool) -> Bool {
         if name == .destination { return body(0..<value.count) }
         var tags = ConditionTags(value)
-        var count = 0
         while let tag = tags.next() {
-            count += 1
-            guard count <= Self.tagsMax, body(tag) else { return false }
+            guard body(tag) else { return false }
         }
         return !tags.isMalformed
     }
@@ -151,12 +149,14 @@ struct ClientReferences {
     func check(_ lines: FieldLines, in head: Bytes, of request: Request, _ routes: RouteTable) -> Problem? {
         if request.isCopy, let problem = denial(of: request.path, asAny: request.sourceMethods) { return problem }
         var problem: Problem?
-        var destinations = 0
+        var (destinations, tags) = (0, 0)
         for index in 0..<lines.count where lines[index].name == .destination || lines[index].name == .condition {
             if lines[index].name == .destination { destinations += 1 }
             let value = lines.value(index, in: head)
             let isReadable = forEach(lines[index].name, in: value) { place in
                 let isTag = lines[index].name == .condition
+                if isTag { tags += 1 }
+                guard tags <= Self.tagsMax else { return false }
                 problem = judge(value[run: place], isTag: isTag, of: request, routes)
                 if problem == nil, !isTag, request.isCopy { problem = judgeWriting(value[run: place], of: request) }
                 return problem == nil
@@ -177,12 +177,14 @@ struct ClientReferences {
         case .malformed: return isReference ? Self.malformed : nil
         case .own(let place, let hasOrigin):
             let path = Array(value[run: place])
-            return isReference || hasOrigin ? judge(path, request, routes) : denial(of: path, request, routes)
+            return isReference || hasOrigin
+                ? judge(path, request, routes) : denial(of: path, isReference: false, request, routes)
         case .relative: return isReference ? Self.malformed : nil
         case .otherScheme: return isReference && !isTag ? Self.malformed : nil
         case .upstream(let place):
             guard let path = clientPath(of: value[run: place]) else { return isReference ? .denied : nil }
-            return isReference ? judge(path, request, routes) : denial(of: path, request, routes)
+            return isReference
+                ? judge(path, request, routes) : denial(of: path, isReference: false, request, routes)
         case .foreign(let place):
             // Some upstreams do not look at the origin. So a denied path stays denied; what else it names is not Lanyard's.
             if isReference, !route.settings.deny.isEmpty {
@@ -191,7 +193,9 @@ struct ClientReferences {
                     return .ambiguousPath
                 }
             }
-            return clientPath(of: value[run: place]).flatMap { denial(of: $0, request, routes) }
+            return clientPath(of: value[run: place]).flatMap {
+                denial(of: $0, isReference: isReference, request, routes)
+            }
         }
     }
 
@@ -246,12 +250,17 @@ struct ClientReferences {
     }
 
     /// Judges a path only by what the route denies.
-    private func denial(of path: [UInt8], _ request: Request, _ routes: RouteTable) -> Problem? {
+    ///
+    /// - Parameter isReference: the upstream acts on what the path names. A path that cannot be read may be a denied one for it.
+    private func denial(
+        of path: [UInt8], isReference: Bool, _ request: Request, _ routes: RouteTable
+    ) -> Problem? {
         guard !route.settings.deny.isEmpty else { return nil }
         switch request.decide(path, routes) {
         case .denied: return .denied
         case .ambiguous: return .ambiguousPath
-        case .route, .none, .methodNotAllowed, .malformed: return nil
+        case .malformed: return isReference ? Self.malformed : nil
+        case .route, .none, .methodNotAllowed: return nil
         }
     }
 

@@ -103,6 +103,7 @@ struct ResponseHeadWriter: ~Copyable {
         _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute, of shard: Shard, keepsLength: Bool
     ) -> Bool {
         var isDated = false
+        var growth = AddressMapping.Growth()
         let route = shardRoute.route
         let special = route.hasConfusableNames ? .all : route.ownNameLengths.union(head.connection.nominatedLengths)
         let hasReferenceNames = route.hasReferenceNames
@@ -110,7 +111,8 @@ struct ResponseHeadWriter: ~Copyable {
         where lines[index].isOrdinary(besides: special)
             || isCopied(index, on: route, of: shard, keepsLength: keepsLength)
         {
-            if lines[index].name != .other || hasReferenceNames, writeMapped(index, &run, &out, on: shardRoute) {
+            if lines[index].name != .other || hasReferenceNames, writeMapped(index, &run, &out, &growth, on: shardRoute)
+            {
                 continue
             }
             run.add(lines[index], to: &out)
@@ -124,7 +126,8 @@ struct ResponseHeadWriter: ~Copyable {
     ///
     /// - Returns: false: the line is copied as it is.
     private func writeMapped(
-        _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute
+        _ index: Int, _ run: inout LineRun, _ out: inout HeadWriter, _ growth: inout AddressMapping.Growth,
+        on shardRoute: ShardRoute
     ) -> Bool {
         let route = shardRoute.route
         guard let field = mappedField(index, on: route) else { return false }
@@ -132,7 +135,7 @@ struct ResponseHeadWriter: ~Copyable {
             route: route, isTLS: shardRoute.isTLS, isClientTLS: isClientTLS, authority: shardRoute.authority,
             clientHost: clientHost)
         let value = lines.value(index, in: bytes)
-        switch mapping.change(of: value, field) {
+        switch mapping.change(of: value, field, &growth) {
         case .none: return false
         case .dropped: break
         case .mapped:

@@ -1,3 +1,5 @@
+import LanyardSettings
+
 /// Decides which fields of a response's trailer section are forwarded (http-requests.md 6.6, RFC 9110 §6.5.1).
 ///
 /// A client that merges trailers into the head would otherwise get another length, location, user or freshness than the
@@ -26,6 +28,8 @@ enum TrailerFilter {
     static func passes(_ name: Bytes, on route: Route) -> Bool {
         let read = FieldName.of(canonical: name)
         if read.isHopByHop || read == .lanyard || read.isForwarding { return false }
+        // They name places of the upstream, and only those of a head are mapped (http-forwarding.md 12.6).
+        if route.settings.redirects == .rewrite, read == .reference || route.isReference(name) { return false }
         if route.bearerField.resembles(name) { return false }
         return !refused.contains { word in
             name.resembles(Bytes(start: word.utf8Start, count: word.utf8CodeUnitCount))
