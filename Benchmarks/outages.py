@@ -145,7 +145,7 @@ static_resources:
     return process, port
 
 
-def start_lanyard(folder, service, program):
+def start_lanyard(folder, service, program, store="{memory: true}"):
     port = free_port()
     open(os.path.join(folder, "secret"), "w").write("s3cret")
     config = f"""
@@ -162,7 +162,7 @@ users:
   svc: {{identity: corp, login: {{client_credentials: {{}}}}}}
 routes:
   - {{upstream: "http://127.0.0.1:{service.resource}"}}
-store: {{memory: true}}
+store: {store}
 """
     path = os.path.join(folder, "lanyard.yaml")
     open(path, "w").write(config)
@@ -330,4 +330,5 @@ def main():
         print(f"| {title} | {cells('envoy')} | {cells('lanyard')} | {worst} |", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
