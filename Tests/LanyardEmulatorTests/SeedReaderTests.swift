@@ -28,7 +28,7 @@ import Testing
         "a seed that cannot be used says where and why",
         arguments: [
             ("users:\n  - {email: a}", "line 2: password is missing"),
-            ("colour: blue", "line 1: unknown key colour; known are users, api_keys, apps"),
+            ("colour: blue", "line 1: unknown key colour; known are users, api_keys, apps, oauth"),
             ("users: 5", "line 1: expected a list"), ("users: [", "line 2: did not find expected node content"),
         ])
     func refuses(text: String, problem: String) throws {

@@ -84,6 +84,76 @@ import Testing
         )
     }
 
+    @Test("--oauth has the client demo and a user; a client, a scope and a user may be named without a file of YAML")
+    func oauth() async throws {
+        let folder = try TemporaryFolder()
+        let secret = try folder.write("secret", "s3cret\n"), password = try folder.write("password", "wonderland\n")
+        let form = [("Content-Type", "application/x-www-form-urlencoded")]
+        func status(_ endpoint: RawEndpoint, _ body: String) async throws -> Int {
+            try await RawClient.ask(endpoint, "POST", "/oauth/token", fields: form, body: body).status
+        }
+        let own = "grant_type=client_credentials&client_id="
+        let login = "grant_type=password&client_id=open&username=bob&password="
+        let (first, endpoint) = try await Self.start(["--oauth"])
+        #expect(try await status(endpoint, own + "demo&client_secret=demo-secret") == 200)
+        let alice = "grant_type=password&client_id=demo&username=alice%40example.com&password=correct-horse"
+        #expect(try await status(endpoint, alice) == 200)
+        try await first.terminate()
+        let (second, again) = try await Self.start([
+            "--oauth", "--oauth-client", "mine:\(secret)", "--oauth-client", "open", "--user", "bob:\(password)",
+            "--oauth-scope", "api", "--access-token-lifetime", "20s",
+        ])
+        #expect(try await status(again, own + "mine&client_secret=s3cret&scope=api") == 200)
+        #expect(try await status(again, own + "mine&client_secret=s3cret&scope=other") == 400)
+        #expect(try await status(again, own + "demo&client_secret=demo-secret") == 401)
+        #expect(try await status(again, login + "wonderland") == 200)
+        #expect(try await status(again, login + "x") == 400)
+        try await second.terminate()
+    }
+
+    @Test(
+        "flags of the OAuth side that cannot be used end the start with 64 and the reason",
+        arguments: [
+            (["--oauth-client", "a"], "need --oauth"), (["--oauth-scope", "a"], "need --oauth"),
+            (["--oauth", "--oauth-client", ""], "printable ASCII"),
+            (["--oauth", "--oauth-client", "a:/nowhere"], "/nowhere: cannot be read"),
+            (["--oauth", "--oauth-client", "a", "--oauth-client", "a"], "client a is there twice"),
+            (["--oauth", "--oauth-scope", "a b"], "a b is no scope"),
+            (["--oauth", "--device-code-lifetime", "soon"], "soon"),
+        ])
+    func badOAuthFlags(_ flags: [String], _ reason: String) async throws {
+        let process = try ServerProcess("lanyard-emulator", ["--listen", "127.0.0.1:0"] + flags)
+        #expect(try await process.waitForExit() == .code(64))
+        #expect(process.log.contains(reason), "\(process.log)")
+    }
+
+    @Test("a client's secret is not empty")
+    func emptySecret() async throws {
+        let folder = try TemporaryFolder()
+        let file = try folder.write("secret", "\n")
+        let process = try ServerProcess("lanyard-emulator", ["--oauth", "--oauth-client", "a:\(file)"])
+        #expect(try await process.waitForExit() == .code(64))
+        #expect(process.log.contains("\(file): a secret is printable ASCII, and not empty"), "\(process.log)")
+    }
+
+    @Test("a snapshot keeps sessions and the key of the OAuth side across starts")
+    func oauthSnapshot() async throws {
+        let folder = try TemporaryFolder()
+        let arguments = ["--oauth", "--snapshot", folder.file("state")]
+        let form = [("Content-Type", "application/x-www-form-urlencoded")]
+        let (first, endpoint) = try await Self.start(arguments)
+        let login = "grant_type=password&client_id=demo&username=alice%40example.com&password=correct-horse"
+        let tokens = try await RawClient.ask(endpoint, "POST", "/oauth/token", fields: form, body: login).json
+        first.signal(SIGTERM)
+        try await first.waitForExit()
+        let (second, again) = try await Self.start(arguments)
+        let access = [("Authorization", "Bearer \(tokens["access_token"].string ?? "")")]
+        #expect(try await RawClient.ask(again, "GET", "/protected/", fields: access).status == 200)
+        let refresh = "grant_type=refresh_token&client_id=demo&refresh_token=\(tokens["refresh_token"].string ?? "")"
+        #expect(try await RawClient.ask(again, "POST", "/oauth/token", fields: form, body: refresh).status == 200)
+        try await second.terminate()
+    }
+
     @Test("a configuration that cannot be used ends the start with 64 and the line")
     func badConfiguration() async throws {
         let folder = try TemporaryFolder()

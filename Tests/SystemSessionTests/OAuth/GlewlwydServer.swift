@@ -16,15 +16,17 @@ struct GlewlwydServer {
 
     /// - Parameters:
     ///   - lifetime: of access tokens, in seconds.
+    ///   - deviceLifetime: of device codes, in seconds.
     ///   - isPushed: an authorization request must be pushed (RFC 9126).
     ///   - tls: a folder with ca.pem, server.pem and server.key; the client shows who it is by a certificate (RFC 8705).
     static func start(
-        lifetime: Int = 20, isPushed: Bool = false, tls: TemporaryFolder? = nil
+        lifetime: Int = 20, deviceLifetime: Int = 600, isPushed: Bool = false, tls: TemporaryFolder? = nil
     ) async throws -> GlewlwydServer {
         let folder = try TemporaryFolder()
         let script = Products.root + "/Tests/SystemSessionTests/OAuth/Peer/glewlwyd_server.py"
         let (process, endpoint) = try await PythonProcess.serve(
             ["-B", script, "--root", root + "/root", "--work", folder.path, "--lifetime", String(lifetime)]
+                + ["--device-lifetime", String(deviceLifetime)]
                 + (isPushed ? ["--pushed"] : []) + (tls.map { ["--tls", $0.path] } ?? []))
         return GlewlwydServer(
             process: process, endpoint: endpoint, folder: folder, scheme: tls == nil ? "http" : "https")

@@ -1,6 +1,6 @@
 """Runs glewlwyd (Debian's package, unpacked) on loopback until it is ended: an OpenID provider with one-use refresh tokens.
 
-    glewlwyd_server.py --root FOLDER --work FOLDER [--lifetime SECONDS] [--pushed] [--tls FOLDER]
+    glewlwyd_server.py --root FOLDER --work FOLDER [--lifetime SECONDS] [--device-lifetime SECONDS] [--pushed] [--tls FOLDER]
 
 --pushed: an authorization request must be pushed (RFC 9126).
 --tls: https with server.pem and server.key of the folder. The client shows who it is by a certificate of ca.pem for lanyard.test,
@@ -120,14 +120,14 @@ def start(root, work, tls):
     sys.exit("glewlwyd did not start")
 
 
-def set_up(api, port, work, lifetime, is_pushed, tls):
+def set_up(api, port, work, lifetime, device_lifetime, is_pushed, tls):
     api.post("/auth/", {"username": "admin", "password": "password"})
     key = open(f"{work}/key.pem", encoding="utf-8").read()
     public = open(f"{work}/public.pem", encoding="utf-8").read()
     parameters = {name: True for name in FLAGS} | {
         "iss": f"{origin(port, tls)}/api/oidc", "jwt-type": "rsa", "jwt-key-size": "256", "key": key, "cert": public,
         "access-token-duration": lifetime, "refresh-token-duration": 3600, "code-duration": 600, "refresh-token-one-use": "always",
-        "device-authorization-expiration": 600, "device-authorization-interval": 2, "subject-type": "public", "resource-allowed": False,
+        "device-authorization-expiration": device_lifetime, "device-authorization-interval": 2, "subject-type": "public", "resource-allowed": False,
     }
     if is_pushed:
         parameters |= {
@@ -148,6 +148,7 @@ def main():
     parser.add_argument("--root", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--lifetime", type=int, default=20)
+    parser.add_argument("--device-lifetime", type=int, default=600)
     parser.add_argument("--pushed", action="store_true")
     parser.add_argument("--tls")
     options = parser.parse_args()
@@ -161,7 +162,7 @@ def main():
     subprocess.run(["openssl", "rsa", "-in", f"{work}/key.pem", "-pubout", "-out", f"{work}/public.pem"], **quiet)
     process, port, api = start(options.root, work, options.tls)
     signal.signal(signal.SIGTERM, lambda *_: process.terminate())
-    set_up(api, port, work, options.lifetime, options.pushed, options.tls)
+    set_up(api, port, work, options.lifetime, options.device_lifetime, options.pushed, options.tls)
     print(f"port {port}", flush=True)
     process.wait()
 

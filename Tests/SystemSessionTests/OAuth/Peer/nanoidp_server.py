@@ -1,6 +1,6 @@
 """Runs nanoidp (from PyPI) on loopback until it is ended: each refresh token works once, and a repetition ends the session.
 
-    nanoidp_server.py --python INTERPRETER --work FOLDER
+    nanoidp_server.py --python INTERPRETER --work FOLDER [--device-lifetime SECONDS]
 
 The first line says the port. The client is lanyard with the secret s3cret; it may name the resources of orders and stock (RFC 8707). The
 users are alice, bob and carol with the password wonderland. FOLDER/refresh_token is the beginning of a session of alice.
@@ -21,6 +21,7 @@ import urllib.request
 SETTINGS = """
 config_version: 1
 server: {host: 127.0.0.1, port: PORT}
+device_flow: {code_expiry_seconds: LIFETIME}
 oauth:
   issuer: "http://127.0.0.1:PORT"
   audience: api
@@ -52,6 +53,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--python", required=True)
     parser.add_argument("--work", required=True)
+    parser.add_argument("--device-lifetime", default="600")
     options = parser.parse_args()
     work = options.work
     with socket.socket() as probe:
@@ -59,7 +61,7 @@ def main():
         port = probe.getsockname()[1]
     base = f"http://127.0.0.1:{port}"
     os.mkdir(f"{work}/settings")
-    for name, text in {"settings": SETTINGS.replace("PORT", str(port)), "users": USERS}.items():
+    for name, text in {"settings": SETTINGS.replace("PORT", str(port)).replace("LIFETIME", options.device_lifetime), "users": USERS}.items():
         with open(f"{work}/settings/{name}.yaml", "w", encoding="utf-8") as file:
             file.write(text)
     # Its log on standard error has a line for each request.
