@@ -131,13 +131,13 @@ installed_root() {
     in_root "$root" apt-get -q update && in_root "$root" apt-get -q install -y --no-install-recommends "${packages[@]}"
 }
 
-# configure_root FOLDER: what an operator writes into the configuration of the package: three lines for the user, one changed for the
-# upstream, and the password.
+# configure_root FOLDER: what an operator writes into the configuration of the package: the client's secret with its line, two lines for
+# the user, one changed for the upstream.
 configure_root() {
-    local password=$1/etc/lanyard/alice.password
-    head -c 18 /dev/urandom | base64 >"$password" && in_root "$1" chown root:lanyard /etc/lanyard/alice.password &&
-        chmod 0640 "$password" &&
-        sed -i -e 's/^# \(users:\|  alice:\|    identity:\|    login:\)/\1/' -e 's,upstream: .*,upstream: http://127.0.0.1:7490,' \
+    local secret=$1/etc/lanyard/client.secret
+    head -c 18 /dev/urandom | base64 >"$secret" && in_root "$1" chown root:lanyard /etc/lanyard/client.secret &&
+        chmod 0640 "$secret" &&
+        sed -i -e 's/^# \(      client_secret_file:\|users:\|  robot:\)/\1/' -e 's,upstream: .*,upstream: http://127.0.0.1:7490,' \
             "$1/etc/lanyard/lanyard.yaml"
 }
 

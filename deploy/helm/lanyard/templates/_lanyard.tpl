@@ -25,10 +25,21 @@ lists are the keys of numbers and of truth values; a test compares them with the
 {{- end -}}
 
 {{/*
+Removes the keys whose value is null: further values take keys of a chart's own away by it.
+*/}}
+{{- define "lanyard.dropNulls" -}}
+{{- range $name, $value := . -}}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $ $name }}{{ end -}}
+{{- if kindIs "map" $value }}{{ include "lanyard.dropNulls" $value }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
 The ConfigMap with lanyard.yaml; a manifest of its own. `routes` are required, as the program demands them.
 */}}
 {{- define "lanyard.configMap" -}}
-{{- $config := .Values.lanyard.config -}}
+{{- $config := deepCopy .Values.lanyard.config -}}
+{{- include "lanyard.dropNulls" $config -}}
 {{- if not $config.routes }}{{ fail "lanyard.config.routes is required: lanyard.yaml needs at least one route" }}{{ end -}}
 {{- if hasKey $config "health" }}{{ fail "lanyard.config.health is set by the template: leave it out" }}{{ end -}}
 {{- include "lanyard.checkTexts" (dict "key" "config" "value" $config) -}}
