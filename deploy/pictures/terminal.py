@@ -5,18 +5,16 @@ import re
 
 import programs
 
-COLUMNS, LINE_HEIGHT, CHARACTER_WIDTH, MARGIN = 96, 20, 8.43, 18
+COLUMNS, LINE_HEIGHT, CHARACTER_WIDTH, MARGIN = 120, 20, 8.43, 18
 
 CONFIGURATION = """\
 listeners: [{address: "127.0.0.1:7400"}]
 health: {address: "127.0.0.1:7401"}
 admin: {address: "unix:/run/demo/admin.sock"}
 identities:
-  demo: {app_services: {app_id: demo-abcde, base_url: "http://127.0.0.1:7490"}}
+  demo: {oauth2: {issuer: "http://127.0.0.1:7490/oauth", client_id: orders, client_secret_file: client.secret}}
 users:
-  alice:
-    identity: demo
-    login: {email_password: {email: alice@example.com, password_file: alice.password}}
+  robot: {identity: demo, login: {client_credentials: {}}}
 routes:
   - {name: orders, match: {path: /orders}, upstream: "http://127.0.0.1:9000"}
 """
@@ -24,11 +22,11 @@ routes:
 # What is typed. `lanyard run` is started beside the shell, because it stays.
 COMMANDS = [
     "cat lanyard.yaml",
-    "lanyard check",
+    "lanyard check --online --login",
     "lanyard run 2>lanyard.log & lanyard wait",
     "curl -s http://127.0.0.1:9000/orders                     # the API itself",
     "curl -s http://127.0.0.1:7400/orders | cut -c1-72        # the API behind Lanyard",
-    "lanyard status | cut -c1-95                               # as wide as this picture",
+    "lanyard status",
     "lanyard logout",
     "curl -s -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:7400/orders",
     "lanyard health --ready",
@@ -42,17 +40,18 @@ def picture(running):
 
 def run(running):
     """Each command with the lines that it prints."""
-    running.start_services()
+    running.write("client.secret", "correct-horse", 0o600)
+    running.start_services("--oauth", "--oauth-client", "orders:client.secret")
+    # A line that would be wider is wrapped by the command.
+    running.environment["COLUMNS"] = str(COLUMNS)
     running.write("lanyard.yaml", CONFIGURATION)
     for command in COMMANDS:
         if command.startswith("lanyard run "):
             running.start("lanyard", "run", log="lanyard.log")
             printed = running.shell("lanyard wait")
         else:
-            # A cut line would have the run's folders in place of the page's.
-            printed = running.shell(command.split(" | cut -c1-95")[0] if "cut -c1-95" in command else command)
-        width = COLUMNS - 1 if "cut -c1-95" in command else None
-        yield command, [settled(line)[:width] for line in printed.splitlines()]
+            printed = running.shell(command)
+        yield command, [settled(line) for line in printed.splitlines()]
 
 
 def settled(line):

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SystemTestSupport
 
-/// The walks of docs/use/tutorial.md and README.md: every command is run, and prints what the page says.
+/// The walks of README.md and of the pages in docs/use: every command is run, and prints what the page says.
 @Suite struct TutorialTests {
     private struct Block {
         var language: String
@@ -77,7 +77,9 @@ import Testing
         "every command of a walk works, and prints what the page says",
         arguments: [
             ("README.md", nil, 2, 1), ("docs/use/tutorial.md", "Five minutes", 5, 5),
-            ("docs/use/tutorial.md", "Accounts and users", 9, 7),
+            ("docs/use/tutorial.md", "A user logs in", 4, 4), ("docs/use/tutorial.md", "A bad night", 4, 3),
+            ("docs/use/agents.md", nil, 2, 2), ("docs/use/tutorial-app-services.md", "Five minutes", 5, 5),
+            ("docs/use/tutorial-app-services.md", "Accounts and users", 9, 7),
         ] as [(String, String?, Int, Int)])
     func walk(_ page: String, _ section: String?, _ commands: Int, _ outputs: Int) async throws {
         try await Self.run(page, section, commands, outputs)
@@ -87,7 +89,20 @@ import Testing
         "every command of the walk with nginx works, and prints what the page says",
         .enabled(if: NginxProcess.isInstalled, "this walk was not tried: it needs nginx (package nginx-light)"))
     func tutorial() async throws {
-        try await Self.run("docs/use/tutorial.md", "A set-up of your own", 10, 10)
+        try await Self.run("docs/use/tutorial-app-services.md", "A set-up of your own", 10, 10)
+    }
+
+    @Test("no other page has commands that are not run")
+    func everyPage() throws {
+        let folder = Products.root + "/docs/use"
+        let pages = try FileManager.default.contentsOfDirectory(atPath: folder).filter { $0.hasSuffix(".md") }
+        let withCommands = try pages.filter { page in
+            try String(contentsOfFile: folder + "/" + page, encoding: .utf8).contains("\n```sh\n")
+        }
+        #expect(Set(withCommands) == ["agents.md", "tutorial.md", "tutorial-app-services.md"])
+        let sections = try String(contentsOfFile: folder + "/tutorial.md", encoding: .utf8).components(
+            separatedBy: "\n## ")
+        #expect(sections.count { $0.contains("\n```sh\n") } == 3)
     }
 
     /// Runs the blocks of a page or section in a folder of their own, and compares what they print.
@@ -113,8 +128,14 @@ import Testing
         try folder.write("script", script)
         let programs = URL(fileURLWithPath: try Products.path("lanyard")).deletingLastPathComponent().path
         let path = "\(programs):/usr/local/bin:/usr/bin:/bin"
-        let shell = try ServerProcess(
-            "/bin/bash", [folder.file("script")], environment: ["PATH": path, "HOME": folder.path])
+        var environment = ["PATH": path, "HOME": folder.path]
+        if script.contains("lanyard run --upstream") {
+            // A walk by flags names no address.
+            environment["LANYARD_LISTEN"] = ports["7400"].map { "127.0.0.1:\($0)" }
+            environment["LANYARD_HEALTH_ADDRESS"] = ports["7401"].map { "127.0.0.1:\($0)" }
+            environment["LANYARD_ADMIN_ADDRESS"] = "unix:\(folder.path)/admin.sock"
+        }
+        let shell = try ServerProcess("/bin/bash", [folder.file("script")], environment: environment)
         let exit = try await shell.waitForExit()
         func read(_ name: String) -> String { (try? String(contentsOfFile: folder.file(name), encoding: .utf8)) ?? "" }
         let printed = blocks.indices.map { "\($0): " + read("out-\($0)") }.joined()
