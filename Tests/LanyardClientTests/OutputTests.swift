@@ -109,6 +109,8 @@ import Testing
     func refusedCredential() {
         #expect(ReadinessRemedy.text("credential_refused", user: "bob")?.hasSuffix(": lanyard login bob") == true)
         // Without its flags the command would name a user that does not exist yet.
+        // Only Lanyard knows the kind of the identity.
+        #expect(ReceivedProblem.remedy("not-supported", user: "bob")?.contains("static") == false)
         #expect(ReceivedProblem.remedy("credential-refused", user: "bob")?.hasSuffix(": repeat the command") == true)
     }
 

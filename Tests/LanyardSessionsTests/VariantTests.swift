@@ -477,6 +477,28 @@ struct VariantTests {
         #expect(driver.call?.kind == .refresh && driver.call?.variant == Self.orders && driver.sent.last == "new")
     }
 
+    @Test(
+        "while the session's login waits for an operator, the refusal of a variant names the operator, as the status does"
+    )
+    func operatorOfLostRefreshToken() throws {
+        for verdict in [IdentityError.Verdict.credentialUnavailable, .transient(retryAfter: nil)] {
+            let driver = CoordinatorDriver(hasCredential: true, rotation: .oneUse, variants: [Self.orders])
+            driver.begin()
+            try driver.grant(refresh: "one", account: "a", token: "plain")
+            // The fetch has no response: the refresh token is spent, and the login follows.
+            try driver.fail(.unknownOutcome)
+            #expect(driver.call?.kind == .login)
+            try driver.fail(verdict)
+            driver.handle(.variant(UserIndex(1), .tokenNeeded))
+            let published = driver.variantAvailability[UserIndex(1)]
+            guard case .none(.identityUnreachable(_, _, let action, _))? = published else {
+                Issue.record("\(verdict): \(String(describing: published))")
+                continue
+            }
+            #expect(action == (verdict == .credentialUnavailable ? .operator : .nobody), "\(verdict)")
+        }
+    }
+
     @Test("a session without refresh token: each variant is a login's call of its own, and a renewal keeps them")
     func machine() throws {
         let driver = CoordinatorDriver(variants: [Self.orders])

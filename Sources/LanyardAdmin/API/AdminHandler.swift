@@ -176,7 +176,7 @@ final class AdminHandler: Sendable {
         _ reply: @escaping @Sendable (OperatorResponse) -> Void
     ) {
         sources.users.perform(userCall) { [self] result in
-            finish(Self.response(result, name, call), call, Self.userName(of: result) ?? name, peer, reply)
+            finish(response(result, name, call), call, Self.userName(of: result) ?? name, peer, reply)
         }
     }
 
@@ -188,7 +188,7 @@ final class AdminHandler: Sendable {
         }
     }
 
-    private static func response(
+    private func response(
         _ result: Result<UserOutcome, UserError>, _ name: String?, _ call: AdminCall
     ) -> OperatorResponse {
         switch result {
@@ -201,7 +201,8 @@ final class AdminHandler: Sendable {
         case .success(.removed(isStored: false)): AdminResponses.removed(name ?? "")
         case .success(.result(let text)): AdminResponses.result(text, status: call.resultStatus)
         case .success(.accessTokens(let tokens)): AdminResponses.accessTokens(tokens)
-        case .failure(let error): .problem(error, user: name)
+        case .failure(let error):
+            .problem(error, user: name, session: name.flatMap { sources.users.report.view(of: $0)?.status })
         }
     }
 

@@ -106,11 +106,12 @@ extension OperatorResponse {
     /// - Parameter status: nil: the type's own.
     static func problem(
         _ type: AdminProblem, status: Int? = nil, _ title: String, _ detail: String, closes: Bool = false,
-        user: String? = nil, isRetryable: Bool = false, identity: IdentityError? = nil
+        user: String? = nil, isRetryable: Bool = false, identity: IdentityError? = nil,
+        action: ResponsibleParty? = nil, remedy: String? = nil
     ) -> OperatorResponse {
         problem(
             status ?? type.status, type.rawValue, title, detail, closes: closes, user: user, isRetryable: isRetryable,
-            identity: identity)
+            identity: identity, action: action, remedy: remedy)
     }
 
     static let noRoute = problem(
@@ -172,8 +173,12 @@ extension OperatorResponse {
 
     /// The problem for an operation that failed.
     ///
-    /// - Parameter user: the name in the call; nil: it names none.
-    static func problem(_ error: UserError, user: String?) -> OperatorResponse {
+    /// - Parameters:
+    ///   - user: the name in the call; nil: it names none.
+    ///   - session: the user as its status shows it; nil: there is no such user.
+    static func problem(
+        _ error: UserError, user: String?, session: SessionStatus? = nil
+    ) -> OperatorResponse {
         let name = user ?? "the user"
         return switch error {
         case .noSuchUser: noSuchUser
@@ -185,12 +190,12 @@ extension OperatorResponse {
                 .accountInUse, "Account in use",
                 "The login ended in the account of \(holder), which is logged in; the new session is revoked.",
                 user: holder)
-        case .notLoggedIn:
-            problem(.notLoggedIn, "Not logged in", "\(name) has no session; log in first.", user: user)
+        case .notLoggedIn: notLoggedIn(user, session)
         case .notSupported:
             problem(
                 .notSupported, "Not supported",
-                "The tokens of a static identity come from its file; it has no logins and no accounts.", user: user)
+                "The tokens of a static identity come from its file; it has no logins and no accounts.", user: user,
+                remedy: "write the token into the file that token_file of the identity names")
         case .noAccounts:
             problem(
                 .notSupported, "Not supported",
@@ -206,7 +211,7 @@ extension OperatorResponse {
             problem(
                 .invalidValue, "Invalid value", "credential is missing, and \(name) has none configured.",
                 user: user)
-        case .identity(let error): problem(error, user: user)
+        case .identity(let error): problem(error, user: user, canLogIn: session?.canLogIn ?? false)
         case .stopping:
             problem(
                 .shuttingDown, "Shutting down", "Lanyard is ending; nothing was changed.", user: user,
@@ -231,6 +236,26 @@ extension OperatorResponse {
         }
     }
 
+    /// Who must act is what the status of the user says: Lanyard makes a machine's login by itself, or when an operator asks for it.
+    private static func notLoggedIn(_ user: String?, _ session: SessionStatus?) -> OperatorResponse {
+        let name = user ?? "the user"
+        // A session that has begun since says nothing of this call.
+        let session = session.flatMap { $0.state.isAuthenticated ? nil : $0 }
+        let action = session?.action ?? .user
+        let reason = session?.failure.map { ": \($0.message)" } ?? ""
+        let detail =
+            switch action {
+            case .user: "\(name) has no session; log in first."
+            case .operator where reason.isEmpty:
+                "\(name) has no session; its configured login is made when an operator asks for it."
+            case .operator: "\(name) has no session\(reason)."
+            case .nobody: "\(name) has no session yet\(reason); Lanyard makes the login by itself."
+            }
+        return problem(
+            .notLoggedIn, "Not logged in", detail, user: user, isRetryable: action == .nobody, action: action,
+            remedy: session?.failure?.remedy)
+    }
+
     /// Whether the call was carried out is unknown, so it is not to be repeated blindly.
     private static func outcomeUnknown(_ error: IdentityError, _ user: String?) -> OperatorResponse {
         let detail = error.operatorMessage + ". Whether the call was carried out is unknown; look before repeating it."
@@ -251,41 +276,45 @@ extension OperatorResponse {
 
     /// The problem for an error of the identity service, or for a service that did not respond.
     ///
-    /// - Parameter outcome: what else the operator must know; it begins with a space.
+    /// - Parameters:
+    ///   - canLogIn: a configured credential can begin another session.
+    ///   - outcome: what else the operator must know; it begins with a space.
     private static func problem(
-        _ error: IdentityError, user: String?, outcome: String = ""
+        _ error: IdentityError, user: String?, canLogIn: Bool = false, outcome: String = ""
     ) -> OperatorResponse {
         let detail = error.operatorMessage + "." + outcome
+        let action = error.action(canLogIn: canLogIn)
         switch error.verdict {
         case .credentialUnavailable where error.isForeignKind:
             return problem(.invalidValue, "Invalid value", detail, user: user)
         case .credentialRefused, .credentialUnavailable:
             return problem(
-                .credentialRefused, "Credential refused", detail, user: user, identity: error)
+                .credentialRefused, "Credential refused", detail, user: user, identity: error, action: action)
         case .transient(let retryAfter):
             // Another 4xx with the service's own error is a refusal: a repeat of the same call would fail again.
             if error.isServiceError, let status = error.status, 400..<500 ~= status, ![408, 425, 429].contains(status) {
                 break
             }
             if error.cause == .unusableToken { break }
-            return unreachable(detail, user, error, retryAfter: retryAfter)
+            return unreachable(detail, user, error, action, retryAfter: retryAfter)
         case .unknownOutcome, .credentialDelayed:
-            return unreachable(detail, user, error, retryAfter: error.retryAfter)
+            return unreachable(detail, user, error, action, retryAfter: error.retryAfter)
         case .accountInUse: return problem(.accountInUse, "Account in use", detail, user: user)
         case .sessionDead, .credentialDoubted, .gone, .unknownApp, .clientRefused, .callRefused: break
         }
         // A 5xx here would look like a failure of Lanyard.
         let status = error.status.flatMap { 400..<500 ~= $0 ? $0 : nil } ?? 502
         return problem(
-            .identityError, status: status, "The identity service refused", detail, user: user, identity: error)
+            .identityError, status: status, "The identity service refused", detail, user: user, identity: error,
+            action: action)
     }
 
     private static func unreachable(
-        _ detail: String, _ user: String?, _ error: IdentityError, retryAfter: Duration?
+        _ detail: String, _ user: String?, _ error: IdentityError, _ action: ResponsibleParty, retryAfter: Duration?
     ) -> OperatorResponse {
         var response = problem(
             .identityUnreachable, "Identity service unreachable", detail, user: user, isRetryable: true,
-            identity: error)
+            identity: error, action: action)
         let seconds = max(1, Int((retryAfter ?? .seconds(1)).inSeconds.rounded(.up)))
         response.fields.append("Retry-After: \(min(seconds, 3600))")
         return response

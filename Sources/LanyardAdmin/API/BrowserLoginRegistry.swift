@@ -90,7 +90,9 @@ final class BrowserLoginRegistry: Sendable {
         for logOut in former.logouts ?? [] { logOut() }
     }
 
-    private static func problem(_ error: UserError, _ user: String) -> OperatorResponse { .problem(error, user: user) }
+    private func problem(_ error: UserError, _ user: String) -> OperatorResponse {
+        .problem(error, user: user, session: users.report.view(of: user)?.status)
+    }
 
     private static func replaced(_ user: String) -> OperatorResponse {
         .problem(
@@ -116,7 +118,7 @@ final class BrowserLoginRegistry: Sendable {
         _ service: any BrowserLoginService, activates: Bool
     ) {
         switch result {
-        case .failure(let error): end(user, id, .failed(Self.problem(.identity(error), user)))
+        case .failure(let error): end(user, id, .failed(problem(.identity(error), user)))
         case .success(let method):
             let isCurrent: Bool? = change(user, id) { entry in
                 switch entry.state {
@@ -135,8 +137,8 @@ final class BrowserLoginRegistry: Sendable {
                 switch result {
                 case .success(.user(let view, let isStored)), .success(.added(let view, let isStored)):
                     end(user, id, .done(view, isStored: isStored))
-                case .success: end(user, id, .failed(Self.problem(.notLoggedIn, user)))
-                case .failure(let error): end(user, id, .failed(Self.problem(error, user)))
+                case .success: end(user, id, .failed(problem(.notLoggedIn, user)))
+                case .failure(let error): end(user, id, .failed(problem(error, user)))
                 }
             }
             let logouts: [@Sendable () -> Void]? = change(user, id) { $0.logouts.take() }

@@ -33,17 +33,21 @@ package struct OperatorResponse: Equatable, Sendable {
     ///   - user: the user that the problem concerns.
     ///   - isRetryable: the same request may succeed later.
     ///   - identity: the error of the identity service; its message and code become members.
+    ///   - action: who must act; nil: what the error or the name says.
+    ///   - remedy: what to do; nil: what the error says, if it says that.
     package static func problem(
         _ status: Int, _ name: String, _ title: String, _ detail: String, closes: Bool = false, user: String? = nil,
-        isRetryable: Bool = false, identity: IdentityError? = nil
+        isRetryable: Bool = false, identity: IdentityError? = nil, action: ResponsibleParty? = nil,
+        remedy: String? = nil
     ) -> OperatorResponse {
         var document = ProblemDetail(
             name, status: status, title: title, detail: detail, isRetryable: isRetryable, user: user,
             // The caller may log in again.
-            action: identity?.action(canLogIn: false) ?? responsibleParty(for: name, isRetryable: isRetryable),
+            action: action ?? identity?.action(canLogIn: false)
+                ?? responsibleParty(for: name, isRetryable: isRetryable),
             serviceError: identity.map { ($0.serviceText ?? $0.message, $0.code, $0.status) }
         )
-        document.remedy = identity?.remedy(for: user ?? "NAME")
+        document.remedy = remedy ?? identity?.remedy(for: user ?? "NAME")
         let body = document.json
         var response = OperatorResponse(status: status, contentType: ProblemDetail.contentType, body: body.bytes)
         response.closes = closes

@@ -87,9 +87,7 @@ package struct ReceivedProblem: Equatable, Sendable {
         case "account-in-use": "make its user active: lanyard use \(user)"
         case "not-logged-in", "login-required": "log in: lanyard login \(user)"
         case "login-in-progress": "wait for its end: lanyard status --watch"
-        case "not-supported":
-            "use the command for a user whose identity has such calls; of a static identity: write the token into the file that "
-                + "token_file names"
+        case "not-supported": "use the command for a user whose identity has such calls"
         case "identity-error":
             "correct what the identity service names: the credential, the account or the app's settings"
         case "identity-unreachable":

@@ -286,6 +286,8 @@ extension SessionCoordinator {
                 message: "the session has lost its refresh token, and logs in before further access tokens are fetched"
                     + reason)
             (error.responsible, error.cause) = (context.lastError?.responsible, context.lastError?.cause)
+            // A credential that has served its only login, for example: the requests and the status name the same party.
+            if context.lastError?.action(canLogIn: true) == .operator { error.responsible = .operator }
             applyToVariant(at: place, .failed(error, call))
             // It can do nothing before.
             guard session.nextCallAt != .never else { continue }

@@ -152,6 +152,8 @@ package struct SessionStatus: Sendable {
     package var failure: Failure?
     /// Who must act.
     package var action: ResponsibleParty
+    /// A configured credential can begin another session.
+    package var canLogIn = false
     /// True from the first token on, for `/startupz`.
     package var hasEverBeenReady: Bool
     /// The kind of the latest login; nil before the first.

@@ -64,7 +64,7 @@ extension SessionRunner {
                 variants: coordinator.variantStatus(at: eventContext)),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
             failure: openCall.failure(context.lastError, of: name, at: eventContext.wall) ?? superseded ?? narrowed,
-            action: action,
+            action: action, canLogIn: context.hasCredential,
             hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
     }

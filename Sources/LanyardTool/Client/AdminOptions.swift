@@ -46,9 +46,8 @@ struct AdminOptions: ParsableArguments {
     ///   - output: how responses are printed; nil: the command prints none.
     ///   - readsChangedFile: the configuration may be newer than the running Lanyard, as before a reload.
     func session(for output: OutputOptions? = nil, readsChangedFile: Bool = false) throws -> AdminSession {
-        var session = try makeSession(readsChangedFile)
-        session.printsProblems = output?.json == true
-        return session
+        if output?.json == true { CommandFailure.printProblems() }
+        return try makeSession(readsChangedFile)
     }
 
     private func makeSession(_ readsChangedFile: Bool) throws -> AdminSession {
@@ -111,9 +110,7 @@ struct AdminOptions: ParsableArguments {
                     ? "if the running Lanyard has an admin API, restart it or give --admin with its address, because "
                         + "admin applies only at a start; without one, kill -HUP reloads"
                     : "remove that and restart Lanyard", exitCode: 78)
-        case .unknown(let diagnostics):
-            Report.diagnostics(diagnostics)
-            throw ExitCode(78)
+        case .unknown(let diagnostics): throw CommandFailure.configuration(diagnostics)
         }
     }
 }
@@ -136,30 +133,5 @@ struct UserOptions: ParsableArguments {
     func find() throws -> (session: AdminSession, name: String) {
         let session = try admin.session(for: output)
         return (session, try session.user(user))
-    }
-}
-
-/// Reports failures of a command: what is wrong, and what to do next.
-enum CommandFailure {
-    /// The command line does not fit: 64.
-    static func usage(_ message: String, _ remedy: String) -> ExitCode {
-        failed(message, remedy, exitCode: 64)
-    }
-
-    /// A file or the standard input cannot be used.
-    static func input(_ error: InputError) -> ExitCode {
-        failed(error.message, error.remedy, exitCode: error.exitCode)
-    }
-
-    /// Prints the message and returns the error that ends the command.
-    static func failed(_ message: String, _ remedy: String, exitCode: Int32) -> ExitCode {
-        Report.error("error: \(message)")
-        Report.error("what to do: \(remedy)")
-        return ExitCode(exitCode)
-    }
-
-    /// Runs a part that reads input, and reports its error.
-    static func reported<Value>(_ body: () throws(InputError) -> Value) throws -> Value {
-        do throws(InputError) { return try body() } catch { throw input(error) }
     }
 }

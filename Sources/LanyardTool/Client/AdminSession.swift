@@ -15,8 +15,6 @@ struct AdminSession {
     private let identities: [String]
     /// What to do if no Lanyard responds.
     private let startRemedy: String
-    /// `--json`: a problem is printed on standard output, beside its words on standard error.
-    var printsProblems = false
 
     init(_ client: AdminClient, identities: [String], startRemedy: String) {
         self.client = client
@@ -119,18 +117,22 @@ struct AdminSession {
         case .noResponse(let error): return report(error)
         case .problem(let problem): return report(problem)
         case .notAdminAPI(let status):
-            return CommandFailure.failed(
-                "what responds at \(client.address) is no admin API of Lanyard (status \(status))",
-                "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
+            return CommandFailure.failed(foreign(status), Self.foreignRemedy, exitCode: 69)
         }
     }
+
+    private func foreign(_ status: Int) -> String {
+        "what responds at \(client.address) is no admin API of Lanyard (status \(status))"
+    }
+
+    private static let foreignRemedy = "give --admin the address that admin.address of the running Lanyard names"
 
     private func report(_ error: HTTPClientError) -> ExitCode {
         let remedy =
             switch error {
             case .notConnected(EACCES), .notConnected(EPERM):
                 "run the command as root or as the Unix user that Lanyard runs as"
-            case .notHTTP, .tooLarge: "give --admin the address that admin.address of the running Lanyard names"
+            case .notHTTP, .tooLarge: Self.foreignRemedy
             case _ where error.mayHaveArrived: "look at what has come of it: lanyard status"
             default: startRemedy
             }
@@ -144,7 +146,7 @@ struct AdminSession {
     }
 
     private func report(_ problem: ReceivedProblem) -> ExitCode {
-        if printsProblems, problem.body.map(Report.output(json:)) != true {
+        if CommandFailure.printsProblems, problem.body.map(Report.output(json:)) != true {
             Report.output(JSONLayout.text(problem.document))
         }
         if ["no-route", "method-not-allowed"].contains(problem.name) { return reportUnknownCall() }
@@ -154,19 +156,19 @@ struct AdminSession {
         // The detail of most problems has the service's words.
         let isSaid = problem.serviceError.map(problem.detailHas) ?? true
         let service = isSaid ? code : "; the identity service: \(problem.serviceError ?? "")\(code)"
-        return CommandFailure.failed(message + service, problem.remedy, exitCode: problem.exitCode)
+        return CommandFailure.explained(message + service, problem.remedy, exitCode: problem.exitCode)
     }
 
     /// The running Lanyard does not have the call: it is of another version, or another program.
     private func reportUnknownCall() -> ExitCode {
         do throws(AdminCallError) {
             let version = try client.status().version
-            return CommandFailure.failed(
+            return CommandFailure.explained(
                 "the running Lanyard (version \(version)) does not know this call; "
                     + "this command is of version \(BuildVersion.number)",
                 "restart Lanyard with the version of this command", exitCode: 1)
         } catch {
-            return report(.notAdminAPI(status: 404))
+            return CommandFailure.explained(foreign(404), Self.foreignRemedy, exitCode: 69)
         }
     }
 }

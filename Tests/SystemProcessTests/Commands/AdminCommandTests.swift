@@ -189,6 +189,34 @@ import Testing
             ])
     }
 
+    @Test("with --json a failure without a response of the admin API is printed in the form of a problem")
+    func problemsWithoutCall() async throws {
+        let admin = try ScriptedAdmin(["GET /v1/users": ScriptedAdmin.json(#"{"users":[]}"#)])
+        let folder = try TemporaryFolder()
+        let nowhere = ["--admin", "unix:\(folder.path)/none.sock"]
+        let cut = try ScriptedAdmin(["POST /v1/users/bob/refresh": RawResponse.close])
+        for (arguments, code, name, status, words) in [
+            (["login", "ghost"] + admin.flags, 64, "command-invalid", 400, "there is no user ghost"),
+            (["refresh", "a b"] + admin.flags, 64, "command-invalid", 400, "is not a name"),
+            (["refresh", "bob"] + nowhere, 69, "no-response", 503, "no Lanyard responds at"),
+            (["status"] + nowhere, 69, "no-response", 503, "no Lanyard responds at"),
+            (["refresh", "bob"] + cut.flags, 69, "no-response", 503, "no whole response from"),
+            (["users", "--config", folder.path + "/none"], 78, "configuration-invalid", 422, "none"),
+        ] {
+            let run = try await CommandRun(arguments + ["--json"])
+            #expect(run.exit == .code(Int32(code)) && !run.errors.isEmpty, "\(arguments): \(run.errors)")
+            let problem = try run.json
+            #expect(problem["type"].string == "urn:lanyard:problem:\(name)", "\(arguments): \(run.output)")
+            #expect(problem["status"].int == status && problem["action"].string == "operator", "\(run.output)")
+            #expect(problem["detail"].string?.contains(words) == true && problem["message"] == problem["detail"])
+            #expect(problem["remedy"].string?.isEmpty == false && problem["retryable"].bool == false)
+            #expect(try await CommandRun(arguments).output.isEmpty)
+        }
+        // One problem alone: that of the response.
+        let older = try await CommandRun(["profile", "alice", "--json"] + admin.flags)
+        #expect(older.output.split(separator: "\n").count == 1, "\(older.output)")
+    }
+
     @Test("what answers is no admin API: 69")
     func foreign() async throws {
         let server = try RawServer { _ in .response(200, "OK", body: "hello") }
