@@ -26,8 +26,8 @@ enum FaultCases {
         (
             whole + "app_id: x\n",
             [
-                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services: check the indentation, and "
-                    + "whether a line above is missing"
+                "lanyard.yaml:8:1: unknown key \"app_id\"; it belongs below identities.*.app_services or "
+                    + "identities.*.github_app: check the indentation, and whether a line above is missing"
             ]
         ),
         (

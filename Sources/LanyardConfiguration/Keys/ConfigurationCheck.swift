@@ -37,8 +37,8 @@ struct ConfigurationCheck {
             guard let key = known.first(where: { $0.name == entry.key }) else {
                 reportUnknown(entry, known: known, section: section, shown: shown)
                 // The intended key is then not reported as missing.
-                if diagnostics.count <= Self.diagnosticsMax, MeantKey.remedy(for: entry.key, in: section) == nil,
-                    let meant = NearestName.of(entry.key, among: known.map(\.name)),
+                if diagnostics.count <= Self.diagnosticsMax,
+                    case .spelling(let meant)? = UnknownKey.suggestion(for: entry.key, in: section, among: known),
                     node[meant] == nil,
                     !entries.contains(where: { $0.key == meant })
                 {
@@ -328,20 +328,14 @@ struct ConfigurationCheck {
                 "secrets do not stand in the configuration: write it to a file of mode 0600, and name that file as \(file)"
             return report(entry.place, message, remedy: remedy)
         }
-        if let meant = MeantKey.remedy(for: entry.key, in: section) {
-            return report(entry.place, message, remedy: meant)
-        }
-        if let nearest = NearestName.of(entry.key, among: known.map(\.name)) {
-            return report(entry.place, message, remedy: "did you mean \"\(nearest)\"?")
-        }
-        // A known key in the wrong section: a line may be indented too little or too much.
-        if let elsewhere = ConfigurationKeys.all.first(where: { $0.name == entry.key }) {
-            let location = elsewhere.section.isEmpty ? "at the top" : "below \(elsewhere.section)"
-            return report(
-                entry.place, message,
-                remedy: "it belongs \(location): check the indentation, and whether a line above is missing")
-        }
-        report(entry.place, message, remedy: "known here: \(known.map(\.name).joined(separator: ", "))")
+        let remedy =
+            switch UnknownKey.suggestion(for: entry.key, in: section, among: known) {
+            case .spelling(let name): "did you mean \"\(name)\"?"
+            case .meaning(let remedy): remedy
+            case nil where known.isEmpty: "nothing belongs below it: write {} in place of its keys"
+            case nil: "known here: \(known.map(\.name).joined(separator: ", "))"
+            }
+        report(entry.place, message, remedy: remedy)
     }
 
     private static func isSecret(_ name: String, in known: [ConfigurationKey]) -> Bool {
@@ -355,43 +349,5 @@ struct ConfigurationCheck {
     private mutating func report(_ place: ConfigurationPlace, _ message: String, remedy: String) {
         // One more than the limit, so that the loader knows that there are more.
         if diagnostics.count <= Self.diagnosticsMax { diagnostics.append(.init(at: place, message, remedy: remedy)) }
-    }
-}
-
-/// Finds the known name that a misspelt one was probably meant to be.
-package enum NearestName {
-    /// The nearest of `names` by edit distance, if it is near enough.
-    ///
-    /// Near enough means: at most a third of the letters differ, or at most two. If no name is near enough, a name counts that begins with
-    /// `name`, or that `name` begins with.
-    package static func of(_ name: String, among names: some Sequence<String>) -> String? {
-        let wanted = Array(name.utf8.prefix(65))
-        // A longer text is longer than any key, so it is not a typing error. The limit also bounds the table for hostile input.
-        guard !wanted.isEmpty, wanted.count <= 64 else { return nil }
-        var best: (name: String, distance: Int)?
-        for candidate in names {
-            let distance = distance(wanted, Array(candidate.utf8))
-            if distance < best?.distance ?? Int.max { best = (candidate, distance) }
-        }
-        if let best, best.distance <= max(2, wanted.count / 3), best.distance < wanted.count { return best.name }
-        return names.first { wanted.count >= 4 && ($0.hasPrefix(name) || name.hasPrefix($0)) }
-    }
-
-    /// The number of edits from one to the other: insert, delete, replace, or swap of two adjacent letters.
-    static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
-        var beforeLast: [Int] = []
-        var last = Array(0...right.count)
-        for i in 0..<left.count {
-            var row = [i + 1]
-            for j in 0..<right.count {
-                var cost = min(last[j] + (left[i] == right[j] ? 0 : 1), last[j + 1] + 1, row[j] + 1)
-                if i > 0, j > 0, left[i] == right[j - 1], left[i - 1] == right[j] {
-                    cost = min(cost, beforeLast[j - 1] + 1)
-                }
-                row.append(cost)
-            }
-            (beforeLast, last) = (last, row)
-        }
-        return last[right.count]
     }
 }
