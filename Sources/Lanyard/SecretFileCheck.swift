@@ -2,11 +2,12 @@ import LanyardConfiguration
 import LanyardIdentity
 import LanyardSettings
 
-/// The contents of secret files, as `lanyard check` judges them by the rules of `run`: keys that sign assertions, and logins.
+/// The contents of secret files, as `lanyard check` judges them by the rules of `run`: keys that sign assertions, logins, and static tokens
+/// that end.
 ///
 /// `run` starts with a file whose content cannot be used: its users are refused until the file changes. So a finding is a warning.
 package enum SecretFileCheck {
-    /// One for each file that cannot be used, in the order of the configuration. Blocks as long as the disk does.
+    /// One for each finding, in the order of the configuration. Blocks as long as the disk does.
     package static func warnings(_ configuration: Configuration) -> [ConfiguredFileWarning] {
         let identities = configuration.identities.map { identity in
             (ConfiguredFileError.Owner.identity(identity.name), SigningKeyFile.of(identity))
@@ -19,7 +20,16 @@ package enum SecretFileCheck {
             let remedy = "logins with it are refused until the file is corrected"
             return ConfiguredFileWarning(owner, path: file.path, "\(file.path) \(finding); \(remedy)")
         }
-        return keys + credentials(configuration)
+        return keys + credentials(configuration) + staticTokens(configuration)
+    }
+
+    /// Tokens of static identities that name their own end.
+    private static func staticTokens(_ configuration: Configuration) -> [ConfiguredFileWarning] {
+        configuration.identities.compactMap { identity in
+            StaticTokenEnd.finding(identity).map {
+                ConfiguredFileWarning(.identity(identity.name), path: $0.path, $0.text)
+            }
+        }
     }
 
     /// The files of logins that `run` would refuse before it sends them.

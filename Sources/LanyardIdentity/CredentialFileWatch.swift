@@ -63,14 +63,15 @@ package final class SecretFileWarning: Sendable {
 
     /// Warns of a static token that names its own end: it is sent until its file changes. Once for each file.
     ///
-    /// - Parameter expiry: seconds since 1970, by the clock of who issued it; nil: it names none.
-    func warnOfEnd(_ path: String, _ expiry: Int64?, identity: String, _ logger: Logger) {
-        guard let expiry, pathsWithEnd.withLock({ $0.insert(path).inserted }) else { return }
+    /// - Parameter end: nil: it names none.
+    func warnOfEnd(_ path: String, _ end: StaticTokenEnd?, identity: String, _ logger: Logger) {
+        guard let end, pathsWithEnd.withLock({ $0.insert(path).inserted }) else { return }
+        let passed = end.hasPassed() ? ", which has passed" : ""
         logger.warning(
-            "A static token names its own end (exp), and is sent beyond it: have another program renew the file before.",
+            "A static token names its own end (exp)\(passed), and is sent beyond it: \(StaticTokenEnd.remedy).",
             metadata: [
                 "event": "identity.static_token_ends", "identity": "\(identity)", "path": "\(path)",
-                "expires_at": "\(Timestamp.text(WallTime(seconds: max(expiry, 0))))",
+                "expires_at": "\(end.text)",
             ])
     }
 

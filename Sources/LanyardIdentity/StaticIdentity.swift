@@ -143,7 +143,7 @@ package final class StaticIdentity: TokenFeed {
         if let finding = SecretText.finding(in: token, as: .token) {
             warning.warnOnce(path, finding, identity: name, logger)
         }
-        warning.warnOfEnd(path, JWTClaims(of: token)?.expiry, identity: name, logger)
+        warning.warnOfEnd(path, StaticTokenEnd(of: token), identity: name, logger)
     }
 
     private static func isTransition(_ error: SecretFile.ReadError) -> Bool {

@@ -1,10 +1,11 @@
 import Glibc
 import LanyardFoundations
-import LanyardIdentity
 import LanyardSessionInterface
 import LanyardSettings
 import TestSupport
 import Testing
+
+@testable import LanyardIdentity
 
 @Suite("Tokens and credentials in files")
 struct StaticIdentityTests {
@@ -88,6 +89,46 @@ struct StaticIdentityTests {
         let error = #expect(throws: SecretFile.ReadError.self) { try FieldValueSecret.value(of: content) }
         told.expect([error?.message(path: path) ?? ""])
         identity.stop()
+    }
+
+    @Test("a token that names its own end is named by check, with whether it has passed")
+    func end() throws {
+        let folder = try TemporaryFolder()
+        let identity = { (path: String) in IdentitySettings(name: "fixed", kind: .fixed(tokenFile: path)) }
+        let token = Tokens.jwt(#"{"exp":1800000000}"#)
+        for (now, words) in [(1_799_999_999, "which is still to come"), (1_800_000_000, "which has passed")] {
+            let path = try folder.write("token", token + "\n")
+            let finding = StaticTokenEnd.finding(identity(path), at: WallTime(seconds: Int64(now)))
+            #expect(finding?.path == path && finding?.text.contains("2027-01-15T08:00:00.000Z, \(words);") == true)
+            #expect(finding?.text.contains(token) == false)
+        }
+        for (name, text) in [
+            ("opaque", "abc"), ("empty", ""), ("endless", Tokens.jwt("{}")), ("text", Tokens.jwt(#"{"exp":"x"}"#)),
+            ("two", token + "\n" + token),
+        ] {
+            let path = try folder.write(name, text)
+            #expect(StaticTokenEnd.finding(identity(path)) == nil, "\(name)")
+        }
+        #expect(StaticTokenEnd.finding(identity(folder.path + "/missing")) == nil)
+    }
+
+    @Test("the value of a field is one line of visible ASCII and blanks, for run and check alike")
+    func line() throws {
+        for (text, expected) in [("a b", "a b"), (" a|b\r\n", "a|b"), ("\u{FEFF}Basic x", "Basic x")] {
+            #expect(Tokens.text(try FieldValueSecret.value(of: Tokens.secret(text), as: .line)) == expected)
+        }
+        for (text, words) in [
+            ("a\nb", "has more than one line"), ("a\rb", "has more than one line"),
+            ("a\u{0}b", "has a NUL byte at byte 1"),
+            ("a\tb", "has a control character at byte 1"), ("a\u{7f}b", "has a control character at byte 1"),
+            ("a\u{e9}", "has a character at byte 1 that is not ASCII"),
+        ] {
+            let error = #expect(throws: SecretFile.ReadError.self) {
+                try FieldValueSecret.value(of: Tokens.secret(text), as: .line)
+            }
+            #expect(error?.message(path: "/f").contains("/f \(words): it does not hold the value of a field") == true)
+        }
+        #expect(throws: SecretFile.ReadError.empty) { try FieldValueSecret.value(of: Tokens.secret(" \n"), as: .line) }
     }
 
     // MARK: A file in transition

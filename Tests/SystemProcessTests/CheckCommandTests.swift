@@ -40,6 +40,38 @@ import Testing
         #expect(outcome.errors == [])
     }
 
+    @Test("what run says of the content of secret files is a warning of check, and an error with --strict")
+    func secretFiles() async throws {
+        let folder = try TemporaryFolder()
+        try folder.write("token", Tokens.jwt(#"{"exp":1700000000}"#))
+        let fixed = try folder.write("fixed.yaml", Self.valid)
+        try folder.write("secret", "s")
+        let head = try folder.write("head", "one\ntwo\n")
+        let fields = try folder.write(
+            "fields.yaml",
+            """
+            identities:
+              corp: {oauth2: {issuer: "https://idp.example", client_id: c, client_secret_file: secret, token_headers: {X-A: {file: head}}}}
+            users: {robot: {identity: corp, login: {client_credentials: {}}}}
+            routes: [{upstream: "http://127.0.0.1:9000"}]
+
+            """)
+        let line = "has more than one line: it does not hold the value of a field"
+        for (path, words) in [
+            (
+                fixed,
+                "identities.demo.static.token_file: \(folder.path)/token holds a token that names its own end (exp)"
+            ),
+            (fixed, "2023-11-14T22:13:20.000Z, which has passed"),
+            (fields, "identities.corp.oauth2.token_headers.X-A.file: \(head) \(line)"),
+        ] {
+            let outcome = try await lanyard(["check", "--config", path])
+            #expect(outcome.exit == .code(0), "\(outcome.errors)")
+            #expect(outcome.errors.count == 1 && outcome.errors[0].contains(words), "\(outcome.errors)")
+            #expect(try await lanyard(["check", "--strict", "--config", path]).exit == .code(78))
+        }
+    }
+
     @Test("everything that is wrong is said at once, a line each with file and line: exit 78")
     func faults() async throws {
         let folder = try TemporaryFolder()

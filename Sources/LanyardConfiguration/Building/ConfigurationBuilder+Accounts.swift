@@ -46,7 +46,7 @@ extension ConfigurationBuilder {
             inner.fill(&settings.rotation, "rotation")
             identity = IdentitySettings(name: name, kind: .appServices(settings))
         case "static":
-            guard let file = secret(inner, "token_file", shown: "\(shown).static", isSent: true) else { return nil }
+            guard let file = secret(inner, "token_file", shown: "\(shown).static", sent: .token) else { return nil }
             identity = IdentitySettings(name: name, kind: .fixed(tokenFile: file))
         case "oauth2":
             guard

@@ -293,7 +293,7 @@ extension ConfigurationBuilder {
             if let text = entry.value.text {
                 fields.append(OAuthTokenField(entry.key, .text(text)))
             } else if let path = secret(
-                ConfigurationSection(entry.value), "file", shown: "\(shown).token_headers.\(entry.key)")
+                ConfigurationSection(entry.value), "file", shown: "\(shown).token_headers.\(entry.key)", sent: .line)
             {
                 fields.append(OAuthTokenField(entry.key, .file(path)))
             }

@@ -152,12 +152,12 @@ struct ConfigurationBuilder {
     ///
     /// - Parameters:
     ///   - form: what its text may hold.
-    ///   - isSent: Lanyard sends it in a field as it is written.
+    ///   - sent: what it is in the field in which Lanyard sends it as it is written; nil: it is sent elsewhere.
     ///   - isOfField: callers send it in a field, so that a present content that cannot be sent or could be guessed is an error.
     ///   - meanwhile: the consequence while the file cannot be read.
     mutating func secret(
         _ section: ConfigurationSection, _ key: String, shown: String, form: SecretText.Form = .token,
-        isSent: Bool = false, isOfField: Bool = false, meanwhile: String = "its user is refused"
+        sent: FieldValueSecret.Form? = nil, isOfField: Bool = false, meanwhile: String = "its user is refused"
     ) -> String? {
         let sibling = key.dropLast("_file".utf8.count) + "_credential"
         if section.has(key), section.has(String(sibling)) {
@@ -174,7 +174,7 @@ struct ConfigurationBuilder {
             }
             return checkSecretFile(
                 "\(credentialsFolder)/\(name)", section.place(String(sibling)), "\(shown).\(sibling)", form,
-                isSent: isSent, isOfField: isOfField, meanwhile)
+                sent: sent, isOfField: isOfField, meanwhile)
         }
         guard section.has(key) else {
             if section.node.hasUnread { return nil }
@@ -184,20 +184,20 @@ struct ConfigurationBuilder {
         }
         return section.text(key).map {
             checkSecretFile(
-                $0, section.place(key), "\(shown).\(key)", form, isSent: isSent, isOfField: isOfField, meanwhile)
+                $0, section.place(key), "\(shown).\(key)", form, sent: sent, isOfField: isOfField, meanwhile)
         }
     }
 
     private mutating func checkSecretFile(
-        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, isSent: Bool,
-        isOfField: Bool, _ meanwhile: String
+        _ path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form,
+        sent: FieldValueSecret.Form?, isOfField: Bool, _ meanwhile: String
     ) -> String {
         // A file that appears later is checked when it is read.
         if isOfField, let error = FieldSecret.error(inFile: path) {
             reportError(place, "\(shown): \(error.message(path: path))", remedy: "correct the file")
             return path
         }
-        checkText(of: path, place, shown, form, isSent: isSent)
+        checkText(of: path, place, shown, form, sent: sent)
         switch ConfigurationFile.state(of: path) {
         case .fine: break
         case .worldReadable:
@@ -226,9 +226,10 @@ struct ConfigurationBuilder {
 
     /// Warns of what an editor or another program may have added to a secret. A file that cannot be read is reported elsewhere.
     ///
-    /// - Parameter isSent: see `secret`: a content that no field can carry is reported as `run` reports it.
+    /// - Parameter sent: see `secret`: a content that no field can carry is reported as `run` reports it.
     mutating func checkText(
-        of path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form, isSent: Bool = false
+        of path: String, _ place: ConfigurationPlace, _ shown: String, _ form: SecretText.Form,
+        sent: FieldValueSecret.Form? = nil
     ) {
         guard readsSecrets else { return }
         do throws(SecretFile.ReadError) {
@@ -239,12 +240,13 @@ struct ConfigurationBuilder {
             let written = form == .bytes ? SecretText.withoutLineEnd(content.secret) : content.secret
             let secret = SecretText.content(of: written, as: form)
             guard secret.count > 0 else { return reportBlank(path, place, shown) }
-            if isSent { _ = try FieldValueSecret.value(of: secret) }
+            if let sent { _ = try FieldValueSecret.value(of: secret, as: sent) }
             let skipped =
                 form == .any && content.hasByteOrderMark ? "begins with a byte order mark, which is skipped" : nil
-            guard
-                let finding = SecretText.finding(in: secret, as: form) ?? skipped
-            else { return }
+            // Blanks are part of such a line.
+            guard let finding = SecretText.finding(in: secret, as: sent == .line ? .any : form) ?? skipped else {
+                return
+            }
             reportWarning(
                 place, "\(shown): \(path) \(finding)",
                 remedy: form == .bytes
@@ -252,7 +254,7 @@ struct ConfigurationBuilder {
                     : "if that is no part of the secret, write the secret alone into it: printf %s SECRET > FILE")
         } catch {
             switch error {
-            case .unfit(let reason) where isSent:
+            case .unfit(let reason) where sent != nil:
                 reportWarning(place, "\(shown): \(path) \(reason)", remedy: "its user is refused until it does")
             case .unfit(let reason): reportWarning(place, "\(shown): \(path) cannot be used", remedy: "it \(reason)")
             case .empty: reportBlank(path, place, shown)

@@ -17,6 +17,9 @@ package enum SecretText {
     /// U+FEFF in UTF-8. Editors write it at the start of a file as a signature (RFC 3629 §6).
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
+    /// Bytes of the byte order mark of UTF-8.
+    package static let byteOrderMarkCount = 3
+
     /// Whether the text begins with the byte order mark of UTF-8.
     package static func hasByteOrderMark(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.starts(with: byteOrderMark)
@@ -112,12 +115,19 @@ package enum SecretText {
 
     /// Services take passwords as UTF-8 alone (RFC 8259 §8.1, RFC 6749 appendix B).
     private static func encodingFinding(_ bytes: UnsafeRawBufferPointer) -> String? {
+        placeOfNoUTF8(in: bytes).map {
+            "is not UTF-8 text at byte \($0), and would be sent to no service: save it as UTF-8"
+        }
+    }
+
+    /// The first byte that is none of UTF-8; nil: the text is UTF-8.
+    package static func placeOfNoUTF8(in bytes: UnsafeRawBufferPointer) -> Int? {
         var (parser, rest, offset) = (Unicode.UTF8.ForwardParser(), bytes.makeIterator(), 0)
         while true {
             switch parser.parseScalar(from: &rest) {
             case .valid(let units): offset += units.count
             case .emptyInput: return nil
-            case .error: return "is not UTF-8 text at byte \(offset), and would be sent to no service: save it as UTF-8"
+            case .error: return offset
             }
         }
     }

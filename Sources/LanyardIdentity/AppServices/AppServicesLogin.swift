@@ -222,7 +222,7 @@ struct AppServicesLogin: Sendable {
     ) throws(IdentityError) {
         guard secret.withBytes({ JSONText.write($0, into: &body) }) else {
             let message = path.map {
-                SecretFile.ReadError.unfit("is not UTF-8 text; save it as UTF-8").message(path: $0)
+                SecretFile.ReadError.unfit(CredentialFormat.encodingDefect).message(path: $0)
             }
             throw IdentityError(.credentialUnavailable, message: message ?? "the credential given is not UTF-8 text")
         }

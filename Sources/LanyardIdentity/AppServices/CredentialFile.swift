@@ -22,6 +22,8 @@ package struct CredentialFile: Equatable, Sendable {
         guard let content = try? SecretFile.read(path, bytesMax: SecretFile.credentialBytesMax) else { return nil }
         let secret = SecretText.content(of: content.secret, as: format.form)
         guard secret.count > 0 else { return nil }
-        return format.defect(of: secret)?.message(path: path)
+        if let defect = format.defect(of: secret) { return defect.message(path: path) }
+        guard secret.withBytes({ SecretText.placeOfNoUTF8(in: $0) }) != nil else { return nil }
+        return SecretFile.ReadError.unfit(CredentialFormat.encodingDefect).message(path: path)
     }
 }

@@ -16,6 +16,9 @@ enum CredentialFormat: Equatable, Sendable {
     /// MongoDB nests no document deeper.
     static let documentDepthMax = 100
 
+    /// Of a text that is not UTF-8, after the file's name.
+    static let encodingDefect = "is not UTF-8 text; save it as UTF-8"
+
     /// What its text may hold. What editors add is skipped by it, or named.
     var form: SecretText.Form {
         switch self {

@@ -698,16 +698,12 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
             case .file(let path):
                 switch contents[path] ?? .failure(.delayed) {
                 case .success(let content):
-                    let value = SecretText.token(in: content.secret)
-                    guard value.count > 0, value.withBytes({ $0.allSatisfy { 0x20..<0x7f ~= $0 } }) else {
-                        throw IdentityError(
-                            .credentialUnavailable,
-                            message: SecretFile.ReadError.unfit(
-                                "does not hold the value of a field: one line of visible ASCII"
-                            )
-                            .message(path: path))
+                    do throws(SecretFile.ReadError) {
+                        let value = try FieldValueSecret.value(of: content.secret, as: .line)
+                        fields.append(.init(name: field.name, value: value))
+                    } catch {
+                        throw IdentityError(.credentialUnavailable, message: error.message(path: path))
                     }
-                    fields.append(.init(name: field.name, value: value))
                 case .failure(let error):
                     throw IdentityError(
                         error.isTransient ? .credentialDelayed : .credentialUnavailable,
