@@ -52,6 +52,16 @@ package struct OAuthEndpoints: Equatable, Sendable {
         [token, revocation, deviceAuthorization, authorization, pushedAuthorization].compactMap(\.self)
     }
 
+    /// Those that fit; the others are left out.
+    package func filter(_ fits: (String) -> Bool) -> OAuthEndpoints {
+        func kept(_ endpoint: String?) -> String? { endpoint.flatMap { fits($0) ? $0 : nil } }
+        var filtered = OAuthEndpoints(token: kept(token), revocation: kept(revocation))
+        filtered.deviceAuthorization = kept(deviceAuthorization)
+        filtered.authorization = kept(authorization)
+        filtered.pushedAuthorization = kept(pushedAuthorization)
+        return filtered
+    }
+
     /// Those of `others` where there is none here.
     package func filled(from others: OAuthEndpoints) -> OAuthEndpoints {
         var filled = self

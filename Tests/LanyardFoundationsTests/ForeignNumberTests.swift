@@ -83,11 +83,35 @@ import Testing
         #expect(HTTPDate.read("Fri, 31 Dec 9999 23:59:59 GMT") == end)
         #expect(HTTPDate.read("Fri, 11 Apr 2262 23:47:16 GMT") == WallTime(seconds: 9_223_372_036))
         #expect(HTTPDate.read("Fri, 11 Apr 2262 23:47:17 GMT") == end)
-        for text in ForeignNumbers.timestamps { _ = (Timestamp.read(text), Timestamp.readShort(text)) }
-        #expect(Timestamp.readShort("9999-12-31T23:59:59Z") == end)
-        #expect(Timestamp.readShort("0001-01-01T00:00:00Z") == WallTime(nanoseconds: .min))
-        #expect(Timestamp.readShort("2262-04-11T23:47:16Z") == WallTime(seconds: 9_223_372_036))
+        for text in ForeignNumbers.timestamps { _ = (Timestamp.read(text), Timestamp.readDateTime(text)) }
+        #expect(Timestamp.readDateTime("9999-12-31T23:59:59Z") == end)
+        #expect(Timestamp.readDateTime("0001-01-01T00:00:00Z") == WallTime(nanoseconds: .min))
+        #expect(Timestamp.readDateTime("2262-04-11T23:47:16Z") == WallTime(seconds: 9_223_372_036))
         #expect(
-            Timestamp.readShort("9999-02-31T00:00:00Z") == nil && Timestamp.readShort("9999-12-31 23:59:59Z") == nil)
+            Timestamp.readDateTime("9999-02-31T00:00:00Z") == nil
+                && Timestamp.readDateTime("9999-12-31 23:59:59Z") == nil)
+    }
+
+    @Test("a date-time of RFC 3339 is read with its offset and its fraction, in letters of any case")
+    func dateTimes() {
+        let time = WallTime(seconds: 1_800_000_000)
+        for text in [
+            "2027-01-15T08:00:00Z", "2027-01-15t08:00:00z", "2027-01-15T08:00:00+00:00", "2027-01-15T08:00:00-00:00",
+            "2027-01-15T09:30:00+01:30", "2027-01-14T22:00:00-10:00", "2027-01-15T08:00:00.0Z",
+            "2027-01-15T08:00:00.000000000+00:00",
+        ] { #expect(Timestamp.readDateTime(text) == time, "\(text)") }
+        for text in ["2027-01-15T08:00:00.5Z", "2027-01-15T09:00:00.5004+01:00"] {
+            #expect(Timestamp.readDateTime(text) == time + .milliseconds(500), "\(text)")
+        }
+        for text in [
+            "", "Z", "2027-01-15", "2027-01-15T08:00:00", "2027-01-15T08:00:00.Z", "2027-01-15T08:00:00+0000",
+            "2027-01-15T08:00:00+24:00", "2027-01-15T08:00:00+01:60", "2027-01-15T08:00:00+01:00x",
+            "2027-01-15T08:00:00 01:00", "2027-01-15 08:00:00Z", "2027-02-30T08:00:00Z", "2027-01-15T24:00:00Z",
+            "2027-01-15T08:00:00.5", "2027-01-15T08:00:00." + String(repeating: "0", count: 60) + "Z",
+        ] { #expect(Timestamp.readDateTime(text) == nil, "\(text)") }
+        for offset in ["+23:59", "-23:59"] {
+            #expect(Timestamp.readDateTime("9999-12-31T23:59:59\(offset)") == WallTime(nanoseconds: .max))
+            #expect(Timestamp.readDateTime("0001-01-01T00:00:00\(offset)") == WallTime(nanoseconds: .min))
+        }
     }
 }

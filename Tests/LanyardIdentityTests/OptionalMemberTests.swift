@@ -45,8 +45,8 @@ import Testing
                 optional: [
                     "token_type": texts, "expires_in": ["0", "-1"], "refresh_expires_in": [],
                     "refresh_token_expires_in": [], "scope": [], "id_token": [],
-                    // A rotated refresh token in another form would be lost.
-                    "refresh_token": containers + numbers + ["true"], "unknown": [],
+                    // A refused response would lose the access token as well.
+                    "refresh_token": [], "unknown": [],
                 ],
                 read: { body in
                     let grant = OAuthGrant.make(
@@ -68,10 +68,9 @@ import Testing
                 optional: ["expires_in": [], "unknown": []], read: { bytes($0) { PushedRequest($0)?.uri } }),
             Reader(
                 name: "metadata", required: #""issuer":"https://i","token_endpoint":"https://i/t""#,
-                // A text that is no URL is a mistake of the server.
                 optional: [
-                    "revocation_endpoint": texts, "device_authorization_endpoint": texts,
-                    "authorization_endpoint": texts, "pushed_authorization_request_endpoint": texts,
+                    "revocation_endpoint": [], "device_authorization_endpoint": [], "authorization_endpoint": [],
+                    "pushed_authorization_request_endpoint": [], "introspection_endpoint": [], "jwks_uri": [],
                     "require_pushed_authorization_requests": [], "mtls_endpoint_aliases": [], "unknown": [],
                     "authorization_response_iss_parameter_supported": [],
                 ],
@@ -153,6 +152,42 @@ import Testing
                     }
                 }
             }
+        }
+    }
+
+    @Test(
+        "an optional endpoint that is no URL counts as absent; none leads from https to http, and the token endpoint must be one"
+    )
+    func endpoints() throws {
+        func read(_ members: String) -> Result<OAuthMetadata, OAuthMetadata.MetadataError> {
+            let body = #"{"issuer":"https://i","token_endpoint":"https://i/t",\#(members)}"#
+            return Self.bytes(body) { bytes in
+                Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: "https://i") }
+            }
+        }
+        for value in ["x", "/rev", "ftp://i/r", "https://", "mailto:a@b"] {
+            let metadata = try read(
+                #""revocation_endpoint":"\#(value)","authorization_endpoint":"https://i/a","mtls_endpoint_aliases":"#
+                    + #"{"token_endpoint":"\#(value)","revocation_endpoint":"https://i/r"}"#
+            ).get()
+            #expect(
+                metadata.endpoints.revocation == nil && metadata.endpoints.authorization == "https://i/a", "\(value)")
+            #expect(metadata.aliases.token == nil && metadata.aliases.revocation == "https://i/r", "\(value)")
+        }
+        for member in ["revocation_endpoint", "device_authorization_endpoint", "authorization_endpoint"] {
+            #expect(read(#""\#(member)":"http://i/x""#).failure?.message.contains("from https to http") == true)
+        }
+        #expect(read(#""token_endpoint":"x""#).failure?.message == "its token_endpoint is no http or https URL")
+    }
+
+    @Test("a refresh token that is no text counts as absent, and the access token serves")
+    func refreshToken() throws {
+        for value in ["7", "true", "{}", "[]", #"["r"]"#, "null", "\"\""] {
+            let body = #"{"access_token":"opaque","refresh_token":\#(value),"expires_in":60}"#
+            let grant = try OAuthGrant.make(
+                .refresh, Self.response(200, body), keepsRefreshToken: true, lifetime: nil, profile: .generic
+            ).get()
+            #expect(grant.refreshToken == nil && Tokens.text(grant.accessToken) == "opaque", "\(value)")
         }
     }
 

@@ -31,9 +31,42 @@ package enum Timestamp {
         }
     }
 
-    /// The time of a UTC timestamp without a fraction, such as `2026-11-21T11:09:12Z`, or of one of `write`; nil: another text.
-    package static func readShort(_ text: String) -> WallTime? {
-        read(text.utf8.count == 20 && text.hasSuffix("Z") ? text.dropLast() + ".000Z" : text)
+    /// The time of a date-time (RFC 3339 §5.6), such as `2026-11-21T11:09:12Z` or `2026-11-21T12:09:12.5+01:00`; nil: another text. What
+    /// a fraction has below milliseconds is left out.
+    package static func readDateTime(_ text: String) -> WallTime? {
+        let bytes = Array(text.utf8)
+        guard 20...textBytesMax ~= bytes.count, bytes[10] | 0x20 == UInt8(ascii: "t") else { return nil }
+        var rest = bytes[19...]
+        var milliseconds: [UInt8] = []
+        if rest.first == UInt8(ascii: ".") {
+            let digits = rest.dropFirst().prefix { 0x30...0x39 ~= $0 }
+            guard !digits.isEmpty else { return nil }
+            milliseconds += digits.prefix(3)
+            rest = rest[digits.endIndex...]
+        }
+        guard let offset = utcOffset(Array(rest)) else { return nil }
+        milliseconds += repeatElement(UInt8(ascii: "0"), count: 3 - milliseconds.count)
+        let date = String(decoding: bytes[..<10], as: UTF8.self), time = String(decoding: bytes[11..<19], as: UTF8.self)
+        guard let local = read("\(date)T\(time).\(String(decoding: milliseconds, as: UTF8.self))Z") else { return nil }
+        // An end of the range stands for all times beyond it.
+        return local.nanoseconds == .min || local.nanoseconds == .max ? local : local + (.zero - offset)
+    }
+
+    /// Bytes of the longest date-time that is read: longer fractions are of no use.
+    private static let textBytesMax = 64
+
+    /// `Z`, or the difference from UTC such as `+01:00`.
+    private static func utcOffset(_ text: [UInt8]) -> Duration? {
+        if text.count == 1, text[0] | 0x20 == UInt8(ascii: "z") { return .zero }
+        guard text.count == 6, [UInt8(ascii: "+"), UInt8(ascii: "-")].contains(text[0]), text[3] == UInt8(ascii: ":"),
+            [1, 2, 4, 5].allSatisfy({ 0x30...0x39 ~= text[$0] })
+        else { return nil }
+        let (hours, minutes) = (
+            Int(text[1] - 0x30) * 10 + Int(text[2] - 0x30), Int(text[4] - 0x30) * 10 + Int(text[5] - 0x30)
+        )
+        guard hours < 24, minutes < 60 else { return nil }
+        let seconds = Int64(hours * 3600 + minutes * 60)
+        return .seconds(text[0] == UInt8(ascii: "-") ? -seconds : seconds)
     }
 
     /// The time that a timestamp of `write` stands for, of the years 0 to 9999; nil: the text is not one.

@@ -144,7 +144,7 @@ enum GitHubAppResponse {
                         let secret = JSONText.secret(text, of: bytes, countMax: TokenReader.tokenBytesMax)
                         token = secret.flatMap { BearerToken.isValid($0) ? $0 : nil }
                     case "expires_at":
-                        expiresAt = Timestamp.readShort(String(decoding: bytes[text.range], as: UTF8.self))
+                        expiresAt = Timestamp.readDateTime(String(decoding: bytes[text.range], as: UTF8.self))
                     default:
                         hasMessage = true
                         namesLimit = String(decoding: bytes[text.range], as: UTF8.self).lowercased()

@@ -38,15 +38,15 @@ struct OAuthMetadata: Equatable, Sendable {
                     + "; they must be the same text",
                 namesIssuer: true)
         }
-        (endpoints, aliases) = (reader.endpoints, reader.aliases)
+        guard reader.endpoints.token.map(Self.isURL) != false else {
+            throw MetadataError(message: "its token_endpoint is no http or https URL", namesIssuer: true)
+        }
+        endpoints = reader.endpoints.filter(Self.isURL)
+        aliases = reader.aliases.filter(Self.isURL)
         requiresPushedAuthorization = reader.requiresPushedAuthorization
         sendsIssuer = reader.sendsIssuer
         hasTenants = stated != issuer
         for url in [endpoints, aliases].flatMap(\.all) {
-            // RFC 6749 §3.1, §3.2: with a query perhaps.
-            guard ServiceOrigin(base: String(url.prefix { $0 != "?" })) != nil else {
-                throw MetadataError(message: "an endpoint is no http or https URL", namesIssuer: true)
-            }
             guard URLOrigin(of: url)?.isTLS == true || URLOrigin(of: issuer)?.isTLS == false else {
                 throw MetadataError(
                     message: "it leads from https to http, which would expose the tokens", namesIssuer: true)
@@ -55,6 +55,11 @@ struct OAuthMetadata: Equatable, Sendable {
         guard endpoints.token != nil else {
             throw MetadataError(message: "it names no token_endpoint", namesIssuer: true)
         }
+    }
+
+    /// RFC 6749 §3.1, §3.2: with a query perhaps. An optional endpoint that is none counts as absent, as its other wrong values do.
+    private static func isURL(_ endpoint: String) -> Bool {
+        ServiceOrigin(base: String(endpoint.prefix { $0 != "?" })) != nil
     }
 
     /// What the store has kept. It was checked when the server sent it.

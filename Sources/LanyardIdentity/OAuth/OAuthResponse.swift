@@ -137,10 +137,8 @@ struct OAuthResponse: Sendable {
             guard let text else { return note("access_token is not text") }
             readAccessToken(text, bytes)
         case .refreshToken:
-            // PHP's "none".
-            guard token != .null, token != .bool(false) else { return }
-            guard let text else { return note("refresh_token is not text") }
-            readRefreshToken(text, bytes)
+            // No text is none, as false or an empty list from PHP. A refused response would lose the access token as well.
+            if let text { readRefreshToken(text, bytes) }
         case .idToken:
             idToken = text.flatMap { JSONText.secret($0, of: bytes, countMax: Self.refreshTokenBytesMax) }
         case .tokenType: tokenType = text.flatMap { Self.word($0, bytes) }

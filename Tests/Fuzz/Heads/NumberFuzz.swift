@@ -42,7 +42,7 @@ final class NumberFuzz: FuzzTarget {
         if let time = Timestamp.read(text), !ends.contains(time) {
             try BrokenPromise.unless(Timestamp.text(time) == text, "a timestamp was read as another")
         }
-        for time in [Timestamp.readShort(text), HTTPDate.read(text)] {
+        for time in [Timestamp.readDateTime(text), HTTPDate.read(text)] {
             guard let time, !ends.contains(time) else { continue }
             let written = String(unsafeUninitializedCapacity: HTTPDate.count) { room in
                 HTTPDate.write(time, into: room.baseAddress!)

@@ -183,7 +183,7 @@ import Testing
             (#"{"issuer":"ISSUER"}"#, "it names no token_endpoint"),
             (#"{"token_endpoint":"ISSUER/t"}"#, "it names no issuer"),
             ("[]", "not a JSON object"), ("<html>", "not JSON"),
-            (#"{"issuer":"ISSUER","token_endpoint":"ftp://x/t"}"#, "an endpoint is no http or https URL"),
+            (#"{"issuer":"ISSUER","token_endpoint":"ftp://x/t"}"#, "its token_endpoint is no http or https URL"),
         ])
     func metadata(_ body: String, _ message: String) async throws {
         let issuer = Guarded("")
