@@ -17,9 +17,6 @@ package enum SecretText {
     /// U+FEFF in UTF-8. Editors write it at the start of a file as a signature (RFC 3629 §6).
     private static let byteOrderMark: [UInt8] = [0xef, 0xbb, 0xbf]
 
-    /// Bytes of the byte order mark of UTF-8.
-    package static let byteOrderMarkCount = 3
-
     /// Whether the text begins with the byte order mark of UTF-8.
     package static func hasByteOrderMark(_ bytes: UnsafeRawBufferPointer) -> Bool {
         bytes.starts(with: byteOrderMark)

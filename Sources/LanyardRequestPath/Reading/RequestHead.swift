@@ -23,11 +23,13 @@ package struct RequestHead: Equatable, Sendable {
     /// Methods that are treated differently; `preface` is HTTP/2's `PRI`.
     package enum Method: Sendable {
         case get, head, post, put, delete, options, patch, connect, trace, preface, other
+        /// PROPFIND (RFC 4918 §9.1), REPORT (RFC 3253 §3.6) and SEARCH (RFC 5323 §2): they read as GET does, and have bodies.
+        case query
 
         /// The method is idempotent (RFC 9110 §9.2.2).
         package var isIdempotent: Bool {
             switch self {
-            case .get, .head, .put, .delete, .options: true
+            case .get, .head, .put, .delete, .options, .query: true
             default: false
             }
         }
@@ -38,8 +40,9 @@ package struct RequestHead: Equatable, Sendable {
             case 3: spells("GET") ? .get : spells("PUT") ? .put : spells("PRI") ? .preface : .other
             case 4: spells("POST") ? .post : spells("HEAD") ? .head : .other
             case 5: spells("PATCH") ? .patch : spells("TRACE") ? .trace : .other
-            case 6: spells("DELETE") ? .delete : .other
+            case 6: spells("DELETE") ? .delete : spells("REPORT") || spells("SEARCH") ? .query : .other
             case 7: spells("OPTIONS") ? .options : spells("CONNECT") ? .connect : .other
+            case 8: spells("PROPFIND") ? .query : .other
             default: .other
             }
         }

@@ -20,6 +20,7 @@ import Testing
             ("GET", .get), ("HEAD", .head), ("POST", .post), ("PUT", .put), ("DELETE", .delete),
             ("OPTIONS", .options), ("PATCH", .patch), ("CONNECT", .connect), ("TRACE", .trace),
             ("get", .other), ("Get", .other), ("hEAD", .other), ("connect", .other), ("Trace", .other),
+            ("PROPFIND", .query), ("REPORT", .query), ("SEARCH", .query), ("Propfind", .other), ("PROPPATCH", .other),
             ("MKCOL", .other), ("M-SEARCH", .other), ("X", .other), ("PRIX", .other),
             ("!#$%&'*+-.^_`|~09azAZ", .other),
         ] as [(String, RequestHead.Method)])

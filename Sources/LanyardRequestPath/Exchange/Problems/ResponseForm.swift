@@ -46,6 +46,11 @@ struct JSONRPCMessage {
     private var isName = false
     private var name: UInt64 = 0
     private var nameLength = 0
+    /// Hexadecimal digits that the escape in a name still has, and what came of it so far.
+    private var digitsLeft = 0
+    private var scalar: UInt32 = 0
+    /// Bytes of a byte order mark that have come. Parsers may skip one (RFC 8259 §8.1).
+    private var markLength = 0
     private var hasMessages = false
     private var hasRequest = false
 
@@ -57,24 +62,59 @@ struct JSONRPCMessage {
         for byte in bytes {
             // A request stays one, and most tell it in their first bytes.
             if hasRequest || place == .malformed { return }
+            if place == .before, isMark(byte) { continue }
             if isInString { readString(byte) } else { readStructure(byte) }
         }
     }
 
+    /// Whether the byte is the next one of a byte order mark.
+    private mutating func isMark(_ byte: UInt8) -> Bool {
+        let next: UInt8 = markLength == 0 ? 0xef : markLength == 1 ? 0xbb : 0xbf
+        guard markLength < 3, byte == next else {
+            if 1...2 ~= markLength { place = .malformed }
+            return false
+        }
+        markLength += 1
+        return true
+    }
+
     private mutating func readString(_ byte: UInt8) {
-        if isEscaped { return isEscaped = false }
+        if digitsLeft > 0 { return readDigit(byte) }
+        if isEscaped {
+            isEscaped = false
+            // No name that tells the kind has what the other escapes stand for.
+            if isName { (digitsLeft, scalar) = (byte == UInt8(ascii: "u") ? 4 : 0, 0) }
+            if isName, digitsLeft == 0 { nameLength = Self.nameBytesMax + 1 }
+            return
+        }
         switch byte {
-        case UInt8(ascii: "\\"):
-            isEscaped = true
-            nameLength = Self.nameBytesMax + 1
+        case UInt8(ascii: "\\"): isEscaped = true
         case UInt8(ascii: "\""):
             isInString = false
             if isName { endName() }
         default:
-            guard isName, nameLength <= Self.nameBytesMax else { return }
-            name = name << 8 | UInt64(byte)
-            nameLength += 1
+            if isName { extendName(with: byte) }
         }
+    }
+
+    private mutating func extendName(with byte: UInt8) {
+        guard nameLength <= Self.nameBytesMax else { return }
+        name = name << 8 | UInt64(byte)
+        nameLength += 1
+    }
+
+    /// A digit of `\u0069` in a name.
+    private mutating func readDigit(_ byte: UInt8) {
+        let digit: UInt8
+        switch byte {
+        case 0x30...0x39: digit = byte - 0x30
+        case 0x41...0x46, 0x61...0x66: digit = (byte | 0x20) - 0x57
+        default: return place = .malformed
+        }
+        scalar = scalar << 4 | UInt32(digit)
+        digitsLeft -= 1
+        guard digitsLeft == 0 else { return }
+        if scalar < 0x80 { extendName(with: UInt8(scalar)) } else { nameLength = Self.nameBytesMax + 1 }
     }
 
     private mutating func endName() {
