@@ -46,6 +46,14 @@ package enum ConfigurationPlace: Equatable, Sendable, CustomStringConvertible {
     /// The command line as a whole; also the place of values that were not given.
     case commandLine
 
+    /// A file has the value, so that its remedy is a change of that file.
+    package var isOfFile: Bool {
+        switch self {
+        case .file, .wholeFile: true
+        case .flag, .environment, .commandLine: false
+        }
+    }
+
     /// The remedy for a key that is missing beside this place.
     ///
     /// - Parameters:

@@ -63,7 +63,11 @@ struct ConfigurationLoader {
     /// The text of the file is not one strict document: a value of the tree may not be the only one that was given.
     private var hasAmbiguousText = false
 
-    init(isReload: Bool = false, readsSecrets: Bool = false) {
+    /// See `ConfigurationShortForm`.
+    private let login: ConfigurationShortForm.OAuthLogin?
+
+    init(isReload: Bool = false, readsSecrets: Bool = false, login: ConfigurationShortForm.OAuthLogin? = nil) {
+        self.login = login
         self.isReload = isReload
         self.readsSecrets = readsSecrets
     }
@@ -166,7 +170,7 @@ struct ConfigurationLoader {
         diagnostics += variables.diagnostics + flags.diagnostics
         // The intention of a contradictory command line cannot be known.
         guard flags.diagnostics.isEmpty else { return nil }
-        var short = ConfigurationShortForm(variables.values + flags.values)
+        var short = ConfigurationShortForm(variables.values + flags.values, login: login)
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
         if let file = flags.value("--config") ?? variables.value("--config") {
             guard let read = self.file(file) else { return nil }
@@ -175,7 +179,9 @@ struct ConfigurationLoader {
             diagnostics.append(
                 ConfigurationError(
                     at: .commandLine, "no configuration",
-                    remedy: "name a file with --config PATH, or give at least --upstream and --token-file"
+                    remedy:
+                        "name a file with --config PATH, write one with lanyard init, or give at least --upstream and "
+                        + "--token-file, or --issuer and --client-id"
                         + Self.packagedFile))
             return nil
         }
@@ -227,7 +233,10 @@ struct ConfigurationLoader {
         return checked
     }
 
-    private func tree(of values: [ConfigurationFlagValues.Value]) -> ConfigurationNode {
+    private func tree(of values: [ConfigurationFlagValues.Value]) -> ConfigurationNode { Self.tree(of: values) }
+
+    /// The tree of flags that are single keys.
+    static func tree(of values: [ConfigurationFlagValues.Value]) -> ConfigurationNode {
         var tree = ConfigurationNode(.mapping([]), at: .commandLine)
         for value in values {
             let (path, node): (String, ConfigurationNode)
@@ -241,7 +250,7 @@ struct ConfigurationLoader {
         return tree
     }
 
-    private static var defaultListeners: ConfigurationNode {
+    static var defaultListeners: ConfigurationNode {
         var listener = ConfigurationNode(.mapping([]), at: .commandLine)
         let address = ListenerSettings.Address.tcp(host: "127.0.0.1", port: 7400).description
         listener.set(["address"], to: ConfigurationNode(.scalar(address), at: .commandLine))

@@ -4,9 +4,22 @@ import LanyardFoundations
 /// express.
 struct ConfigurationPrinter {
     private var lines: [String] = []
+    /// Lines above a key, by its path; nil: the defaults are written, too, and no comments.
+    private let comments: [String: [String]]?
+
+    private init(comments: [String: [String]]?) { self.comments = comments }
 
     static func print(_ tree: ConfigurationNode) -> String {
-        var printer = ConfigurationPrinter()
+        var printer = ConfigurationPrinter(comments: nil)
+        printer.keys(in: "", of: tree, indent: "")
+        return printer.lines.map { $0 + "\n" }.joined()
+    }
+
+    /// Writes the given values alone, for a reader: a blank line before each section, and comments.
+    ///
+    /// - Parameter comments: the lines above a key, by its path.
+    static func print(_ tree: ConfigurationNode, comments: [String: [String]]) -> String {
+        var printer = ConfigurationPrinter(comments: comments)
         printer.keys(in: "", of: tree, indent: "")
         return printer.lines.map { $0 + "\n" }.joined()
     }
@@ -16,7 +29,11 @@ struct ConfigurationPrinter {
     }
 
     private mutating func print(_ key: ConfigurationKey, _ node: ConfigurationNode?, indent: String) {
-        guard let node else { return printDefault(key, indent: indent) }
+        guard let node else { return comments == nil ? printDefault(key, indent: indent) : () }
+        if let comments {
+            if indent.isEmpty { lines.append("") }
+            lines += (comments[key.path] ?? []).map { "\(indent)# \($0)" }
+        }
         switch node.content {
         case .scalar(let text): lines.append("\(indent)\(key.name): \(Self.scalar(text, of: key.kind))")
         case .sequence(let elements):
@@ -56,7 +73,9 @@ struct ConfigurationPrinter {
         let first = lines.count
         keys(in: section, of: element, indent: indent + "    ")
         guard lines.count > first else { return }
-        lines[first] = indent + "  - " + lines[first].drop { $0 == " " }
+        // A comment may stand above the first key.
+        guard let key = lines[first...].firstIndex(where: { $0.drop { $0 == " " }.first != "#" }) else { return }
+        lines[key] = indent + "  - " + lines[key].drop { $0 == " " }
     }
 
     /// Writes the default of a key that was not given. A section is written if it has no required key.

@@ -158,7 +158,7 @@ struct CheckCommand: ParsableCommand {
 }
 
 /// What is outside of the configuration, as `run` would find it: addresses, TLS files, keys and the store.
-private struct CheckedFiles {
+struct CheckedFiles {
     let upstreamTLS: UpstreamTLS?
     let identityTLS: IdentityTLS?
 

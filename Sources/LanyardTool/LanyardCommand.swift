@@ -15,7 +15,8 @@ struct LanyardCommand: ParsableCommand {
             CommandGroup(
                 name: "Proxy",
                 subcommands: [
-                    RunCommand.self, CheckCommand.self, RouteCommand.self, StoreCommand.self, VersionCommand.self,
+                    RunCommand.self, InitCommand.self, CheckCommand.self, RouteCommand.self, StoreCommand.self,
+                    VersionCommand.self,
                 ]),
             CommandGroup(
                 name: "Status",

@@ -5,7 +5,9 @@ import LanyardConfiguration
 /// commands without one of them, too: the parser would print help and exit with 0.
 enum MistypedCommand {
     /// What other programs call these commands.
-    private static let meant = ["start": "run", "serve": "run", "stop": "shutdown", "quit": "shutdown"]
+    private static let meant = [
+        "start": "run", "serve": "run", "stop": "shutdown", "quit": "shutdown", "setup": "init", "configure": "init",
+    ]
 
     /// Follows the command line from `command` down to the first command without commands of its own.
     ///

@@ -10,6 +10,7 @@ struct RunCommand: ParsableCommand {
         commandName: name, abstract: "Serve until a signal ends it.",
         usage: """
             lanyard run --config PATH
+            lanyard run --upstream URL --issuer URL --client-id ID [--client-secret-file PATH]
             lanyard run --upstream URL --app-id ID --base-url URL (--email ADDRESS --password-file PATH | another login)
             lanyard run --upstream URL --token-file PATH
             """,
@@ -67,6 +68,7 @@ enum ConfigurationHelp {
             Examples:
               lanyard run --config lanyard.yaml
               lanyard run --config lanyard.yaml --log-level debug --shutdown-drain-max 10s
+              lanyard run --upstream URL --issuer URL --client-id ID
               lanyard run --upstream https://api.example.com --token-file token
               lanyard check --strict --online --config lanyard.yaml
 

@@ -215,6 +215,9 @@ package struct OpenedStore: Sendable {
         }
     }
 
+    /// Random bytes of a new key file.
+    package static func newKey() throws(StoreError) -> Secret { try randomKey() }
+
     private static func randomKey() throws(StoreError) -> Secret {
         try Secret(capacity: StoreText.fingerprintKeyByteCount) { room throws(StoreError) in
             guard AESSealing.random(room) else {

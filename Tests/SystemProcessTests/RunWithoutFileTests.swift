@@ -82,4 +82,32 @@ import Testing
         #expect(issued.isEmpty || issued.contains { seen == "Bearer \($0)" })
         #expect(seen.hasPrefix("Bearer ey"))
     }
+
+    @Test("with an OAuth client: by flags and by environment", arguments: [true, false])
+    func client(_ isByFlags: Bool) async throws {
+        let upstream = try RawServer()
+        let provider = try RawServer { request in
+            let json = [("Content-Type", "application/json")]
+            let issuer = "http://\(request.message["Host"] ?? "")"
+            guard request.message.target == "/token" else {
+                return .response(fields: json, body: #"{"issuer":"\#(issuer)","token_endpoint":"\#(issuer)/token"}"#)
+            }
+            let grant = #"{"access_token":"of-the-client","token_type":"Bearer","expires_in":3600}"#
+            return .response(fields: json, body: grant)
+        }
+        let given = [
+            ("listen", "127.0.0.1:0"), ("health-address", "127.0.0.1:0"), ("upstream", "http://\(upstream.endpoint)"),
+            ("issuer", "http://\(provider.endpoint)"), ("client-id", "orders"), ("client-secret-file", token),
+            ("scopes", "read,write"), ("audience", "orders api"),
+        ]
+        let variables = given.map { ("LANYARD_" + $0.0.uppercased().replacing("-", with: "_"), $0.1) }
+        let process = try ServerProcess(
+            "lanyard", ["run"] + (isByFlags ? given.flatMap { ["--\($0.0)", $0.1] } : []),
+            environment: isByFlags ? [:] : Dictionary(uniqueKeysWithValues: variables))
+        #expect(try await authorization(of: process, at: upstream) == "Bearer of-the-client")
+        let body = try #require(provider.requests.first { $0.target == "/token" }?.bodyText)
+        for part in ["grant_type=client_credentials", "scope=read%20write", "audience=orders%20api"] {
+            #expect(body.contains(part) || body.contains(part.replacing("%20", with: "+")), "\(body)")
+        }
+    }
 }

@@ -71,8 +71,10 @@ package final class PseudoTerminal: Sendable {
     }
 
     /// Presses keys. `\u{3}` is ^C, `\u{4}` ^D, `\u{1a}` ^Z, `\n` the return key.
-    package func type(_ keys: String) throws {
-        let bytes = Array(keys.utf8)
+    package func type(_ keys: String) throws { try type(bytes: Array(keys.utf8)) }
+
+    /// The same for a terminal that does not send UTF-8.
+    package func type(bytes: [UInt8]) throws {
         guard write(keyboard, bytes, bytes.count) == bytes.count else { throw TestFailure("typing: errno \(errno)") }
     }
 

@@ -13,6 +13,7 @@ extension ConfigurationBuilder {
         let node = ConfigurationSection(tree).section("identities").section(user.identity).section("oauth2").node
         // What could not be read may have been what is missing.
         guard !Self.hasInvalid(node) else { return }
+        warnOfMemory(login, place, shown: shown)
         switch login.kind {
         case .device where client.endpoints.deviceAuthorization == nil:
             warnOfEndpoint(client, "device_authorization", login, place, shown: shown)
@@ -28,6 +29,18 @@ extension ConfigurationBuilder {
                     + "otherwise (RFC 6749 4.4)")
         default: break
         }
+    }
+
+    /// Refresh tokens that only memory holds end with the process. Who writes a file sees that it has no store; the short form has no place
+    /// where that could be seen.
+    private mutating func warnOfMemory(
+        _ login: UserSettings.Login, _ place: ConfigurationPlace, shown: String
+    ) {
+        guard tree["store"] == nil, !place.isOfFile, login.kind.isInteractive else { return }
+        reportWarning(
+            place,
+            "\(shown).login.\(login.provider): without a store a restart forgets the login, and a user must log in again",
+            remedy: "add --store-path and --store-key-file, or --store-memory if that is meant")
     }
 
     /// The client has a secret, a key or an assertion, whether its authentication uses it or not.
@@ -51,9 +64,13 @@ extension ConfigurationBuilder {
         // Without a server nothing has an endpoint, which is reported there.
         guard client.endpoints.token != nil else { return }
         let remedy =
-            client.issuer == nil
-            ? "add endpoints: {\(key): URL} to oauth2, or issuer in place of endpoints.token"
-            : "add endpoints: {\(key): URL} to oauth2, or remove endpoints.token, so that the metadata are asked for"
+            switch (place.isOfFile, client.issuer) {
+            case (false, nil): "give --issuer in place of --token-endpoint"
+            case (false, _?): "leave out --token-endpoint, so that the metadata are asked for"
+            case (true, nil): "add endpoints: {\(key): URL} to oauth2, or issuer in place of endpoints.token"
+            case (true, _?):
+                "add endpoints: {\(key): URL} to oauth2, or remove endpoints.token, so that the metadata are asked for"
+            }
         reportWarning(
             place, "\(shown).login.\(login.provider): there is no endpoint for it, and no metadata that name one",
             remedy: remedy)

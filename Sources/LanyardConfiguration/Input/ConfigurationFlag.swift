@@ -108,6 +108,15 @@ package struct ConfigurationFlag: Equatable, Sendable {
             "The name that the upstream's certificate must have."),
         short("--upstream-certificate-file", .file(.needed), "The client certificate to show to the upstream."),
         short("--upstream-key-file", .file(.needed), "Its key."),
+        short("--issuer", .url, "The OAuth 2.0 server, as it writes itself; its metadata names the endpoints."),
+        short("--client-id", .text, "The OAuth 2.0 client."),
+        short(
+            "--client-secret-file", .file(.secret),
+            "Log in as the client itself, with the secret in this file; without it a user confirms a device login."),
+        short("--scopes", .text, "Scopes that the login asks for, separated by commas or spaces."),
+        short("--audience", .text, "The field audience of calls to the token endpoint."),
+        short(
+            "--token-endpoint", .endpoint, default: "the metadata's", "The token endpoint, in place of the metadata's."),
         short("--app-id", .text, "The App Services client app id."),
         short("--base-url", .baseURL, "Where its client API is."),
         short("--email", .text, "Log in with this address and --password-file."),
@@ -225,7 +234,7 @@ struct ConfigurationFlagValues {
     /// What a flag would be called that had a secret as its value.
     private static let secretNames = [
         "--password", "--api-key", "--token", "--passphrase", "--jwt", "--function-payload", "--facebook-access-token",
-        "--google-id-token", "--google-auth-code", "--apple-id-token",
+        "--google-id-token", "--google-auth-code", "--apple-id-token", "--client-secret",
     ]
 
     private mutating func reportUnknown(_ name: String) {

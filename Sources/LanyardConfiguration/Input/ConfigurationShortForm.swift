@@ -2,9 +2,20 @@
 struct ConfigurationShortForm {
     /// By flag name. A flag has replaced the variable of the same name.
     private let given: [String: ConfigurationFlagValues.Value]
+    /// The login at an OAuth 2.0 server; nil: it follows from the flags.
+    private let oauthLogin: OAuthLogin?
     private(set) var diagnostics: [ConfigurationError] = []
 
-    init(_ values: [ConfigurationFlagValues.Value]) {
+    /// How the user logs in at an OAuth 2.0 server.
+    enum OAuthLogin: Equatable {
+        case clientCredentials
+        case device
+        case authorizationCode
+        case refreshToken(file: String)
+    }
+
+    init(_ values: [ConfigurationFlagValues.Value], login: OAuthLogin? = nil) {
+        oauthLogin = login
         given = Dictionary(values.filter { $0.flag.target == .short }.map { ($0.flag.name, $0) }) { $1 }
     }
 
@@ -70,35 +81,96 @@ struct ConfigurationShortForm {
     }
 
     private mutating func identity() -> ConfigurationNode {
-        var identity = ConfigurationNode(.mapping([]), at: place)
-        if let token = given["--token-file"] {
-            identity.set(["static", "token_file"], to: node(token))
+        // Contradictions have been reported.
+        guard kinds.count < 2 else { return ConfigurationNode(.invalid, at: place) }
+        switch kinds.first?.kind {
+        case .fixed?:
+            var identity = ConfigurationNode(.mapping([]), at: place)
+            if let token = required("--token-file") { identity.set(["static", "token_file"], to: node(token)) }
             return identity
+        case .oauth?: return oauthIdentity()
+        case .appServices?:
+            guard let appID = required("--app-id"), let base = required("--base-url") else { break }
+            var identity = ConfigurationNode(.mapping([]), at: place)
+            identity.set(["app_services", "app_id"], to: node(appID))
+            identity.set(["app_services", "base_url"], to: node(base))
+            if let plain = given["--unsafe-plain"] { identity.set(["unsafe_plain"], to: node(plain)) }
+            return identity
+        case nil:
+            reportError(
+                "no identity",
+                remedy: "add --issuer and --client-id; or --app-id, --base-url and a login; or --token-file")
         }
-        guard given["--app-id"] != nil || given["--base-url"] != nil || !loginFlags.isEmpty else {
-            reportError("no identity", remedy: "add --app-id, --base-url and a login, or --token-file")
+        return ConfigurationNode(.invalid, at: place)
+    }
+
+    private mutating func oauthIdentity() -> ConfigurationNode {
+        let endpoint = given["--token-endpoint"]
+        let issuer = endpoint == nil ? required("--issuer", or: "--token-endpoint") : given["--issuer"]
+        guard let client = required("--client-id"), issuer ?? endpoint != nil else {
             return ConfigurationNode(.invalid, at: place)
         }
-        guard let appID = required("--app-id"), let base = required("--base-url") else {
-            return ConfigurationNode(.invalid, at: place)
+        var identity = ConfigurationNode(.mapping([]), at: place)
+        if let issuer { identity.set(["oauth2", "issuer"], to: node(issuer)) }
+        if let endpoint { identity.set(["oauth2", "endpoints", "token"], to: node(endpoint)) }
+        identity.set(["oauth2", "client_id"], to: node(client))
+        if let secret = given["--client-secret-file"] {
+            identity.set(["oauth2", "client_secret_file"], to: node(secret))
         }
-        identity.set(["app_services", "app_id"], to: node(appID))
-        identity.set(["app_services", "base_url"], to: node(base))
+        if let scopes = given["--scopes"] {
+            let words = scopes.text.split { $0 == "," || $0 == " " }
+            if words.isEmpty {
+                diagnostics.append(
+                    ConfigurationError(
+                        .usage, at: scopes.place, "no scope in \(ConfigurationText.quoted(scopes.text))",
+                        remedy: "write such as read,write, or leave it out"))
+            }
+            let nodes = words.map { ConfigurationNode(.scalar(String($0)), at: scopes.place) }
+            identity.set(["oauth2", "scopes"], to: ConfigurationNode(.sequence(nodes), at: scopes.place))
+        }
+        if let audience = given["--audience"] {
+            identity.set(["oauth2", "params", "audience"], to: node(audience))
+        }
         if let plain = given["--unsafe-plain"] { identity.set(["unsafe_plain"], to: node(plain)) }
         return identity
     }
 
     private mutating func login() -> ConfigurationNode? {
-        // Contradictions have been reported. A missing part of one of the two kinds is not reported as well.
-        guard given["--token-file"] == nil else { return nil }
-        guard loginFlags.count < 2 else { return ConfigurationNode(.invalid, at: place) }
+        // Contradictions have been reported. A missing part of one of the kinds is not reported as well.
+        guard kinds.count < 2, loginFlags.count < 2 else { return ConfigurationNode(.invalid, at: place) }
+        switch kinds.first?.kind {
+        case nil, .fixed?: return nil
+        case .oauth?: return oauthLoginNode()
+        case .appServices?: return appServicesLogin()
+        }
+    }
+
+    private func oauthLoginNode() -> ConfigurationNode {
+        let secret = given["--client-secret-file"]
+        let place = secret?.place ?? place
+        let name: String
+        switch oauthLogin ?? (secret == nil ? .device : .clientCredentials) {
+        case .clientCredentials: name = "client_credentials"
+        case .device: name = "device"
+        case .authorizationCode: name = "authorization_code"
+        case .refreshToken(let file):
+            var login = ConfigurationNode(.mapping([]), at: place)
+            login.set(["refresh_token", "token_file"], to: ConfigurationNode(.scalar(file), at: place))
+            return login
+        }
+        var login = ConfigurationNode(.mapping([]), at: place)
+        login.set([name], to: ConfigurationNode(.mapping([]), at: place))
+        return login
+    }
+
+    private mutating func appServicesLogin() -> ConfigurationNode {
         var login = ConfigurationNode(.mapping([]), at: place)
         switch loginFlags.first {
         case "--anonymous":
             let place = given["--anonymous"]?.place ?? place
             login.set(["anonymous"], to: ConfigurationNode(.mapping([]), at: place))
         case let flag? where Self.loginFiles[flag] != nil:
-            guard let path = Self.loginFiles[flag], let file = given[flag] else { return nil }
+            guard let path = Self.loginFiles[flag], let file = given[flag] else { break }
             login.set(path, to: node(file))
         case .some:
             guard let email = required("--email"), let password = required("--password-file") else {
@@ -107,7 +179,6 @@ struct ConfigurationShortForm {
             login.set(["email_password", "email"], to: node(email))
             login.set(["email_password", "password_file"], to: node(password))
         case nil:
-            guard given["--app-id"] != nil || given["--base-url"] != nil else { return nil }
             let files = Self.loginFiles.keys.sorted().joined(separator: ", ")
             reportError("no login", remedy: "add --email with --password-file, --anonymous, or one of \(files)")
             return ConfigurationNode(.invalid, at: place)
@@ -131,23 +202,47 @@ struct ConfigurationShortForm {
         return [mail].compactMap(\.self) + files + [anonymous].compactMap(\.self)
     }
 
+    /// What gives the user its token.
+    enum Kind: Equatable { case fixed, oauth, appServices }
+
+    /// Flags that only an OAuth 2.0 server has.
+    static let oauthFlags = [
+        "--issuer", "--client-id", "--client-secret-file", "--scopes", "--audience", "--token-endpoint",
+    ]
+
+    /// The kinds of identity that flags are given of, each with the first such flag.
+    private var kinds: [(kind: Kind, flag: String)] {
+        let service = ["--app-id", "--base-url"].first { given[$0] != nil } ?? loginFlags.first
+        let found: [(Kind, String?)] = [
+            (.fixed, given["--token-file"] == nil ? nil : "--token-file"), (.appServices, service),
+            (.oauth, Self.oauthFlags.first { given[$0] != nil }),
+        ]
+        return found.compactMap { kind, flag in flag.map { (kind: kind, flag: $0) } }
+    }
+
     private mutating func reportContradictions() {
-        let logins = loginFlags
+        let (logins, kinds) = (loginFlags, kinds)
         if logins.count > 1 {
-            usage("\(logins[0]) and \(logins[1]) are two ways to log in")
+            usage("\(shown(logins[0])) and \(shown(logins[1])) are two ways to log in")
         }
-        let service = ["--app-id", "--base-url"].first { given[$0] != nil } ?? logins.first
-        if given["--token-file"] != nil, let service {
-            usage("--token-file and \(service) are two kinds of identity")
+        if kinds.count > 1 {
+            usage("\(shown(kinds[0].flag)) and \(shown(kinds[1].flag)) are two kinds of identity")
         }
     }
+
+    /// The flag, or the variable that gave its value.
+    private func shown(_ flag: String) -> String { given[flag]?.place.description ?? flag }
 
     private func node(_ value: ConfigurationFlagValues.Value) -> ConfigurationNode {
         ConfigurationNode(.scalar(value.text), at: value.place)
     }
 
-    private mutating func required(_ flag: String) -> ConfigurationFlagValues.Value? {
-        if given[flag] == nil { reportError("missing flag \(flag)", remedy: "add it, or name a file with --config") }
+    /// - Parameter other: a flag that would do as well.
+    private mutating func required(_ flag: String, or other: String? = nil) -> ConfigurationFlagValues.Value? {
+        if given[flag] == nil {
+            let instead = other.map { ", or \($0)" } ?? ""
+            reportError("missing flag \(flag)", remedy: "add it\(instead), or name a file with --config")
+        }
         return given[flag]
     }
 

@@ -15,6 +15,7 @@ import Testing
             (["api-keys", "lst"], "lanyard api-keys has no command \"lst\"", "did you mean list?"),
             (["account", "regster"], "lanyard account has no command \"regster\"", "did you mean register?"),
             (["store", "rekye"], "lanyard store has no command \"rekye\"", "did you mean rekey?"),
+            (["setup"], "lanyard has no command \"setup\"", "did you mean init?"),
             (["stop"], "lanyard has no command \"stop\"", "did you mean shutdown?"),
             (["start", "--config", "x"], "lanyard has no command \"start\"", "did you mean run?"),
             (["help", "stauts"], "lanyard has no command \"stauts\"", "did you mean status?"),
@@ -96,7 +97,8 @@ import Testing
     func help() async throws {
         let root = try await CommandRun(["--help"])
         for name in [
-            "run", "check", "route", "store", "version", "status", "top", "health", "wait", "reload", "log", "shutdown",
+            "run", "init", "check", "route", "store", "version", "status", "top", "health", "wait", "reload", "log",
+            "shutdown",
             "users", "login",
             "logout", "use", "refresh", "remove", "token", "link", "profile", "custom-data", "call", "api-keys",
             "account",
@@ -142,6 +144,7 @@ import Testing
                 Examples:
                   lanyard run --config lanyard.yaml
                   lanyard run --config lanyard.yaml --log-level debug --shutdown-drain-max 10s
+                  lanyard run --upstream URL --issuer URL --client-id ID
                   lanyard run --upstream https://api.example.com --token-file token
                   lanyard check --strict --online --config lanyard.yaml
 
@@ -239,11 +242,14 @@ import Testing
     func completions(_ shell: String) async throws {
         let run = try await CommandRun(["--generate-completion-script", shell])
         #expect(run.exit == .code(0) && run.errors.isEmpty)
-        for word in ["api-keys", "custom-data", "password-file", "no-activate", "limits-idle-timeout", "listen"] {
+        for word in [
+            "api-keys", "custom-data", "password-file", "no-activate", "limits-idle-timeout", "listen",
+            "client-secret-file", "issuer",
+        ] {
             #expect(run.output.contains(word))
         }
         // With as many lines for each command that takes configuration flags.
-        let commands = ["run", "check", "route", "store rekey"]
+        let commands = ["run", "check", "init", "route", "store rekey"]
         for flag in ["--config", "--health-address", "--unsafe-plain"] {
             let found =
                 switch shell {
