@@ -128,7 +128,7 @@ final class Program: Sendable {
         let recent = RecentRequests(of: path, on: fileLoop)
         self.recent = recent
         let conditions = Self.conditions(
-            store: store, path: path, stop: stop, reloads: reloads, sources: sources, self.upstreamTLS,
+            store: store, path: path, stop: stop, reloads: reloads, sources: sources, shown: shown, self.upstreamTLS,
             self.listenerTLS, self.identityTLS)
         certificateWarnings = CertificateWarnings(on: fileLoop, log: log) { conditions().certificates }
         let info = ProgramInfo(
@@ -151,7 +151,8 @@ final class Program: Sendable {
     /// What `/v1/status` says beside the users: snapshots, so that it never waits.
     private static func conditions(
         store: any SessionStore, path: RequestPath, stop: ShutdownCoordinator, reloads: ReloadCoordinator,
-        sources: SessionSources, _ upstreamTLS: UpstreamTLSWatches, _ listenerTLS: ListenerTLSWatches,
+        sources: SessionSources, shown: AdminReload, _ upstreamTLS: UpstreamTLSWatches,
+        _ listenerTLS: ListenerTLSWatches,
         _ identityTLS: IdentityTLSWatches
     ) -> @Sendable () -> ProgramConditions {
         {
@@ -161,6 +162,11 @@ final class Program: Sendable {
             conditions.storeFailure = store.failure
             conditions.failedReload = reloads.failedReload
             conditions.slowCalls = sources.slowCalls
+            let (configured, effective) = (shown.connectionsMax, path.clientConnections.max)
+            if configured > effective, let descriptorsMax = ProcessMetrics.descriptorsMax {
+                conditions.loweredLimit = .init(
+                    configured: configured, effective: effective, descriptorsMax: descriptorsMax)
+            }
             let ofListeners = zip(path.listenerCertificates, listenerTLS.certificateFiles).compactMap { end, file in
                 end.expiresAt.flatMap { expiresAt in
                     file.map {
@@ -189,8 +195,10 @@ final class Program: Sendable {
             activity.parked = .init(parked.count, of: parked.max)
             activity.clientConnections = .init(connections.count, of: connections.max)
             activity.identities = sources.identities
-            if let open = ProcessMetrics.openDescriptors, let max = ProcessMetrics.descriptorsMax {
-                activity.descriptors = .init(open, of: max)
+            if let max = ProcessMetrics.descriptorsMax {
+                // Counting takes a descriptor. If none is left, all are open.
+                let open = ProcessMetrics.openDescriptors ?? (DescriptorShortage.shared.isExhausted ? max : nil)
+                activity.descriptors = open.map { .init($0, of: max) }
             }
             activity.descriptorShortageAt = DescriptorShortage.shared.latestShortage.map { WallTime.now + ($0 - now) }
             activity.storePath = storePath

@@ -118,16 +118,29 @@ extension HealthListener: StartedPart {
     func finish(_ prepared: [String]) { allow(prepared) }
 }
 
-/// What the admin API shows of a configuration: the routes whose upstreams are not verified. A change of its own keys needs a restart.
+/// What the admin API shows of a configuration: the routes whose upstreams are not verified, and a limit before it is fitted to the
+/// machine. A change of its own keys needs a restart.
 final class AdminReload: StartedPart {
-    private let routes: Guarded<[String]>
+    struct Shown: Sendable {
+        var unverifiedRoutes: [String]
+        /// `limits.connections_max` as it is configured.
+        var connectionsMax: Int
+    }
 
-    init(_ prepared: [String]) { routes = Guarded(prepared) }
+    private let shown: Guarded<Shown>
+
+    init(_ prepared: Shown) { shown = Guarded(prepared) }
 
     /// From any thread.
-    var unverifiedRoutes: [String] { routes.withLock { $0 } }
+    var unverifiedRoutes: [String] { shown.withLock { $0.unverifiedRoutes } }
+    /// From any thread.
+    var connectionsMax: Int { shown.withLock { $0.connectionsMax } }
 
-    static func prepare(_ next: NextConfiguration) -> [String] { next.configuration.unverifiedRoutes }
+    static func prepare(_ next: NextConfiguration) -> Shown {
+        Shown(
+            unverifiedRoutes: next.configuration.unverifiedRoutes,
+            connectionsMax: next.configuration.limits.connectionsMax)
+    }
 
-    func finish(_ prepared: [String]) { routes.withLock { $0 = prepared } }
+    func finish(_ prepared: Shown) { shown.withLock { $0 = prepared } }
 }

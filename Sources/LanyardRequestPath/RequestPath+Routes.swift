@@ -50,6 +50,7 @@ extension RouteReport {
         let latest = counters.failures.latest
         upstreamFailure = later(upstreamFailure, latest.upstream)
         overload = later(overload, latest.overload)
+        missingToken = later(missingToken, latest.token)
     }
 
     private func later(_ left: RouteFailure?, _ right: RouteFailure?) -> RouteFailure? {

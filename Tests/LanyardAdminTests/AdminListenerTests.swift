@@ -22,7 +22,8 @@ import Testing
         #expect(
             Set(json.object.keys) == [
                 "version", "uptime_seconds", "active_user", "listeners", "users", "stopping", "store_failure",
-                "failed_reload", "slow_calls", "expiring_certificates", "readiness", "requests", "routes", "identities",
+                "failed_reload", "lowered_limit", "logins", "slow_calls", "expiring_certificates", "readiness",
+                "requests", "routes", "identities",
                 "store", "clock", "descriptors", "last_reload_at",
             ])
         #expect(json["readiness"]["status"].string == "ready")

@@ -74,6 +74,39 @@ struct HealthWithoutDescriptorsTests {
         #expect(try await lanyard.process.terminate() == .code(143))
     }
 
+    @Test("the admin API responds when clients have used up every descriptor, and says so with numbers")
+    func admin() async throws {
+        let sockets = try TemporaryFolder()
+        let admin = RawEndpoint.unix(sockets.file("admin.sock"))
+        let lanyard = try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]", token: "a-token",
+            admin: "{address: \"\(admin)\"}")
+        try await lanyard.untilReady()
+        let fillers = try await Starving.starve(lanyard)
+        defer { fillers.forEach { $0.close() } }
+        let clients = try (0..<30).map { _ in try RawClient(lanyard.data) }
+        try await lanyard.process.event("listener.paused")
+        for _ in 0..<20 {
+            #expect(try await RawClient.ask(admin, "GET", "/v1/status").status == 200)
+            #expect(try await lanyard.readiness().status == 200)
+        }
+        // While calls hold descriptors, health has its own.
+        do {
+            let calls = try (0..<3).map { _ in try RawClient(admin) }
+            for call in calls { #expect(try call.exchange("GET", "/v1/users", host: "localhost").status == 200) }
+            #expect(try await lanyard.readiness().status == 200)
+            calls.forEach { $0.close() }
+        }
+        let status = try await CommandRun(["status", "--admin", "\(admin)"])
+        #expect(status.exit == .code(0), "\(status.errors)")
+        #expect(
+            status.output.hasPrefix("FAILING: ") && status.output.contains("no descriptor was left, "),
+            "\(status.output)")
+        #expect(status.output.contains(/now \d+ of \d+ descriptors are open/), "\(status.output)")
+        clients.forEach { $0.close() }
+        #expect(try await lanyard.process.terminate() == .code(143))
+    }
+
     @Test("no client of the request path gets a descriptor that health keeps back, however long a probe stays")
     func reserveHolds() async throws {
         let clock = try TestClock()

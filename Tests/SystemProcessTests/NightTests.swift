@@ -52,7 +52,7 @@ import Testing
         let back = try RawServer(at: port)
         #expect(try await RawClient.ask(running.data, "GET", "/").status == 200)
         // Half of all requests failed; nothing fails now.
-        try await Self.says(admin, "WARNING: route all: 1 of 2 requests got 5xx", "; what to do: ")
+        try await Self.says(admin, "WARNING: route all: ", "refused", " ago, 1 of 2 requests got 5xx", "; what to do: ")
         _ = back
     }
 

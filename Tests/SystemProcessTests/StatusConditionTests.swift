@@ -115,6 +115,110 @@ import Testing
         #expect(user["failing_since"].string?.hasPrefix("20") == true, "\(user)")
     }
 
+    @Test(
+        "limits.connections_max that the machine lowers, with its numbers",
+        .enabled("needs prlimit of util-linux") { access("/usr/bin/prlimit", X_OK) == 0 })
+    func loweredLimit() async throws {
+        let sockets = try TemporaryFolder()
+        let admin = RawEndpoint.unix(sockets.file("admin.sock"))
+        let lanyard = try await LanyardProcess.start(
+            "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]\n", token: "a-token",
+            admin: "{address: \"\(admin)\"}",
+            launcher: ["/usr/bin/prlimit", "--nofile=300:300"])
+        try await lanyard.untilReady()
+        let status = try await Self.status(admin)
+        #expect(
+            status.json["lowered_limit"]["configured"].int == 4096
+                && status.json["lowered_limit"]["effective"].int == 50)
+        #expect(
+            status.text.hasPrefix(
+                "WARNING: limits.connections_max is 50 in place of 4096: each connection may need two of the 300 descriptors; "
+                    + "what to do: raise ulimit -n"), "\(status.text)")
+    }
+
+    @Test(
+        "a login that waits for its user, with its address and code; its requests without a token are no route's finding"
+    )
+    func login() async throws {
+        let provider = try RawServer { request in
+            let json = [("Content-Type", "application/json")]
+            let issuer = "http://\(request.message["Host"] ?? "")"
+            switch request.message.target {
+            case "/device":
+                return .response(
+                    fields: json,
+                    body: """
+                        {"device_code":"hidden-device-code","user_code":"WDJB-MJHT","verification_uri":"\(issuer)/activate",\
+                        "expires_in":900,"interval":5}
+                        """)
+            case "/token":
+                return .response(400, "Bad Request", fields: json, body: #"{"error":"authorization_pending"}"#)
+            default:
+                return .response(
+                    fields: json,
+                    body: """
+                        {"issuer":"\(issuer)","token_endpoint":"\(issuer)/token",\
+                        "device_authorization_endpoint":"\(issuer)/device"}
+                        """)
+            }
+        }
+        let bench = try await Self.start(
+            """
+            identities: {corp: {oauth2: {issuer: "http://\(provider.endpoint)", client_id: c}}}
+            users: {alice: {identity: corp, login: {device: {}}}}
+            routes: [{name: orders, upstream: "http://127.0.0.1:9"}]
+            """, token: nil)
+        for _ in 0..<3 { #expect(try await RawClient.ask(bench.lanyard.data, "GET", "/").status == 503) }
+        let before = try await Self.status(bench.admin)
+        #expect(before.json["logins"].array.isEmpty)
+        let route = before.json["routes"][0]
+        #expect(route["recent"]["server_errors"].int == 3 && route["recent"]["token_missing"].int == 3, "\(route)")
+        #expect(route["last_token_missing"]["error"].string?.isEmpty == false, "\(route)")
+        #expect(
+            before.text.hasPrefix("NOT READY: user alice has no session") && !before.text.contains("route orders: "),
+            "\(before.text)")
+        let login = try ServerProcess("lanyard", ["login", "alice", "--admin", "\(bench.admin)"])
+        try await eventually("the login waits") {
+            try await Self.status(bench.admin).json["logins"][0]["user_code"].string == "WDJB-MJHT"
+        }
+        let status = try await Self.status(bench.admin)
+        let shown = status.json["logins"][0]
+        #expect(
+            shown["name"].string == "alice" && shown["kind"].string == "device" && shown["status"].string == "pending")
+        #expect(shown["verification_uri"].string == "http://\(provider.endpoint)/activate" && shown["id"] == .null)
+        let instruction = "open http://\(provider.endpoint)/activate and enter WDJB-MJHT (ends in 14 min)"
+        #expect(
+            status.text.hasPrefix(
+                "NOT READY: user alice has no session yet: a login waits for its user; what to do: \(instruction)\n"),
+            "\(status.text)")
+        #expect(status.text.contains("\nlogin in progress: alice: \(instruction)\n"), "\(status.text)")
+        #expect(!status.text.contains("hidden-device-code") && !"\(status.json)".contains("hidden-device-code"))
+        login.signal(SIGINT)
+        #expect(try await login.waitForExit() == .code(130))
+        try await eventually("the login has ended") { try await Self.status(bench.admin).json["logins"].array.isEmpty }
+    }
+
+    @Test("on a terminal of 60 columns each line ends between words")
+    func narrow() async throws {
+        let bench = try await Self.start("routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]\n")
+        try await bench.lanyard.untilReady()
+        _ = try await RawClient.ask(bench.lanyard.data, "GET", "/")
+        let wide = try await Self.status(bench.admin).text
+        let terminal = try PseudoTerminal(columns: 60)
+        let process = try ServerProcess(
+            "lanyard", ["status", "--admin", "\(bench.admin)"], environment: ["LC_ALL": "C"],
+            input: .terminal(terminal, showsOutput: true))
+        #expect(try await process.waitForExit() == .code(0))
+        try await terminal.shows("correct upstream of the route")
+        let lines = terminal.screen.split(separator: "\r\n")
+        #expect(lines.allSatisfy { $0.count <= 60 } && lines.count > wide.split(separator: "\n").count, "\(lines)")
+        let words = Set(terminal.screen.split(whereSeparator: \.isWhitespace))
+        for word in wide.prefix(while: { $0 != "\n" }).split(separator: " ") where word.count < 56 {
+            // The age may have changed.
+            #expect(words.contains(word) || word.first?.isNumber == true || word.hasPrefix("("), "\(word): \(lines)")
+        }
+    }
+
     @Test("a failed reload, with its lines, until one succeeds")
     func failedReload() async throws {
         let route = "routes: [{name: all, upstream: \"http://127.0.0.1:9\"}]\n"

@@ -91,7 +91,8 @@ final class AdminHandler: Sendable {
         case .openAPI: finish(AdminDocument.response, call, nil, peer, reply)
         case .status:
             pages.async { [self] in
-                let response = AdminResponses.status(sources.info, sources.users.report, now: .now)
+                let response = AdminResponses.status(
+                    sources.info, sources.users.report, logins: browserLogins.inProgress, now: .now)
                 finish(response, call, nil, peer, reply)
             }
         case .users:

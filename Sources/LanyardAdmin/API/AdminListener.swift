@@ -55,7 +55,7 @@ package final class AdminListener: OperatorHandler, @unchecked Sendable {
         handler = AdminHandler(sources, log: log)
         hosts = AllowedHosts(socket.port.map { [socket.address.authority, "localhost:\($0)"] })
         let profile = OperatorListener.Profile(
-            name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 0)
+            name: "admin", client: "an admin client", acceptsPerTurn: 8, reserveCount: 4)
         listener = OperatorListener(socket, loop: loop, limits: limits.connections, profile: profile, log: log)
         if listener.isTCP, let tokenFile {
             tokenWatch = FileWatch(tokenFile, by: files, on: loop) { [weak self] in self?.updateToken($0, tokenFile) }

@@ -8,7 +8,8 @@ import LanyardTelemetry
 enum AdminResponses {
     /// `GET /v1/status`.
     static func status(
-        _ info: ProgramInfo, _ report: SessionReport, now: Instant, wallNow: WallTime = .now
+        _ info: ProgramInfo, _ report: SessionReport, logins: [BrowserLoginRegistry.Progress] = [], now: Instant,
+        wallNow: WallTime = .now
     ) -> OperatorResponse {
         var body = JSONWriter(capacity: 1024)
         body.beginObject()
@@ -39,6 +40,10 @@ enum AdminResponses {
         }
         write(info.activity(), info.readiness(), now: now, wallNow: wallNow, into: &body)
         write(info.conditions(), now: now, wallNow: wallNow, into: &body)
+        body.key("logins")
+        body.beginArray()
+        for login in logins { login.write(into: &body) }
+        body.endArray()
         writeUsers(report, into: &body)
         body.endObject()
         return OperatorResponse(status: 200, body: body.bytes)

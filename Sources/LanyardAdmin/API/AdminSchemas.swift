@@ -133,7 +133,7 @@ enum AdminSchemas {
         "properties":{"users":{"type":"array","items":{"$ref":"#/components/schemas/User"}}}},
         "Status":{"type":"object","required":["version","uptime_seconds","active_user","listeners","readiness","requests","routes",
         "identities","store","clock","descriptors","last_reload_at","stopping","store_failure","failed_reload",
-        "slow_calls","expiring_certificates","users"],"properties":{
+        "lowered_limit","logins","slow_calls","expiring_certificates","users"],"properties":{
         "version":{"type":"string"},"uptime_seconds":{"type":"integer","minimum":0},"active_user":{"type":["string","null"]},
         "listeners":{"type":"array","items":{"type":"object","required":["listener","address"],
         "properties":{"listener":{"type":"string"},"address":{"type":"string"}}}},
@@ -167,6 +167,15 @@ enum AdminSchemas {
         "path":{"type":"string"},"since":{"type":"string","format":"date-time"},"error":{"type":"string"}}},
         "failed_reload":{"type":["object","null"],"required":["at","errors"],"properties":{
         "at":{"type":"string","format":"date-time"},"errors":{"type":"array","items":{"type":"string"}}}},
+        "lowered_limit":{"type":["object","null"],"required":["configured","effective","descriptors_max"],"properties":{
+        "configured":{"type":"integer","minimum":0},"effective":{"type":"integer","minimum":0},
+        "descriptors_max":{"type":"integer","minimum":0}}},
+        "logins":{"type":"array","items":{"type":"object","required":["name","kind","status","verification_uri","user_code",
+        "verification_uri_complete","expires_at"],"properties":{
+        "name":{"$ref":"#/components/schemas/Name"},"kind":{"type":"string","enum":["device","authorization_code"]},
+        "status":{"type":"string","enum":["starting","pending","finishing"]},"verification_uri":{"type":["string","null"]},
+        "user_code":{"type":["string","null"]},"verification_uri_complete":{"type":["string","null"]},
+        "expires_at":{"$ref":"#/components/schemas/Time"}}}},
         "slow_calls":{"type":"array","items":{"type":"object","required":["identity","kind","url","age_seconds"],"properties":{
         "identity":{"$ref":"#/components/schemas/Name"},"kind":{"type":"string"},"url":{"type":["string","null"]},
         "age_seconds":{"type":"integer","minimum":0}}}},
@@ -177,15 +186,17 @@ enum AdminSchemas {
         "PastError":{"type":["object","null"],"required":["at","error"],
         "properties":{"at":{"type":"string","format":"date-time"},"error":{"type":"string"}}},
         "RequestCounts":{"type":"object","required":["recent","last_overload"],"properties":{
-        "recent":{"type":"object","required":["seconds","requests","server_errors","refused","token_refused"],"properties":{
+        "recent":{"type":"object","required":["seconds","requests","server_errors","refused","token_refused","token_missing"],"properties":{
         "seconds":{"type":"integer","minimum":0},"requests":{"type":"integer","minimum":0},
         "server_errors":{"type":"integer","minimum":0},"refused":{"type":"integer","minimum":0},
-        "token_refused":{"type":"integer","minimum":0}}},"last_overload":{"$ref":"#/components/schemas/PastError"}}},
+        "token_refused":{"type":"integer","minimum":0},
+        "token_missing":{"type":"integer","minimum":0}}},"last_overload":{"$ref":"#/components/schemas/PastError"}}},
         "RouteStatus":{"allOf":[{"$ref":"#/components/schemas/RequestCounts"},{"type":"object",
-        "required":["route","upstream","user","last_response_at","last_upstream_error","breaker_open","breaker_opened_at",
-        "in_flight","waiting"],"properties":{
+        "required":["route","upstream","user","last_response_at","last_upstream_error","last_token_missing","breaker_open",
+        "breaker_opened_at","in_flight","waiting"],"properties":{
         "route":{"$ref":"#/components/schemas/Name"},"upstream":{"type":"string"},"user":{"type":["string","null"]},
         "last_response_at":{"$ref":"#/components/schemas/Time"},"last_upstream_error":{"$ref":"#/components/schemas/PastError"},
+        "last_token_missing":{"$ref":"#/components/schemas/PastError"},
         "breaker_open":{"type":"boolean"},"breaker_opened_at":{"$ref":"#/components/schemas/Time"},
         "in_flight":{"type":"integer","minimum":0},"waiting":{"type":"integer","minimum":0}}}]},
         "Refreshed":{"type":"object","required":["access_token_expires_at"],

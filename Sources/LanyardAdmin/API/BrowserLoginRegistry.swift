@@ -204,6 +204,46 @@ final class BrowserLoginRegistry: Sendable {
         }
     }
 
+    // MARK: The status
+
+    /// A login in progress, as the status shows it: without its id, and without the address of a login that leads a browser back to a
+    /// command, because both let a reader of the status complete it.
+    struct Progress: Equatable {
+        let user: String
+        let kind: LoginKind
+        let status: String
+        /// nil: the service has not responded yet.
+        let prompt: BrowserLoginPrompt?
+
+        func write(into body: inout JSONWriter) {
+            let device = kind == .device ? prompt : nil
+            body.beginObject()
+            body.member("name", user)
+            body.member("kind", kind.provider)
+            body.member("status", status)
+            body.member("verification_uri", device?.uri)
+            body.member("user_code", device?.userCode)
+            body.member("verification_uri_complete", device?.completeURI)
+            body.key("expires_at")
+            if let time = prompt?.expiresAt { body.time(time) } else { body.null() }
+            body.endObject()
+        }
+    }
+
+    /// Those that have begun and not ended, by the names of their users.
+    var inProgress: [Progress] {
+        entries.withLock { entries in
+            entries.sorted { $0.key < $1.key }.compactMap { user, entry -> Progress? in
+                switch entry.state {
+                case .starting: Progress(user: user, kind: entry.kind, status: "starting", prompt: nil)
+                case .pending(let prompt): Progress(user: user, kind: entry.kind, status: "pending", prompt: prompt)
+                case .finishing(let prompt): Progress(user: user, kind: entry.kind, status: "finishing", prompt: prompt)
+                case .done, .failed: nil
+                }
+            }
+        }
+    }
+
     // MARK: Calls about a login
 
     /// `GET …/login/{login}`.
@@ -306,5 +346,13 @@ package struct BrowserLoginTarget: Sendable {
     package init(_ service: (any BrowserLoginService)?, configured: LoginKind?) {
         self.service = service
         self.configured = configured
+    }
+}
+
+extension JSONWriter {
+    /// A member that is `null` without a value.
+    fileprivate mutating func member(_ name: String, _ value: String?) {
+        key(name)
+        if let value { string(value) } else { null() }
     }
 }

@@ -58,6 +58,17 @@ package struct ProgramConditions: Sendable {
         }
     }
 
+    /// `limits.connections_max` as it is configured, where the limit of descriptors does not allow it.
+    package struct LoweredLimit: Equatable, Sendable {
+        package var configured: Int
+        package var effective: Int
+        package var descriptorsMax: Int
+
+        package init(configured: Int, effective: Int, descriptorsMax: Int) {
+            (self.configured, self.effective, self.descriptorsMax) = (configured, effective, descriptorsMax)
+        }
+    }
+
     /// The status names certificates that end within this time.
     package static let certificateNotice = Duration.seconds(14 * 86_400)
 
@@ -69,6 +80,8 @@ package struct ProgramConditions: Sendable {
     package var storeFailure: StoreFailure?
     /// nil: the latest reload has succeeded, or there was none.
     package var failedReload: FailedReload?
+    /// nil: the configured limit applies.
+    package var loweredLimit: LoweredLimit?
     /// Revocations and calls about accounts. Those of sessions are with their users.
     package var slowCalls: [SlowCall] = []
     /// All, whenever they end.
@@ -122,6 +135,19 @@ extension AdminResponses {
             body.beginArray()
             for error in reload.errors { body.string(error) }
             body.endArray()
+            body.endObject()
+        } else {
+            body.null()
+        }
+        body.key("lowered_limit")
+        if let limit = conditions.loweredLimit {
+            body.beginObject()
+            body.key("configured")
+            body.number(limit.configured)
+            body.key("effective")
+            body.number(limit.effective)
+            body.key("descriptors_max")
+            body.number(limit.descriptorsMax)
             body.endObject()
         } else {
             body.null()

@@ -35,6 +35,8 @@ package struct StatusActivity: Equatable, Sendable {
         package let serverErrorCount: Int
         package let refusedCount: Int
         package let tokenRefusedCount: Int
+        /// Of the server errors those of Lanyard, because there was no token.
+        package let tokenMissingCount: Int
 
         init(_ json: JSONValue?) {
             seconds = json?["seconds"]?.integer ?? 0
@@ -42,6 +44,7 @@ package struct StatusActivity: Equatable, Sendable {
             serverErrorCount = json?["server_errors"]?.integer ?? 0
             refusedCount = json?["refused"]?.integer ?? 0
             tokenRefusedCount = json?["token_refused"]?.integer ?? 0
+            tokenMissingCount = json?["token_missing"]?.integer ?? 0
         }
     }
 
@@ -55,6 +58,8 @@ package struct StatusActivity: Equatable, Sendable {
         package let lastResponseAt: WallTime?
         package let lastUpstreamError: PastError?
         package let lastOverload: PastError?
+        /// The latest request that got no token.
+        package let lastTokenMissing: PastError?
         package let isBreakerOpen: Bool
         package let breakerOpenedAt: WallTime?
         package let inFlightCount: Int
@@ -69,6 +74,7 @@ package struct StatusActivity: Equatable, Sendable {
             lastResponseAt = json["last_response_at"]?.time
             lastUpstreamError = PastError(json["last_upstream_error"])
             lastOverload = PastError(json["last_overload"])
+            lastTokenMissing = PastError(json["last_token_missing"])
             isBreakerOpen = json["breaker_open"]?.bool == true
             breakerOpenedAt = json["breaker_opened_at"]?.time
             inFlightCount = json["in_flight"]?.integer ?? 0

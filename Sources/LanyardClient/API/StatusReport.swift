@@ -25,7 +25,34 @@ package struct StatusReport: Equatable, Sendable {
     package let slowCalls: [String]
     /// Certificates that end soon, or have ended.
     package let expiringCertificates: [Certificate]
+    /// Logins that users have begun and not completed.
+    package let logins: [Login]
+    /// A limit that the machine has lowered; nil: none.
+    package let loweredLimit: LoweredLimit?
     package let activity: StatusActivity
+
+    /// A login that waits for its user, in a browser.
+    package struct Login: Equatable, Sendable {
+        package let user: String
+        /// Where a code is entered; nil: the login has none, or the service has not responded yet.
+        package let uri: String?
+        package let code: String?
+        package let expiresAt: WallTime?
+
+        /// What the user does, with the time that is left.
+        package func instruction(now: WallTime) -> String {
+            let end = expiresAt.map { " (ends in \(RelativeTime.text(seconds: Int($0.seconds - now.seconds))))" } ?? ""
+            guard let uri, let code else { return "complete it in the browser that lanyard login has opened\(end)" }
+            return "open \(uri) and enter \(code)\(end)"
+        }
+    }
+
+    /// `limits.connections_max`, which two descriptors for each connection do not allow.
+    package struct LoweredLimit: Equatable, Sendable {
+        package let configured: Int
+        package let effective: Int
+        package let descriptorsMax: Int
+    }
 
     /// A shutdown in progress.
     package struct Stop: Equatable, Sendable {
@@ -93,6 +120,19 @@ package struct StatusReport: Equatable, Sendable {
                 return nil
             }
             return Certificate(owner: owner, file: certificate["file"]?.string, expiresAt: time)
+        }
+        logins = (json["logins"]?.elements ?? []).compactMap { login in
+            login["name"]?.string.map {
+                Login(
+                    user: $0, uri: login["verification_uri"]?.string, code: login["user_code"]?.string,
+                    expiresAt: login["expires_at"]?.time)
+            }
+        }
+        loweredLimit = json["lowered_limit"].flatMap { limit in
+            guard let configured = limit["configured"]?.integer, let effective = limit["effective"]?.integer,
+                let descriptorsMax = limit["descriptors_max"]?.integer
+            else { return nil }
+            return LoweredLimit(configured: configured, effective: effective, descriptorsMax: descriptorsMax)
         }
         activity = StatusActivity(json)
     }

@@ -93,6 +93,10 @@ private struct StatusFindingReader {
         }
         // Users that no route needs.
         for user in report.users where user.action != "nobody" && !isChecked(user) {
+            if let login = login(of: user.name) {
+                findings.append(waiting(.warning, login))
+                continue
+            }
             let cause = "user \(user.name): \(user.action == "user" ? "a login is needed" : "the operator must act")"
             findings.append(
                 StatusFinding(
@@ -102,6 +106,15 @@ private struct StatusFindingReader {
                             ? "lanyard login \(user.name)" : ReadinessRemedy.credential(user.name))))
         }
         return findings
+    }
+
+    /// A login that waits for its user.
+    private func login(of user: String) -> StatusReport.Login? { report.logins.first { $0.user == user } }
+
+    private func waiting(_ severity: StatusFinding.Severity, _ login: StatusReport.Login) -> StatusFinding {
+        StatusFinding(
+            severity, "user \(login.user) has no session yet: a login waits for its user",
+            remedy: login.instruction(now: now))
     }
 
     private func isChecked(_ user: UserReport) -> Bool {
@@ -119,6 +132,7 @@ private struct StatusFindingReader {
         }
         let name = String(check.name.dropFirst("session:".count))
         let user = report.users.first { $0.name == name }
+        if !check.isPassing, let login = login(of: name) { return waiting(severity, login) }
         let what = ReadinessRemedy.meaning(check.reason, cause: user?.cause) ?? check.reason
         let why = user.flatMap(self.why) ?? ""
         return StatusFinding(
@@ -178,8 +192,10 @@ private struct StatusFindingReader {
 
     var routes: [StatusFinding] {
         activity.routes.flatMap { route in
-            [upstream(route) ?? breaker(route) ?? errors(route), overload(route.lastOverload, "route \(route.name)")]
-                .compactMap(\.self)
+            [
+                upstream(route) ?? breaker(route) ?? tokens(route) ?? errors(route),
+                overload(route.lastOverload, "route \(route.name)"),
+            ].compactMap(\.self)
         } + [overload(activity.lastOverloadWithoutRoute, "clients")].compactMap(\.self)
     }
 
@@ -205,18 +221,42 @@ private struct StatusFindingReader {
         )
     }
 
-    /// As the alert `LanyardErrors`: more than 5 %.
-    private func errors(_ route: StatusActivity.Route) -> StatusFinding? {
-        let recent = route.recent
-        guard Double(recent.serverErrorCount) > 0.05 * Double(recent.requestCount) else { return nil }
-        let last = route.lastUpstreamError.map { "; last \(age($0.at)) ago: \($0.text)" } ?? ""
+    /// The latest request got no token, which the line of no user explains: the user has a session, and not each token that routes ask for.
+    private func tokens(_ route: StatusActivity.Route) -> StatusFinding? {
+        guard let error = route.lastTokenMissing, isRecent(error.at), route.lastResponseAt ?? .distantPast < error.at,
+            let user = report.users.first(where: { $0.name == route.user ?? report.activeUser }),
+            user.action == "nobody", !isChecked(user), user.tokens.contains(where: { $0.state != "valid" })
+        else { return nil }
         return StatusFinding(
-            .warning, "route \(route.name): \(counts(route))\(last)",
-            remedy: "the log has each with its cause (event request.refused, or access with status 5xx)")
+            .failing, "route \(route.name): \(error.text) (\(age(error.at)) ago)",
+            remedy:
+                "correct token of the route, or what the identity service allows the client; lanyard users has its state"
+        )
+    }
+
+    /// As the alert `LanyardErrors`: more than 5 %. Requests without a token are left out: the line of their user has them.
+    private func errors(_ route: StatusActivity.Route) -> StatusFinding? {
+        guard Double(errorCount(route)) > 0.05 * Double(requestCount(route)) else { return nil }
+        let remedy = "the log has each with its cause (event request.refused, or access with status 5xx)"
+        guard let last = route.lastUpstreamError, now.seconds - last.at.seconds <= Int64(route.recent.seconds) else {
+            return StatusFinding(
+                .warning, "route \(route.name): the upstream or Lanyard responds with 5xx (\(counts(route)))",
+                remedy: remedy)
+        }
+        return StatusFinding(
+            .warning, "route \(route.name): \(last.text) (last \(age(last.at)) ago, \(counts(route)))", remedy: remedy)
+    }
+
+    private func errorCount(_ route: StatusActivity.Route) -> Int {
+        max(route.recent.serverErrorCount - route.recent.tokenMissingCount, 0)
+    }
+
+    private func requestCount(_ route: StatusActivity.Route) -> Int {
+        max(route.recent.requestCount - route.recent.tokenMissingCount, 0)
     }
 
     private func counts(_ route: StatusActivity.Route) -> String {
-        "\(route.recent.serverErrorCount) of \(route.recent.requestCount) requests got 5xx in \(span(route))"
+        "\(errorCount(route)) of \(requestCount(route)) requests got 5xx in \(span(route))"
     }
 
     private func span(_ route: StatusActivity.Route) -> String { RelativeTime.text(seconds: route.recent.seconds) }
@@ -232,7 +272,18 @@ private struct StatusFindingReader {
 
     // MARK: The process
 
-    var process: [StatusFinding] { descriptors + store + clock + reload + certificates }
+    var process: [StatusFinding] { descriptors + loweredLimit + store + clock + reload + certificates }
+
+    private var loweredLimit: [StatusFinding] {
+        report.loweredLimit.map { limit in
+            StatusFinding(
+                .warning,
+                "limits.connections_max is \(limit.effective) in place of \(limit.configured): each connection may need two of the "
+                    + "\(limit.descriptorsMax) descriptors",
+                remedy: "raise ulimit -n (LimitNOFILE= of systemd), or set limits.connections_max to \(limit.effective)"
+            )
+        }.map { [$0] } ?? []
+    }
 
     private var descriptors: [StatusFinding] {
         let usage = activity.descriptors.map { "\($0.count) of \($0.max) descriptors are open" }

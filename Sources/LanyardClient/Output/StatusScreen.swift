@@ -6,31 +6,46 @@ package enum StatusScreen {
     /// - Parameters:
     ///   - now: the time that ages and ends are counted from.
     ///   - selectedUser: the name of a user that stands out.
+    ///   - columns: of the terminal, whose lines end between words; nil: there is no limit.
     package static func text(
-        _ report: StatusReport, now: WallTime, selectedUser: String? = nil, usesColour: Bool
+        _ report: StatusReport, now: WallTime, selectedUser: String? = nil, usesColour: Bool, columns: Int? = nil
     ) -> OperatorText {
         let sections = [
-            verdict(report, now: now, usesColour: usesColour), process(report, now: now),
-            UserTable.text(report.users, now: now, selected: selectedUser, usesColour: usesColour),
-            routes(report.activity, now: now, usesColour: usesColour),
-            identities(report, now: now, usesColour: usesColour),
+            verdict(report, now: now, usesColour: usesColour, columns: columns),
+            wrapped(process(report, now: now), columns),
+            UserTable.text(
+                report.users, now: now, selected: selectedUser, usesColour: usesColour, columns: columns),
+            routes(report.activity, now: now, usesColour: usesColour, columns: columns),
+            identities(report, now: now, usesColour: usesColour, columns: columns),
         ]
         let shown = sections.filter { !$0.lines.isEmpty }
         return OperatorText(shown.enumerated().flatMap { $0 == 0 ? [$1] : ["", $1] })
     }
 
     /// The first line, and one for each further finding.
-    package static func verdict(_ report: StatusReport, now: WallTime, usesColour: Bool) -> OperatorText {
-        func line(_ text: String, _ style: TextStyle) -> String {
+    ///
+    /// - Parameter isFirstAlone: only the worst finding.
+    package static func verdict(
+        _ report: StatusReport, now: WallTime, usesColour: Bool, columns: Int? = nil, isFirstAlone: Bool = false
+    ) -> OperatorText {
+        func lines(_ text: String, _ style: TextStyle) -> [String] {
             let text = ConfigurationText.line(text)
-            return usesColour ? style.applied(to: text) : text
+            let parts = columns.map { WrappedLine.lines(of: text, columns: $0) } ?? [text]
+            return usesColour ? parts.map { style.applied(to: $0) } : parts
         }
         let findings = StatusFinding.all(of: report, now: now)
-        guard let first = findings.first else { return OperatorText(styled: [line("ready", .good)]) }
-        let more = findings.count > 1 ? " (\(findings.count - 1) more below)" : ""
+        guard let first = findings.first else { return OperatorText(styled: lines("ready", .good)) }
+        let place = isFirstAlone ? "" : " below"
+        let more = findings.count > 1 ? " (\(findings.count - 1) more\(place))" : ""
+        let others = isFirstAlone ? [] : findings.dropFirst()
         return OperatorText(
-            styled: [line(first.line + more, first.severity.style)]
-                + findings.dropFirst().map { line($0.line, $0.severity.style) })
+            styled: lines(first.line + more, first.severity.style)
+                + others.flatMap { lines($0.line, $0.severity.style) })
+    }
+
+    private static func wrapped(_ text: OperatorText, _ columns: Int?) -> OperatorText {
+        guard let columns else { return text }
+        return OperatorText(styled: text.lines.flatMap { WrappedLine.lines(of: $0, columns: columns) })
     }
 
     // MARK: The process
@@ -50,7 +65,12 @@ package enum StatusScreen {
         if !report.unverifiedRoutes.isEmpty {
             lines.append("not verified (unsafe_skip_verify): \(report.unverifiedRoutes.joined(separator: ", "))")
         }
-        return OperatorText(lines + facts(report.activity, now: now))
+        return OperatorText(lines + facts(report.activity, now: now) + report.logins.map { login($0, now: now) })
+    }
+
+    /// `login in progress: alice: open https://… and enter WDJB-MJHT (ends in 9 min)`.
+    private static func login(_ login: StatusReport.Login, now: WallTime) -> OperatorText {
+        .init(line: "login in progress: \(login.user): \(login.instruction(now: now))")
     }
 
     private static func facts(_ activity: StatusActivity, now: WallTime) -> [OperatorText] {
@@ -90,7 +110,9 @@ package enum StatusScreen {
 
     // MARK: Tables
 
-    static func routes(_ activity: StatusActivity, now: WallTime, usesColour: Bool) -> OperatorText {
+    static func routes(
+        _ activity: StatusActivity, now: WallTime, usesColour: Bool, columns: Int? = nil
+    ) -> OperatorText {
         guard let first = activity.routes.first else { return OperatorText([]) }
         let span = RelativeTime.text(seconds: first.recent.seconds)
         var table = TextTable([
@@ -110,10 +132,12 @@ package enum StatusScreen {
                 .init(error(route.lastUpstreamError, now)),
             ])
         }
-        return table.text(usesColour: usesColour)
+        return table.text(usesColour: usesColour, columns: columns)
     }
 
-    static func identities(_ report: StatusReport, now: WallTime, usesColour: Bool) -> OperatorText {
+    static func identities(
+        _ report: StatusReport, now: WallTime, usesColour: Bool, columns: Int? = nil
+    ) -> OperatorText {
         guard !report.activity.identities.isEmpty else { return OperatorText([]) }
         var table = TextTable(["IDENTITY", "URL", "REACHABLE", "LAST SUCCESS", "LAST ERROR"])
         for identity in report.activity.identities {
@@ -135,7 +159,7 @@ package enum StatusScreen {
                 .init(slowCall ?? error(identity.lastError, now)),
             ])
         }
-        return table.text(usesColour: usesColour)
+        return table.text(usesColour: usesColour, columns: columns)
     }
 
     private static func error(_ error: StatusActivity.PastError?, _ now: WallTime) -> String {

@@ -56,8 +56,8 @@ package struct TopScreen: Sendable {
     }
 
     private static let keys =
-        "up/down user  r refresh  l log in  u use  d log level  f log of a route  q quit"
-    private static let followKeys = "tab next route  f or esc back  d log level  q quit"
+        "up/down user, r refresh, l log in, u use, d log level, f log of a route, q quit"
+    private static let followKeys = "tab next route, f or esc back, d log level, q quit"
 
     /// nil: Lanyard has not responded to the latest call.
     package private(set) var report: StatusReport?
@@ -133,19 +133,31 @@ package struct TopScreen: Sendable {
     package func lines(_ size: Size, now: WallTime, usesColour: Bool) -> [String] {
         let delay = secondsWithoutResponse.map { "Lanyard has not responded for \($0) s" }
         let footer = [delay ?? message, followedRoute == nil ? Self.keys : Self.followKeys]
-            .map { ScreenLine.cut(ConfigurationText.line($0), to: size.columns) }
+            .flatMap { footerLines(ConfigurationText.line($0), size) }
         let room = max(size.rows - footer.count, 1)
-        var body = content(room, now: now, usesColour: usesColour).map { ScreenLine.cut($0, to: size.columns) }
+        var body = content(room, size.columns, now: now, usesColour: usesColour)
+            .map { ScreenLine.cut($0, to: size.columns) }
         if body.count > room {
             let hidden = body.count - room + 1
             body =
                 body.prefix(room - 1) + [
-                    ScreenLine.cut("… \(hidden) more lines: enlarge the terminal", to: size.columns)
+                    ScreenLine.cut("... \(hidden) more lines: enlarge the terminal", to: size.columns)
                 ]
         }
         body += Array(repeating: "", count: room - body.count)
         return body + footer
     }
+
+    /// At most three lines of a text. On a terminal with few rows the text is one line.
+    private func footerLines(_ text: String, _ size: Size) -> [String] {
+        guard size.rows >= Self.wrappedRowsMin, size.columns >= Self.wrappedColumnsMin else {
+            return [ScreenLine.cut(text, to: size.columns)]
+        }
+        return Array(WrappedLine.lines(of: text, columns: size.columns, indent: 0).prefix(3))
+    }
+
+    private static let wrappedRowsMin = 8
+    private static let wrappedColumnsMin = 20
 
     /// A line of the log without what is the same in all lines of a route: `12:00:03 info request method=GET path=/a status=200`.
     private static func shortened(_ line: String) -> String {
@@ -162,16 +174,25 @@ package struct TopScreen: Sendable {
         return ([time, json["level"]?.string ?? "", json["msg"]?.string ?? ""] + values).joined(separator: " ")
     }
 
-    private func content(_ room: Int, now: WallTime, usesColour: Bool) -> [String] {
+    private func content(_ room: Int, _ width: Int, now: WallTime, usesColour: Bool) -> [String] {
+        let columns = max(width, Self.wrappedColumnsMin)
         guard let report else { return [hasLooked ? "no Lanyard responds" : "asking the running Lanyard"] }
         guard let route = followedRoute else {
-            return StatusScreen.text(report, now: now, selectedUser: selectedUser, usesColour: usesColour).lines
+            return StatusScreen.text(
+                report, now: now, selectedUser: selectedUser, usesColour: usesColour, columns: columns
+            ).lines
         }
-        let verdict = StatusScreen.verdict(report, now: now, usesColour: usesColour).lines.prefix(1)
-        let heading =
-            "log of route \(route), at level \(logLevel ?? "-"); requests that succeed have a line with log.access"
-        let lines = logLines.map { ConfigurationText.line(Self.shortened($0)) }
-        return verdict + ["", heading] + lines.suffix(max(room - 3, 0))
+        let verdict = StatusScreen.verdict(
+            report, now: now, usesColour: usesColour, columns: columns, isFirstAlone: true
+        ).lines
+        let heading = WrappedLine.lines(
+            of: "log of route \(route), at level \(logLevel ?? "-"); requests that succeed have a line with log.access",
+            columns: columns)
+        let lines = logLines.flatMap {
+            WrappedLine.lines(of: ConfigurationText.line(Self.shortened($0)), columns: columns)
+        }
+        let above = verdict + [""] + heading
+        return above + lines.suffix(max(room - above.count, 0))
     }
 }
 

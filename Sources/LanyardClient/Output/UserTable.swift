@@ -5,8 +5,9 @@ package enum UserTable {
     /// - Parameters:
     ///   - now: the time that expiries are counted from.
     ///   - selected: the name of a user that stands out.
+    ///   - columns: of the terminal; nil: there is no limit.
     package static func text(
-        _ users: [UserReport], now: WallTime, selected: String? = nil, usesColour: Bool
+        _ users: [UserReport], now: WallTime, selected: String? = nil, usesColour: Bool, columns: Int? = nil
     ) -> OperatorText {
         guard !users.isEmpty else { return "There are no users: lanyard login NAME adds one." }
         var table = TextTable([
@@ -29,7 +30,7 @@ package enum UserTable {
                 ])
             }
         }
-        return table.text(usesColour: usesColour)
+        return table.text(usesColour: usesColour, columns: columns)
     }
 
     /// When an access token expires, such as `expires in 23 min`.

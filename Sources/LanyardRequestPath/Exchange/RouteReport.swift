@@ -9,8 +9,13 @@ package struct RouteCounts: Equatable, Sendable {
     package var refusals = 0
     /// Responses of the upstream that mean "token refused".
     package var unauthorized = 0
+    /// Of the server errors those of Lanyard, because there was no token.
+    package var withoutToken = 0
 
-    package init(requests: Int = 0, serverErrors: Int = 0, refusals: Int = 0, unauthorized: Int = 0) {
+    package init(
+        requests: Int = 0, serverErrors: Int = 0, refusals: Int = 0, unauthorized: Int = 0, withoutToken: Int = 0
+    ) {
+        self.withoutToken = withoutToken
         self.requests = requests
         self.serverErrors = serverErrors
         self.refusals = refusals
@@ -20,7 +25,8 @@ package struct RouteCounts: Equatable, Sendable {
     package static func + (left: Self, right: Self) -> Self {
         Self(
             requests: left.requests + right.requests, serverErrors: left.serverErrors + right.serverErrors,
-            refusals: left.refusals + right.refusals, unauthorized: left.unauthorized + right.unauthorized)
+            refusals: left.refusals + right.refusals, unauthorized: left.unauthorized + right.unauthorized,
+            withoutToken: left.withoutToken + right.withoutToken)
     }
 
     /// The growth since `earlier`. A counter that a reload has replaced begins at 0 again.
@@ -28,7 +34,8 @@ package struct RouteCounts: Equatable, Sendable {
         guard requests >= earlier.requests else { return self }
         return Self(
             requests: requests - earlier.requests, serverErrors: max(serverErrors - earlier.serverErrors, 0),
-            refusals: max(refusals - earlier.refusals, 0), unauthorized: max(unauthorized - earlier.unauthorized, 0))
+            refusals: max(refusals - earlier.refusals, 0), unauthorized: max(unauthorized - earlier.unauthorized, 0),
+            withoutToken: max(withoutToken - earlier.withoutToken, 0))
     }
 }
 
@@ -51,6 +58,8 @@ final class RouteFailures: Sendable {
         var upstream: RouteFailure?
         /// A limit was reached.
         var overload: RouteFailure?
+        /// There was no token.
+        var token: RouteFailure?
     }
 
     private let state = Guarded(Latest())
@@ -61,6 +70,7 @@ final class RouteFailures: Sendable {
         switch problem.name {
         case "upstream-unreachable", "upstream-timeout", "upstream-invalid", "loop": note(problem, \.upstream, now)
         case "overloaded": note(problem, \.overload, now)
+        case _ where problem.isMissingToken: note(problem, \.token, now)
         default: break
         }
     }
@@ -87,6 +97,7 @@ package struct RouteReport: Sendable {
     package var latestResponseAt: Instant?
     package var upstreamFailure: RouteFailure?
     package var overload: RouteFailure?
+    package var missingToken: RouteFailure?
     /// nil: the breaker has not been open.
     package var breakerOpenedAt: Instant?
     package var isBreakerOpen = false

@@ -20,6 +20,7 @@ package final class RouteCounters: Sendable {
     private let durationsOfUpstream = Histogram()
     private let durationsOfLanyard = Histogram()
     private let unauthorized = Counter()
+    private let withoutToken = Counter()
     /// From the last byte of each request to the head of its final response.
     let upstreamDuration = Histogram()
     /// The pool of the route counts them.
@@ -67,7 +68,13 @@ package final class RouteCounters: Sendable {
         return RouteCounts(
             requests: sum(0..<requests.count), serverErrors: sum([Self.serverErrors * 2, Self.serverErrors * 2 + 1]),
             refusals: sum(own.filter { $0 / 2 != Self.serverErrors && $0 / 2 != Self.classes.count - 1 }),
-            unauthorized: unauthorized.value)
+            unauthorized: unauthorized.value, withoutToken: withoutToken.value)
+    }
+
+    /// A server error of Lanyard's own.
+    func recordFailure(_ problem: Problem, at now: Instant) {
+        if problem.isMissingToken { withoutToken.add() }
+        failures.record(problem, at: now)
     }
 
     /// A response that means "token refused".

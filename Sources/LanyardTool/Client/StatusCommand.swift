@@ -53,7 +53,8 @@ struct StatusCommand: ParsableCommand {
                 "the response is no status of Lanyard",
                 "give --admin the address that admin.address of the running Lanyard names", exitCode: 69)
         }
-        return StatusScreen.text(report, now: .now, usesColour: Colour.isUsed)
+        return StatusScreen.text(
+            report, now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns)
     }
 }
 
@@ -67,7 +68,8 @@ struct UsersCommand: ParsableCommand {
 
     func run() throws {
         try admin.session(for: output).show("GET", "/v1/users", as: output) { json in
-            UserTable.text(UserReport.list(json), now: .now, usesColour: Colour.isUsed)
+            UserTable.text(
+                UserReport.list(json), now: .now, usesColour: Colour.isUsed, columns: Terminal.outputColumns)
         }
     }
 }
@@ -84,6 +86,13 @@ enum Terminal {
         let type = ProcessEnvironment.all()["TERM"] ?? ""
         return isatty(descriptor) == 1 && !type.isEmpty && type != "dumb"
     }
+
+    /// Columns in which a screen is laid out; nil: standard output is no terminal, and its reader may want whole lines.
+    static var outputColumns: Int? {
+        isatty(STDOUT_FILENO) == 1 ? max(columns(of: STDOUT_FILENO), columnsMin) : nil
+    }
+
+    private static let columnsMin = 20
 
     /// As the terminal says; one that does not say it has 80.
     static func columns(of descriptor: CInt) -> Int {

@@ -21,6 +21,19 @@ import Testing
         #expect(counters.latestResponseAt == end)
     }
 
+    @Test("server errors for want of a token are counted besides")
+    func withoutToken() {
+        let counters = RouteCounters("a")
+        for problem in [
+            Problem.noActiveUser, .loginRequired(user: "alice", status: 503),
+            .credentialRefused(user: "alice", because: "x"),
+            .identityUnreachable(user: "alice", retryAfter: 1), .upstreamTerminated, .buffersFull, .shuttingDown,
+        ] {
+            counters.recordFailure(problem, at: .now)
+        }
+        #expect(counters.counts.withoutToken == 4)
+    }
+
     @Test("the growth in a time; counters that a reload has replaced begin at 0 again")
     func growth() {
         let now = RouteCounts(requests: 9, serverErrors: 4, refusals: 2, unauthorized: 1)
@@ -29,12 +42,13 @@ import Testing
         #expect(earlier.growth(since: now) == earlier)
     }
 
-    @Test("failures by kind: the latest of each, at most one in 100 ms, none of sessions")
+    @Test("failures by kind: the latest of each, at most one in 100 ms")
     func failures() {
         let failures = RouteFailures()
         func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
         failures.record(.loginRequired(user: "alice", status: 503), at: at(1))
-        #expect(failures.latest == RouteFailures.Latest())
+        #expect(
+            failures.latest.token?.at == at(1) && failures.latest.upstream == nil && failures.latest.overload == nil)
         failures.record(.upstreamTerminated, at: at(1))
         failures.record(.upstreamResponseTimeout, at: at(100))
         failures.record(.buffersFull, at: at(100))

@@ -73,7 +73,7 @@ extension ClientConnection {
         if problem.status == 500 { shard.counters.internalErrors.add() }
         if problem.status > 500 {
             let counters = state.shardRoute?.counters ?? shard.counters.withoutRoute
-            counters.failures.record(problem, at: shard.loop.now)
+            counters.recordFailure(problem, at: shard.loop.now)
         }
         let id = input.requestID(from: shard)
         shard.log(problem) { refusedRequest(id) }

@@ -285,6 +285,14 @@ package struct Problem: Equatable, Sendable {
             error: error, closes: closes, rejection: rejection, user: user, action: action, allow: allow, cause: cause)
     }
 
+    /// The session gives no token: its user's state says why.
+    var isMissingToken: Bool {
+        switch name {
+        case "no-active-user", "login-required", "credential-refused", "identity-unreachable": true
+        default: false
+        }
+    }
+
     // MARK: The upstream
 
     package static let upstreamTerminated = unreachable(
