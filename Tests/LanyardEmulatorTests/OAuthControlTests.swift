@@ -148,6 +148,21 @@ import Testing
         await it.emulator.stop()
     }
 
+    @Test("settings of any size are used: a life of 1e300 s, an interval of 1e300 s, a clock far away")
+    func extremes() async throws {
+        let it = try await Fixture()
+        let settings = #"{"access_token_seconds":1e300,"device_code_seconds":1e300,"device_interval_seconds":1e300}"#
+        try await it.control("PUT", "/settings", settings)
+        #expect(try await it.token("client_credentials").json["expires_in"].double == 1e300)
+        let device = try await it.post("/oauth/device_authorization", [("client_id", "device")]).json
+        #expect(device["expires_in"].double == 1e300 && device["interval"].double == 1e300)
+        #expect(try await it.control("GET", "/oauth/devices").array.count == 1)
+        let zero = #"{"access_token_seconds":0.5,"device_interval_seconds":0}"#
+        try await it.control("PUT", "/settings", zero)
+        #expect(try await it.token("client_credentials").json["expires_in"].int == 0)
+        await it.emulator.stop()
+    }
+
     @Test("clients are added, replaced and deleted; the list has no secret")
     func clients() async throws {
         let it = try await Fixture()

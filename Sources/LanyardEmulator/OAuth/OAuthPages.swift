@@ -9,7 +9,7 @@ struct OAuthPages {
     // MARK: The login page
 
     func showAuthorize(_ query: OAuthForm) async throws(OAuthError) -> ClientAPI.Reply {
-        do throws(ServiceState.AuthorizationFailure) {
+        do throws(ServiceState.AuthorizationError) {
             let (id, authorization) = try await state.beginAuthorization(query)
             return (loginPage(id, authorization, name: authorization.loginHint, problem: nil), nil)
         } catch {

@@ -1,7 +1,7 @@
 /// The authorization code grant with PKCE (RFC 6749 §4.1, RFC 7636).
 extension ServiceState {
-    /// How a request at the authorization endpoint fails.
-    enum AuthorizationFailure: Error {
+    /// How a request at the authorization endpoint fails. A type of its own, because the two cases reach the browser in two ways.
+    enum AuthorizationError: Error {
         /// The browser must not be sent anywhere (RFC 6749 §4.1.2.1).
         case shown(OAuthError)
         /// The client learns it.
@@ -14,7 +14,7 @@ extension ServiceState {
     /// A request at the authorization endpoint.
     ///
     /// - Returns: the id of its login page.
-    func beginAuthorization(_ form: OAuthForm) throws(AuthorizationFailure) -> (id: String, AuthorizationRequest) {
+    func beginAuthorization(_ form: OAuthForm) throws(AuthorizationError) -> (id: String, AuthorizationRequest) {
         let client: OAuthSettings.Client, redirect: String
         do throws(OAuthError) {
             let id = try form.required("client_id")

@@ -18,8 +18,8 @@ extension ServiceState {
             "device_code": .string(login.deviceCode), "user_code": .string(login.userCode),
             "verification_uri": .string(page),
             "verification_uri_complete": .string(page + "?user_code=" + login.userCode),
-            "expires_in": .int(Int(options.deviceCodeSeconds.rounded(.down))),
-            "interval": .int(Int(login.intervalSeconds.rounded(.up))),
+            "expires_in": .double(options.deviceCodeSeconds.rounded(.down)),
+            "interval": .double(login.intervalSeconds.rounded(.up)),
         ])
         return OAuthReply(body: body, subject: client.settings.id)
     }

@@ -30,7 +30,7 @@ extension ServiceState {
         let scope = tokens.scopes.isEmpty ? nil : JSONValue.string(tokens.scopes.joined(separator: " "))
         return .members([
             "access_token": .string(access), "token_type": "Bearer",
-            "expires_in": .int(Int(options.accessTokenSeconds.rounded(.down))),
+            "expires_in": .double(options.accessTokenSeconds.rounded(.down)),
             "refresh_token": tokens.refreshToken.map { .string($0) }, "scope": scope, "id_token": id,
         ])
     }
