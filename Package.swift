@@ -13,12 +13,17 @@ let strict: [SwiftSetting] = [
 let isFuzzing = Context.environment["LANYARD_FUZZ"] != nil
 let fuzzed: [SwiftSetting] = isFuzzing ? [.unsafeFlags(["-sanitize=fuzzer", "-assert-config", "Debug"])] : []
 
-/// `LANYARD_COMMIT` is the source of the build (deploy/machine.sh sets it). Not `Context.gitInformation`: it is kept with the manifest's
-/// evaluation and goes stale.
-let commit: [CSetting] =
-    Context.environment["LANYARD_COMMIT"]
-    .flatMap { name in name.isEmpty || !name.allSatisfy { $0.isHexDigit || "-dirty".contains($0) } ? nil : name }
-    .map { [.define("LANYARD_COMMIT", to: "\"\($0)\"")] } ?? []
+/// A text of the environment that the build holds, if it has only such characters.
+func given(_ name: String, _ isAllowed: (Character) -> Bool) -> [CSetting] {
+    guard let value = Context.environment[name], !value.isEmpty, value.allSatisfy(isAllowed) else { return [] }
+    return [.define(name, to: "\"\(value)\"")]
+}
+
+/// `LANYARD_COMMIT` is the source of the build (deploy/machine.sh sets it), `LANYARD_VERSION` its version, if it is not the tree's
+/// (deploy/package sets it). Not `Context.gitInformation`: it is kept with the manifest's evaluation and goes stale.
+let built =
+    given("LANYARD_COMMIT") { $0.isHexDigit || "-dirty".contains($0) }
+    + given("LANYARD_VERSION") { $0.isASCII && ($0.isLetter || $0.isNumber || ".+~-".contains($0)) }
 
 /// The modules of `lanyard` do without the standard library's regular expressions, and without what it builds on them, such as a search for
 /// a text within a text. Their code and tables would be a tenth of the program.
@@ -112,8 +117,8 @@ let package = Package(
                 "LanyardTelemetry", logging,
             ]),
         .module("LanyardClient", ["CLinux", "LanyardConfiguration", "LanyardFoundations", "LanyardSettings"]),
-        .module("Lanyard", library + ["CLinux", logging]),
-        .target(name: "CBuildCommit", cSettings: commit),
+        .module("Lanyard", library + ["CBuildCommit", "CLinux", logging]),
+        .target(name: "CBuildCommit", cSettings: built),
         .executableTarget(
             name: "LanyardTool",
             dependencies: [

@@ -82,8 +82,19 @@ find_swift() {
     return 1
 }
 
-# Tells the build its commit (`lanyard version`, `lanyard_build_info`), unless the variable is set; without git it stays "unknown".
+# Tells the build its commit (`lanyard version`, `lanyard_build_info`), unless the variable is set; without git it stays "unknown". The
+# source package of a release has no git: its file RELEASE has commit, version, time and names.
 name_commit() {
+    local name value
+    if [ -e RELEASE ]; then
+        while IFS='=' read -r name value; do
+            case $name in
+            LANYARD_COMMIT | LANYARD_VERSION | LANYARD_LICENSE | LANYARD_MAINTAINER | SOURCE_DATE_EPOCH)
+                [ -n "${!name:-}" ] || export "$name=$value"
+                ;;
+            esac
+        done <RELEASE
+    fi
     [ -n "${LANYARD_COMMIT:-}" ] || LANYARD_COMMIT=$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null)
     export LANYARD_COMMIT
 }

@@ -5,4 +5,10 @@
 #define LANYARD_COMMIT "unknown"
 #endif
 
+#ifndef LANYARD_VERSION
+#define LANYARD_VERSION ""
+#endif
+
 const char *lanyard_build_commit(void) { return LANYARD_COMMIT; }
+
+const char *lanyard_build_version(void) { return LANYARD_VERSION; }
