@@ -330,7 +330,7 @@ class Stages:
             self.report.fail(f"deploy/package (all of it: {log})")
             return
         os.environ.update(LANYARD_BINARIES=binaries, LANYARD_PACKAGES=packages)
-        for name in ["container", "kubernetes", "systemd", "admin", "package"]:
+        for name in ["container", "kubernetes", "systemd", "admin", "package", "release"]:
             self.check(name)
         self.program("cold-start", "deploy/cold-start", "5")
 
