@@ -11,6 +11,8 @@ import Testing
     struct Command {
         let name: String
         let subcommands: [Command]
+        /// The one whose flags may follow the program's name.
+        let defaultSubcommand: String?
         /// With their dashes; true: a value follows.
         let flags: [String: Bool]
         /// Values without a flag.
@@ -21,6 +23,7 @@ import Testing
         init(_ json: JSON, _ configurationFlags: [String]) {
             name = json["commandName"].string ?? ""
             subcommands = json["subcommands"].array.map { Command($0, configurationFlags) }
+            defaultSubcommand = json["defaultSubcommand"].string
             var flags: [String: Bool] = [:]
             var (valuesMin, valuesMax) = (0, 0)
             for argument in json["arguments"].array {
@@ -45,6 +48,11 @@ import Testing
         func finding(_ words: ArraySlice<String>) -> String? {
             if let first = words.first, let next = subcommands.first(where: { $0.name == first }) {
                 return next.finding(words.dropFirst())
+            }
+            if let first = words.first, first.hasPrefix("-"), flags[first] == nil,
+                let next = subcommands.first(where: { $0.name == defaultSubcommand })
+            {
+                return next.finding(words)
             }
             if !subcommands.isEmpty, let first = words.first, !first.hasPrefix("-"), first != "COMMAND" {
                 return "\(name) has no command \(first)"

@@ -12,8 +12,6 @@ package struct SessionContext: Sendable {
     package internal(set) var refreshTokens: RefreshTokenSettings
     /// Whether the user can log in without an operator.
     package internal(set) var hasCredential: Bool
-    /// Which renewals get a second call.
-    package internal(set) var secondCalls = SecondCalls()
     /// The generation of the latest access token; `zero` before the first.
     package internal(set) var generation = Generation.zero
     /// The service's id of the account, as the latest login said.
@@ -77,6 +75,8 @@ package struct SessionContext: Sendable {
         /// See `responseTime`.
         var responseTime = Duration.zero
         var logins = LoginHistory()
+        /// See `secondCalls`.
+        var second = SecondCalls()
 
         /// A call that nothing has failed before was successful.
         mutating func recordSuccess(of call: SessionCall, at now: Instant) {
@@ -153,6 +153,12 @@ package struct SessionContext: Sendable {
         package var refreshes = false
         /// Logins with the configured credential.
         package var logins = false
+    }
+
+    /// Which renewals get a second call.
+    var secondCalls: SecondCalls {
+        get { calls.second }
+        set { calls.second = newValue }
     }
 
     /// When the call that renews `tokens` gets a second one, after it was made; nil: never.

@@ -18,18 +18,16 @@ struct RequestInput: ~Copyable {
     private var ownedBuffer: Unmanaged<RequestBuffer>?
     /// When the first byte of the current request was read.
     private(set) var beganAt = Instant.never
-    /// Requests of the connection so far.
-    private(set) var requests = 0
+    // These three share 16 bytes.
+    private var requestCount: UInt32 = 0
+    /// The parse loop is running in a caller. A response that is sent in that time returns to it.
+    private(set) var isParsing = false
+    /// Of the body, if its route says that it is one.
+    private var message = JSONRPCMessage()
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
     private var admission = Admission()
-    /// The parse loop is running in a caller. A response that is sent in that time returns to it.
-    private(set) var isParsing = false
     private(set) var body = RequestBody(.none)
-    /// The body is a message of JSON-RPC, as far as its route says, and is read as one from its first byte.
-    private var readsMessage = false
-    private var isBodyMalformed = false
-    private var message = JSONRPCMessage()
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
     /// Method and path of a request whose head was released, for the access log.
@@ -38,6 +36,9 @@ struct RequestInput: ~Copyable {
     private var keptHost: CopiedBytes?
 
     deinit { ownedBuffer?.release() }
+
+    /// Requests of the connection so far.
+    var requests: Int { Int(requestCount) }
 
     /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
     var buffer: RequestBuffer? { ownedBuffer?.takeUnretainedValue() }
@@ -82,9 +83,9 @@ struct RequestInput: ~Copyable {
         guard let head = try buffer.reader.read(buffer.bytes, into: buffer.table, limits: limits) else { return false }
         self.head = head
         buffer.used = head.length
-        requests += 1
+        requestCount &+= 1
         body = RequestBody(head.framing, trailers: limits)
-        (readsMessage, isBodyMalformed) = (false, false)
+        message = JSONRPCMessage()
         return true
     }
 
@@ -116,13 +117,12 @@ struct RequestInput: ~Copyable {
 
     /// The body is read as a message of JSON-RPC from here on. Nothing happens unless none of it was taken yet.
     mutating func beginMessage() {
-        guard !readsMessage, body.total == 0 else { return }
-        readsMessage = true
-        message = JSONRPCMessage()
+        guard !message.isWanted, body.total == 0 else { return }
+        message = .wanted
     }
 
     /// The whole body was read, and no reply to it has an id to refer to.
-    var isMessageWithoutReply: Bool { readsMessage && body.isEnded && message.isWithoutReply }
+    var isMessageWithoutReply: Bool { message.isWanted && body.isEnded && message.isWithoutReply }
 
     /// Bytes in the buffer behind the current head.
     var bytesBehindHead: Int { buffer.map { max($0.count - head.length, 0) } ?? 0 }
@@ -131,7 +131,7 @@ struct RequestInput: ~Copyable {
     ///
     /// - Returns: false: it is malformed, and the connection cannot carry another request.
     mutating func dropArrivedBody(in shard: Shard) -> Bool {
-        guard !isBodyMalformed else { return false }
+        guard !message.hasBrokenFraming else { return false }
         guard !body.isEnded, let buffer, buffer.used < buffer.count else { return true }
         let rest = buffer.rest
         guard let used = try? consumeBody(rest).used else { return false }
@@ -259,10 +259,10 @@ struct RequestInput: ~Copyable {
     ) throws(HeadError) -> (used: Int, data: UnsafeRawBufferPointer) {
         do throws(HeadError) {
             let found = try body.consume(input)
-            if readsMessage { message.read(found.data) }
+            if message.isWanted { message.read(found.data) }
             return found
         } catch {
-            isBodyMalformed = true
+            message.noteBrokenFraming()
             throw error
         }
     }

@@ -16,90 +16,123 @@ enum ResponseForm {
 /// What a client of JSON-RPC has sent, read as its bytes come: whether a reply to it has an id to refer to.
 ///
 /// It keeps no byte. The JSON is read as far as this needs it: an error of its grammar elsewhere is not found.
+///
+/// Packed, because each idle connection has one.
 struct JSONRPCMessage {
-    private enum Place { case before, inside, behind, malformed }
+    private enum Place: UInt8 { case before, inside, behind, malformed }
 
-    /// The members that tell the kind of a message.
-    private struct Members {
-        var hasMethod = false
-        var hasID = false
-        var hasResult = false
+    private struct Flags: OptionSet {
+        let rawValue: UInt16
 
-        /// One that is neither a notification nor a response counts as a request.
-        var isRequest: Bool { hasMethod ? hasID : !hasResult }
+        /// The body is read as a message.
+        static let wanted = Flags(rawValue: 1)
+        /// The framing of the body is malformed: nothing of it can be read any more.
+        static let brokenFraming = Flags(rawValue: 2)
+        static let inString = Flags(rawValue: 4)
+        static let escaped = Flags(rawValue: 8)
+        /// The next string among a message's own members is a name.
+        static let expectsName = Flags(rawValue: 16)
+        /// The string is a name.
+        static let inName = Flags(rawValue: 32)
+        static let batch = Flags(rawValue: 64)
+        static let hasMessages = Flags(rawValue: 128)
+        static let hasRequest = Flags(rawValue: 256)
+        // The members that tell the kind of the message.
+        static let hasMethod = Flags(rawValue: 512)
+        static let hasID = Flags(rawValue: 1024)
+        static let hasResult = Flags(rawValue: 2048)
+        static let members: Flags = [.hasMethod, .hasID, .hasResult]
     }
 
-    /// Of a member's name; longer ones say nothing.
-    private static let nameBytesMax = 8
+    /// The names that tell the kind, with what each says. The place of a name is its bit in `names`.
+    private static let words: [(name: StaticString, says: Flags)] = [
+        ("method", .hasMethod), ("id", .hasID), ("result", .hasResult), ("error", .hasResult),
+    ]
 
-    private var place = Place.before
+    private var flags = Flags()
     /// Objects and arrays that are open.
-    private var depth = 0
-    /// Of a message's own members: 1, in a batch 2.
-    private var memberDepth = 1
-    private var members = Members()
-    private var isInString = false
-    private var isEscaped = false
-    /// The next string at `memberDepth` is a name.
-    private var expectsName = false
-    /// The string is a name: its bytes so far, and their number.
-    private var isName = false
-    private var name: UInt64 = 0
-    private var nameLength = 0
-    /// Hexadecimal digits that the escape in a name still has, and what came of it so far.
-    private var digitsLeft = 0
-    private var scalar: UInt32 = 0
-    /// Bytes of a byte order mark that have come. Parsers may skip one (RFC 8259 §8.1).
-    private var markLength = 0
-    private var hasMessages = false
-    private var hasRequest = false
+    private var depth: UInt16 = 0
+    /// What the digits of an escape in a name have come to.
+    private var scalar: UInt16 = 0
+    private var place = Place.before
+    /// Before the message: bytes of a byte order mark that have come, which parsers may skip (RFC 8259 §8.1). In a name: hexadecimal digits
+    /// that an escape still has.
+    private var pending: UInt8 = 0
+    /// The words that begin with what has come of the name.
+    private var names: UInt8 = 0
+    private var nameLength: UInt8 = 0
+
+    /// A message of which nothing has come.
+    static let wanted: JSONRPCMessage = {
+        var message = JSONRPCMessage()
+        message.flags = .wanted
+        return message
+    }()
+
+    /// The body is read as a message.
+    var isWanted: Bool { flags.contains(.wanted) }
+
+    /// See `noteBrokenFraming`.
+    var hasBrokenFraming: Bool { flags.contains(.brokenFraming) }
+
+    /// The framing of the body is malformed.
+    mutating func noteBrokenFraming() { flags.insert(.brokenFraming) }
 
     /// What has come is a whole message, or a batch, of notifications and responses alone: none of it awaits a reply.
-    var isWithoutReply: Bool { place == .behind && hasMessages && !hasRequest }
+    var isWithoutReply: Bool { place == .behind && flags.contains(.hasMessages) && !flags.contains(.hasRequest) }
+
+    /// Of a message's own members: 1, in a batch 2.
+    private var memberDepth: UInt16 { flags.contains(.batch) ? 2 : 1 }
+
+    /// One that is neither a notification nor a response counts as a request.
+    private var isRequest: Bool { flags.contains(.hasMethod) ? flags.contains(.hasID) : !flags.contains(.hasResult) }
 
     /// Takes the next bytes of the body.
     mutating func read(_ bytes: UnsafeRawBufferPointer) {
         for byte in bytes {
             // A request stays one, and most tell it in their first bytes.
-            if hasRequest || place == .malformed { return }
+            if flags.contains(.hasRequest) || place == .malformed { return }
             if place == .before, isMark(byte) { continue }
-            if isInString { readString(byte) } else { readStructure(byte) }
+            if flags.contains(.inString) { readString(byte) } else { readStructure(byte) }
         }
     }
 
     /// Whether the byte is the next one of a byte order mark.
     private mutating func isMark(_ byte: UInt8) -> Bool {
-        let next: UInt8 = markLength == 0 ? 0xef : markLength == 1 ? 0xbb : 0xbf
-        guard markLength < 3, byte == next else {
-            if 1...2 ~= markLength { place = .malformed }
+        let next: UInt8 = pending == 0 ? 0xef : pending == 1 ? 0xbb : 0xbf
+        guard pending < 3, byte == next else {
+            if 1...2 ~= pending { place = .malformed }
             return false
         }
-        markLength += 1
+        pending += 1
         return true
     }
 
     private mutating func readString(_ byte: UInt8) {
-        if digitsLeft > 0 { return readDigit(byte) }
-        if isEscaped {
-            isEscaped = false
+        if flags.contains(.inName), pending > 0 { return readDigit(byte) }
+        if flags.remove(.escaped) != nil {
+            guard flags.contains(.inName) else { return }
+            (pending, scalar) = (byte == UInt8(ascii: "u") ? 4 : 0, 0)
             // No name that tells the kind has what the other escapes stand for.
-            if isName { (digitsLeft, scalar) = (byte == UInt8(ascii: "u") ? 4 : 0, 0) }
-            if isName, digitsLeft == 0 { nameLength = Self.nameBytesMax + 1 }
+            if pending == 0 { names = 0 }
             return
         }
         switch byte {
-        case UInt8(ascii: "\\"): isEscaped = true
+        case UInt8(ascii: "\\"): flags.insert(.escaped)
         case UInt8(ascii: "\""):
-            isInString = false
-            if isName { endName() }
+            flags.remove(.inString)
+            if flags.contains(.inName) { endName() }
         default:
-            if isName { extendName(with: byte) }
+            if flags.contains(.inName) { extendName(with: byte) }
         }
     }
 
     private mutating func extendName(with byte: UInt8) {
-        guard nameLength <= Self.nameBytesMax else { return }
-        name = name << 8 | UInt64(byte)
+        guard names != 0 else { return }
+        for (index, word) in Self.words.enumerated()
+        where Int(nameLength) >= word.name.utf8CodeUnitCount || word.name.utf8Start[Int(nameLength)] != byte {
+            names &= ~(1 << UInt8(index))
+        }
         nameLength += 1
     }
 
@@ -111,29 +144,19 @@ struct JSONRPCMessage {
         case 0x41...0x46, 0x61...0x66: digit = (byte | 0x20) - 0x57
         default: return place = .malformed
         }
-        scalar = scalar << 4 | UInt32(digit)
-        digitsLeft -= 1
-        guard digitsLeft == 0 else { return }
-        if scalar < 0x80 { extendName(with: UInt8(scalar)) } else { nameLength = Self.nameBytesMax + 1 }
+        scalar = scalar << 4 | UInt16(digit)
+        pending -= 1
+        guard pending == 0 else { return }
+        if scalar < 0x80 { extendName(with: UInt8(scalar)) } else { names = 0 }
     }
 
     private mutating func endName() {
-        isName = false
-        guard nameLength <= Self.nameBytesMax else { return }
-        switch name {
-        case Self.word("method"): members.hasMethod = true
-        case Self.word("id"): members.hasID = true
-        case Self.word("result"), Self.word("error"): members.hasResult = true
-        default: break
+        flags.remove(.inName)
+        for (index, word) in Self.words.enumerated()
+        where names & (1 << UInt8(index)) != 0 && Int(nameLength) == word.name.utf8CodeUnitCount {
+            flags.insert(word.says)
         }
-        if members.hasMethod, members.hasID { hasRequest = true }
-    }
-
-    @inline(__always)
-    private static func word(_ text: StaticString) -> UInt64 {
-        var word: UInt64 = 0
-        for index in 0..<text.utf8CodeUnitCount { word = word << 8 | UInt64(text.utf8Start[index]) }
-        return word
+        if flags.isSuperset(of: [.hasMethod, .hasID]) { flags.insert(.hasRequest) }
     }
 
     private mutating func readStructure(_ byte: UInt8) {
@@ -143,13 +166,14 @@ struct JSONRPCMessage {
         case UInt8(ascii: "}"), UInt8(ascii: "]"): close(isObject: byte == UInt8(ascii: "}"))
         case UInt8(ascii: ","), UInt8(ascii: ":"):
             if depth == 0 { place = .malformed }
-            if depth == memberDepth { expectsName = byte == UInt8(ascii: ",") }
+            guard depth == memberDepth else { break }
+            if byte == UInt8(ascii: ",") { flags.insert(.expectsName) } else { flags.remove(.expectsName) }
         case UInt8(ascii: "\""):
             beginValue()
-            isInString = true
-            isName = depth == memberDepth && expectsName
-            expectsName = false
-            (name, nameLength) = (0, 0)
+            flags.insert(.inString)
+            if depth == memberDepth, flags.contains(.expectsName) { flags.insert(.inName) }
+            flags.remove(.expectsName)
+            (names, nameLength) = (0b1111, 0)
         default: beginValue()
         }
     }
@@ -157,29 +181,30 @@ struct JSONRPCMessage {
     /// Behind a value there is nothing. A batch has objects alone: other elements get an error.
     private mutating func beginValue() {
         if depth == 0 { place = .malformed }
-        if depth < memberDepth { hasRequest = true }
+        if depth < memberDepth { flags.insert(.hasRequest) }
     }
 
     private mutating func open(isObject: Bool) {
         if depth == 0 {
             guard place == .before else { return place = .malformed }
-            place = .inside
-            memberDepth = isObject ? 1 : 2
+            (place, pending) = (.inside, 0)
+            if !isObject { flags.insert(.batch) }
         } else if depth < memberDepth, !isObject {
-            hasRequest = true
+            flags.insert(.hasRequest)
         }
+        guard depth < .max else { return place = .malformed }
         depth += 1
         guard depth == memberDepth else { return }
-        members = Members()
-        expectsName = true
+        flags.remove(.members)
+        flags.insert(.expectsName)
     }
 
     private mutating func close(isObject: Bool) {
         guard depth > 0 else { return place = .malformed }
         if depth == memberDepth {
             if !isObject { place = .malformed }
-            hasMessages = true
-            if members.isRequest { hasRequest = true }
+            flags.insert(.hasMessages)
+            if isRequest { flags.insert(.hasRequest) }
         } else if depth < memberDepth, isObject {
             place = .malformed
         }
