@@ -251,7 +251,7 @@ import Testing
             let narrow = StatusScreen.text(report, now: Self.now, usesColour: false, columns: columns)
             #expect(narrow.lines.allSatisfy { $0.count <= columns }, "\(columns): \(narrow.lines)")
             let words = Set(narrow.lines.flatMap { $0.split(separator: " ") })
-            for word in wide.lines.prefix { !$0.isEmpty }.flatMap({ $0.split(separator: " ") }) {
+            for word in wide.lines.prefix(while: { !$0.isEmpty }).flatMap({ $0.split(separator: " ") }) {
                 #expect(words.contains(word), "\(columns): \(word)")
             }
             let coloured = StatusScreen.text(report, now: Self.now, usesColour: true, columns: columns).lines
