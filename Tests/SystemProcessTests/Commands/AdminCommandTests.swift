@@ -204,7 +204,7 @@ import Testing
             (["users", "--config", folder.path + "/none"], 78, "configuration-invalid", 422, "none"),
         ] {
             let run = try await CommandRun(arguments + ["--json"])
-            #expect(run.exit == .code(Int32(code)) && !run.errors.isEmpty, "\(arguments): \(run.errors)")
+            #expect(run.exit == .code(code) && !run.errors.isEmpty, "\(arguments): \(run.errors)")
             let problem = try run.json
             #expect(problem["type"].string == "urn:lanyard:problem:\(name)", "\(arguments): \(run.output)")
             #expect(problem["status"].int == status && problem["action"].string == "operator", "\(run.output)")
