@@ -25,7 +25,7 @@ COMMANDS = [
     "lanyard check --online --login",
     "lanyard run 2>lanyard.log & lanyard wait",
     "curl -s http://127.0.0.1:9000/orders                     # the API itself",
-    "curl -s http://127.0.0.1:7400/orders | cut -c1-72        # the API behind Lanyard",
+    "curl -s http://127.0.0.1:7400/orders | cut -c1-58        # the API behind Lanyard",
     "lanyard status",
     "lanyard logout",
     "curl -s -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:7400/orders",
