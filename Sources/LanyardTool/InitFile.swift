@@ -50,7 +50,8 @@ struct InitFile {
         let isFirst = !NewFile.isTaken(keyPath)
         var addition = ConfigurationDraft.Addition()
         if wantsStore {
-            addition.store = (isOfPackage ? "/var/lib/lanyard/sessions" : "sessions", Self.keyName)
+            // Lanyard makes the folder of a store, mode 0700. That of the file may be open to other users, which no store allows.
+            addition.store = (isOfPackage ? "/var/lib/lanyard/sessions" : "sessions/store", Self.keyName)
         }
         if !draft.hasAdminFlag { addition.adminAddress = adminAddress }
         let isElsewhere = folder != "." && WorkingFolder.absolute(folder) != WorkingFolder.absolute(".").dropLast(2)

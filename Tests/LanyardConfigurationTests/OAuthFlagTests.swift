@@ -62,7 +62,7 @@ import Testing
         #expect(loaded.configuration?.users.map(\.interactiveLogin) == [.device])
         #expect(
             loaded.diagnostics.map(\.description) == [
-                "--upstream: users.default.login.device: without a store a restart forgets the login, and a user must log in "
+                "--issuer: users.default.login.device: without a store a restart forgets the login, and a user must log in "
                     + "again; add --store-path and --store-key-file, or --store-memory if that is meant"
             ])
         #expect(loaded.diagnostics.map(\.severity) == [.warning])

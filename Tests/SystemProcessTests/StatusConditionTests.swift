@@ -175,7 +175,7 @@ import Testing
         #expect(route["recent"]["server_errors"].int == 3 && route["recent"]["token_missing"].int == 3, "\(route)")
         #expect(route["last_token_missing"]["error"].string?.isEmpty == false, "\(route)")
         #expect(
-            before.text.hasPrefix("NOT READY: user alice has no session") && !before.text.contains("route orders: "),
+            before.text.hasPrefix("NOT READY: user alice is logged out; ") && !before.text.contains("route orders: "),
             "\(before.text)")
         let login = try ServerProcess("lanyard", ["login", "alice", "--admin", "\(bench.admin)"])
         try await eventually("the login waits") {
@@ -209,7 +209,7 @@ import Testing
             "lanyard", ["status", "--admin", "\(bench.admin)"], environment: ["LC_ALL": "C"],
             input: .terminal(terminal, showsOutput: true))
         #expect(try await process.waitForExit() == .code(0))
-        try await terminal.shows("correct upstream of the route")
+        try await terminal.shows("reload")
         let lines = terminal.screen.split(separator: "\r\n")
         #expect(lines.allSatisfy { $0.count <= 60 } && lines.count > wide.split(separator: "\n").count, "\(lines)")
         let words = Set(terminal.screen.split(whereSeparator: \.isWhitespace))

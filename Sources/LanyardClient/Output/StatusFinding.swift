@@ -238,7 +238,8 @@ private struct StatusFindingReader {
     private func errors(_ route: StatusActivity.Route) -> StatusFinding? {
         guard Double(errorCount(route)) > 0.05 * Double(requestCount(route)) else { return nil }
         let remedy = "the log has each with its cause (event request.refused, or access with status 5xx)"
-        guard let last = route.lastUpstreamError, now.seconds - last.at.seconds <= Int64(route.recent.seconds) else {
+        guard let last = route.lastUpstreamError, now.seconds - last.at.seconds <= Int64(route.recent.seconds) + 1
+        else {
             return StatusFinding(
                 .warning, "route \(route.name): the upstream or Lanyard responds with 5xx (\(counts(route)))",
                 remedy: remedy)

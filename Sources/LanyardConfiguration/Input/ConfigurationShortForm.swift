@@ -147,7 +147,7 @@ struct ConfigurationShortForm {
 
     private func oauthLoginNode() -> ConfigurationNode {
         let secret = given["--client-secret-file"]
-        let place = secret?.place ?? place
+        let place = (secret ?? given["--issuer"] ?? given["--client-id"])?.place ?? place
         let name: String
         switch oauthLogin ?? (secret == nil ? .device : .clientCredentials) {
         case .clientCredentials: name = "client_credentials"

@@ -11,7 +11,8 @@ import Testing
     private let output: String
 
     init() throws {
-        folder = try TemporaryFolder()
+        // As a working folder is: a store is refused in it.
+        folder = try TemporaryFolder(shared: true)
         try folder.write("secret", "a-secret\n")
         output = folder.file("lanyard.yaml")
     }
