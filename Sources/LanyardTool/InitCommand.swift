@@ -48,10 +48,16 @@ struct InitCommand: ParsableCommand {
 
     func validate() throws {
         if output.isEmpty { throw ValidationError("--output has no value") }
+        // It stands in a comment of the file.
+        if output.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f }) {
+            throw ValidationError("--output has a control character; give another path")
+        }
         if refreshTokenFile?.isEmpty == true { throw ValidationError("--refresh-token-file has no value") }
     }
 
     func run() throws {
+        // They would count beside the file that is written.
+        for name in ProcessEnvironment.all().keys where name.hasPrefix("LANYARD_") { unsetenv(name) }
         // Of a limit on file sizes write(2) tells, too.
         signal(SIGXFSZ, SIG_IGN)
         let file = InitFile(path: output)

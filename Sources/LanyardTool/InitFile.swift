@@ -1,4 +1,5 @@
 import ArgumentParser
+import CLinux
 import Glibc
 import LanyardClient
 import LanyardConfiguration
@@ -151,7 +152,6 @@ struct InitNextSteps {
     let lines: [String]
 
     init(_ draft: ConfigurationDraft, _ file: InitFile) {
-        let config = "--config \(file.shown)"
         var steps: [String] = []
         for (flag, what) in Self.secrets {
             guard let path = draft.text(flag), access(path, F_OK) != 0 else { continue }
@@ -161,12 +161,13 @@ struct InitNextSteps {
         if file.isOfPackage, geteuid() == 0 {
             steps.append("let the service read it: chown root:lanyard \(file.shown) && chmod 640 \(file.shown)")
         }
-        let login = draft.login == .clientCredentials || draft.login == .appServices ? " --login" : ""
-        steps.append("lanyard check --online\(login) \(config)")
-        steps.append("lanyard run \(config)")
+        let logsIn = draft.login == .clientCredentials || draft.login == .appServices
+        let check = logsIn ? "lanyard check --online --login" : "lanyard check --online"
+        steps.append("\(check) --config \(file.shown)")
+        steps.append("lanyard run --config \(file.shown)")
         if draft.login?.isInteractive == true {
             let shows = draft.login == .device ? "an address and a code" : "an address for a browser on this machine"
-            steps.append("in another terminal: lanyard login default \(config) (shows \(shows))")
+            steps.append("in another terminal: lanyard login default --config \(file.shown) (shows \(shows))")
         }
         if let curl = Self.curl(draft) { steps.append(curl) }
         lines = ["What to do next:"] + steps.enumerated().map { "  \($0.offset + 1). \($0.element)" }

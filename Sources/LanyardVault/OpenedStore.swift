@@ -215,8 +215,13 @@ package struct OpenedStore: Sendable {
         }
     }
 
-    /// Random bytes of a new key file.
-    package static func newKey() throws(StoreError) -> Secret { try randomKey() }
+    /// Random bytes of a new key file, with a byte that no text has: `check` would take other ones for a text with a mistake, one in fifty.
+    package static func newKey() throws(StoreError) -> Secret {
+        while true {
+            let key = try randomKey()
+            if SecretText.finding(in: key, as: .bytes) == nil { return key }
+        }
+    }
 
     private static func randomKey() throws(StoreError) -> Secret {
         try Secret(capacity: StoreText.fingerprintKeyByteCount) { room throws(StoreError) in

@@ -177,7 +177,10 @@ import Testing
         for member in ["revocation_endpoint", "device_authorization_endpoint", "authorization_endpoint"] {
             #expect(read(#""\#(member)":"http://i/x""#).failure?.message.contains("from https to http") == true)
         }
-        #expect(read(#""token_endpoint":"x""#).failure?.message == "its token_endpoint is no http or https URL")
+        let unusable = Self.bytes(#"{"issuer":"https://i","token_endpoint":"x"}"#) { bytes in
+            Result { () throws(OAuthMetadata.MetadataError) in try OAuthMetadata(bytes, issuer: "https://i") }
+        }
+        #expect(unusable.failure?.message == "its token_endpoint is no http or https URL")
     }
 
     @Test("a refresh token that is no text counts as absent, and the access token serves")

@@ -175,6 +175,8 @@ import Testing
         for program in ["lanyard", "lanyard-emulator"] { add(try await Self.commands(of: program)) }
         // The parser's own.
         flags.insert("--generate-completion-script")
+        // Of curl.
+        flags.insert("--unix-socket")
         for (place, text) in try Self.texts() where place.hasPrefix("Sources/") && SourceFiles.holds(text, "--") {
             let words = text.split { " ,;:.()\"'`=\n|[]".contains($0) }
             // A flag alone is a name in the code, such as of one that is refused.

@@ -161,7 +161,7 @@ package struct ConfigurationDraft {
             } else {
                 ask("--client-secret-file", "File of the client's secret (empty: a public client)", "")
             }
-            if login == .refreshToken { ask(Self.refreshTokenFlag, "File of the refresh token", "refresh.token") }
+            if login == .refreshToken { ask(Self.refreshTokenFlag, "File of the refresh token", "refresh-token") }
             ask("--scopes", "Scopes, separated by blanks (empty: none)", "")
             ask("--audience", "Audience (empty: none)", "")
         case .fixed?: ask("--token-file", "File of the token", "token")
@@ -249,7 +249,11 @@ package struct ConfigurationDraft {
         if output != "lanyard.yaml" { words += ["--output", output] }
         if let login { words += ["--login", login.rawValue] }
         if let refreshTokenFile { words += [Self.refreshTokenFlag, refreshTokenFile] }
-        for value in values { words += [value.flag.name, value.text] }
+        // A URL with user info may hold a password, and is never quoted.
+        for value in values {
+            let hidesURL = value.text.contains("://") && value.text.contains("@")
+            words += [value.flag.name, hidesURL ? "URL" : value.text]
+        }
         return words.map(ShellWord.text).joined(separator: " ")
     }
 
@@ -278,10 +282,9 @@ package struct ConfigurationDraft {
         if let address = addition.adminAddress {
             tree.set(["admin", "address"], to: ConfigurationNode(.scalar(address), at: .commandLine))
         }
-        let command = "--config \(name)"
         return """
             # Written by lanyard init. All keys: docs/use/configuration.md (/usr/share/doc/lanyard of the package).
-            # After a change: lanyard check \(command), then lanyard reload \(command)
+            # After a change: lanyard check --config \(name), then lanyard reload --config \(name)
 
             """ + ConfigurationPrinter.print(tree, comments: comments)
     }

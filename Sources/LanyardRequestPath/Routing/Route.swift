@@ -124,6 +124,17 @@ package final class Route: Sendable {
             }
     }
 
+    /// Something below a path is denied to a method. COPY and MOVE of a collection act on all of its members.
+    func deniesBelow(method: Bytes, path: Bytes) -> Bool {
+        let end = path.last == UInt8(ascii: "/") ? path.count - 1 : path.count
+        return settings.deny.contains { entry in
+            let denied = PathPrefix(entry.path).bytes
+            return denied.count > end && denied[end] == UInt8(ascii: "/")
+                && denied.prefix(end).elementsEqual(path[run: 0..<end])
+                && (entry.methods.isEmpty || entry.methods.contains { $0.utf8.elementsEqual(method) })
+        }
+    }
+
     private static func compile(_ deny: [RouteSettings.Denial]) -> (PrefixTable, [Denial]) {
         let prefixes = PrefixTable(deny.map { PathPrefix($0.path) })
         var denials: [Denial?] = Array(repeating: nil, count: prefixes.count)

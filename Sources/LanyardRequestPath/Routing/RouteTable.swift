@@ -123,17 +123,20 @@ package final class RouteTable: Sendable {
         }
     }
 
-    /// Whether a route denies a path to a method, as far as readers of the path agree.
+    /// Whether a route denies a path, or something below it, to a method, as far as readers of the path agree.
     enum Denial: Equatable { case none, denied, ambiguous }
 
     /// - Parameters:
     ///   - method: another one than the request's, which `decide` has judged.
     ///   - path: the raw path, beginning with `/`.
     static func denial(by route: Route, of method: Bytes, _ path: Bytes) -> Denial {
-        if PathViews.isSimple(path) { return route.denies(method: method, path: path) ? .denied : .none }
+        func isDenied(_ path: Bytes) -> Bool {
+            route.denies(method: method, path: path) || route.deniesBelow(method: method, path: path)
+        }
+        if PathViews.isSimple(path) { return isDenied(path) ? .denied : .none }
         guard let views = PathViews(path), !views.escapesRoot else { return .ambiguous }
-        let denied = views.plain.withUnsafeBufferPointer { route.denies(method: method, path: $0) }
-        let isSame = views.normalized.withUnsafeBufferPointer { route.denies(method: method, path: $0) == denied }
+        let denied = views.plain.withUnsafeBufferPointer { isDenied($0) }
+        let isSame = views.normalized.withUnsafeBufferPointer { isDenied($0) == denied }
         guard isSame else { return .ambiguous }
         if denied { return .denied }
         let raw = Array(path)
@@ -141,7 +144,7 @@ package final class RouteTable: Sendable {
         let isAmbiguous =
             raw.count > dottedMax
             || PathReader.all.contains { reader in
-                reader.read(raw).path.withUnsafeBufferPointer { route.denies(method: method, path: $0) }
+                reader.read(raw).path.withUnsafeBufferPointer { isDenied($0) }
             }
         return isAmbiguous ? .ambiguous : .none
     }

@@ -56,6 +56,8 @@ extension SessionCoordinator {
         if case .granted = event { (variant.refusal, variant.lostFetches) = (nil, VariantSession.LostFetches()) }
         if case .restored = event { (variant.refusal, variant.lostFetches) = (nil, VariantSession.LostFetches()) }
         variant.context.follow(context, account: session.tokens?.account)
+        // What fetches a variant is the session's: its refresh token, if there is one.
+        if session.tokens?.refresh != nil { variant.context.secondCalls.logins = context.secondCalls.refreshes }
         let actions = variant.session.handle(event, at: eventContext, &variant.context)
         context.countCalls(of: variant.context)
         variants[place] = variant

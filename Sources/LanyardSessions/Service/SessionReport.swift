@@ -153,7 +153,10 @@ package struct SessionStatus: Sendable {
     /// Who must act.
     package var action: ResponsibleParty
     /// A configured credential can begin another session.
-    package var canLogIn = false
+    package var canLogIn: Bool {
+        get { tokens.canLogIn }
+        set { tokens.canLogIn = newValue }
+    }
     /// True from the first token on, for `/startupz`.
     package var hasEverBeenReady: Bool
     /// The kind of the latest login; nil before the first.
@@ -175,6 +178,8 @@ package struct SessionStatus: Sendable {
         package var usableUntil: Instant
         /// Those that routes ask for besides, in the order of the routes.
         package var variants: [Variant]
+        /// See `SessionStatus.canLogIn`.
+        fileprivate(set) var canLogIn = false
 
         package init(
             generation: Generation, accessExpiry: WallTime? = nil, refreshExpiry: WallTime? = nil,

@@ -52,7 +52,7 @@ extension SessionRunner {
                 since: since)
         }
         if action == .nobody, superseded != nil || narrowed != nil { action = .operator }
-        return SessionStatus(
+        var status = SessionStatus(
             user: name, index: index, identity: managedUser.settings.identity,
             accountID: context.accountID ?? coordinator.subject,
             // Until its start it is not known whether the user is logged in: what the store holds decides.
@@ -64,8 +64,9 @@ extension SessionRunner {
                 variants: coordinator.variantStatus(at: eventContext)),
             nextRefreshAt: SessionLog.wall(of: session.nextCallAt, eventContext),
             failure: openCall.failure(context.lastError, of: name, at: eventContext.wall) ?? superseded ?? narrowed,
-            action: action, canLogIn: context.hasCredential,
-            hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
+            action: action, hasEverBeenReady: context.hasEverBeenReady, provider: coordinator.provider,
             isStoreFailing: coordinator.storeError != nil, call: openCall.progress)
+        status.canLogIn = context.hasCredential
+        return status
     }
 }

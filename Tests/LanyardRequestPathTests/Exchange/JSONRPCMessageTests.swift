@@ -28,8 +28,11 @@ import Testing
             (#"{"method":"a""#, false), (#"{"method":"a"}}"#, false), (#"{"method":"a"}{"method":"a"}"#, false),
             (#"{"method":"a"} x"#, false), (#"{"method":"a"},"#, false), (#"{"method":"a"]"#, false),
             (#"[{"method":"a"}}"#, false), (#"[{"method":"a"]}"#, false), (#"}{"method":"a"}"#, false),
-            (#","method":"a"}"#, false), ("\u{FEFF}{\"method\":\"a\"}", false), (#"{"method":"a"#, false),
-            (#"{"met\u0068od":"a"}"#, false), (#"{"method":"a\"#, false),
+            (#","method":"a"}"#, false), (#"{"method":"a"#, false),
+            (#"{"method":"a\"#, false), (#"{"met\u0068od":"a","\u0069d":1}"#, false), ("\u{FEFF}", false),
+            // Escapes in names, and a byte order mark.
+            (#"{"met\u0068od":"a"}"#, true), (#"{"method":"a","\u0069dx":1}"#, true),
+            ("\u{FEFF}{\"method\":\"a\"}", true),
         ])
     func kinds(_ text: String, _ expected: Bool) {
         let bytes = Array(text.utf8)

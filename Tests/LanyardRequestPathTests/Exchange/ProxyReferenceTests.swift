@@ -104,6 +104,8 @@ import Testing
             ("/files/keep/x\r\nOverwrite: F\r\nOverwrite: F", denied),
             ("/files/keep/x\r\nOverwrite: F\r\nConnection: overwrite", denied),
             ("/files/ro/x\r\nOverwrite: F", denied), ("/files/a/x", "/dav/a/x"),
+            // Above what is denied: all members are written, or deleted first.
+            ("/files", denied), ("http://localhost/files/", denied), ("/files/kee", "/dav/kee"),
         ] {
             for method in ["COPY", "MOVE"] {
                 #expect(try await send(bench, "Destination", sent, method: method) == expected, "\(method) \(sent)")
@@ -121,6 +123,11 @@ import Testing
             }
             #expect(
                 try await send(other, "Destination", "/files/b", method: method) == expected, "\(method) \(source)")
+        }
+        // Below the source.
+        let above = try Self.bench { $0.route.deny = [RouteSettings.Denial(path: "/files/a/secret")] }
+        for method in ["COPY", "MOVE"] {
+            #expect(try await send(above, "Destination", "/files/b", method: method) == denied)
         }
     }
 

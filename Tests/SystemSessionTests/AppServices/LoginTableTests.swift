@@ -142,6 +142,8 @@ struct LoginTableTests {
 
         let flags = try Self.cells("use/configuration.md", under: "## Where values come from").filter {
             $0.count == 4 && ($0[3].hasPrefix("Log in") || $0[0] == "`--password-file`")
+                // Of OAuth 2.0.
+                && $0[0] != "`--client-secret-file`"
         }.map { String($0[0].dropFirst().dropLast()) }
         let help = try await CommandRun(["login", "--help"]).output
         let credential = try #require(help.range(of: "\nCREDENTIAL:"), "\(help)")

@@ -50,17 +50,17 @@ struct JSONRPCMessage {
     ]
 
     private var flags = Flags()
-    /// Objects and arrays that are open.
-    private var depth: UInt16 = 0
+    /// Objects and arrays that are open. A deeper text counts as a request.
+    private var depth: UInt8 = 0
     /// What the digits of an escape in a name have come to.
     private var scalar: UInt16 = 0
     private var place = Place.before
     /// Before the message: bytes of a byte order mark that have come, which parsers may skip (RFC 8259 §8.1). In a name: hexadecimal digits
     /// that an escape still has.
     private var pending: UInt8 = 0
-    /// The words that begin with what has come of the name.
-    private var names: UInt8 = 0
-    private var nameLength: UInt8 = 0
+    /// The words that begin with what has come of the name, a bit each; above them the length of the name.
+    private var nameState: UInt8 = 0
+    private static let allNames: UInt8 = 0b1111
 
     /// A message of which nothing has come.
     static let wanted: JSONRPCMessage = {
@@ -81,8 +81,11 @@ struct JSONRPCMessage {
     /// What has come is a whole message, or a batch, of notifications and responses alone: none of it awaits a reply.
     var isWithoutReply: Bool { place == .behind && flags.contains(.hasMessages) && !flags.contains(.hasRequest) }
 
+    private var names: UInt8 { nameState & Self.allNames }
+    private var nameLength: Int { Int(nameState >> 4) }
+
     /// Of a message's own members: 1, in a batch 2.
-    private var memberDepth: UInt16 { flags.contains(.batch) ? 2 : 1 }
+    private var memberDepth: UInt8 { flags.contains(.batch) ? 2 : 1 }
 
     /// One that is neither a notification nor a response counts as a request.
     private var isRequest: Bool { flags.contains(.hasMethod) ? flags.contains(.hasID) : !flags.contains(.hasResult) }
@@ -114,7 +117,7 @@ struct JSONRPCMessage {
             guard flags.contains(.inName) else { return }
             (pending, scalar) = (byte == UInt8(ascii: "u") ? 4 : 0, 0)
             // No name that tells the kind has what the other escapes stand for.
-            if pending == 0 { names = 0 }
+            if pending == 0 { nameState = 0 }
             return
         }
         switch byte {
@@ -129,11 +132,14 @@ struct JSONRPCMessage {
 
     private mutating func extendName(with byte: UInt8) {
         guard names != 0 else { return }
+        let length = nameLength
+        var left = names
         for (index, word) in Self.words.enumerated()
-        where Int(nameLength) >= word.name.utf8CodeUnitCount || word.name.utf8Start[Int(nameLength)] != byte {
-            names &= ~(1 << UInt8(index))
+        where length >= word.name.utf8CodeUnitCount || word.name.utf8Start[length] != byte {
+            left &= ~(1 << UInt8(index))
         }
-        nameLength += 1
+        // No word has more than six letters.
+        nameState = left == 0 ? 0 : UInt8(length + 1) << 4 | left
     }
 
     /// A digit of `\u0069` in a name.
@@ -147,13 +153,13 @@ struct JSONRPCMessage {
         scalar = scalar << 4 | UInt16(digit)
         pending -= 1
         guard pending == 0 else { return }
-        if scalar < 0x80 { extendName(with: UInt8(scalar)) } else { names = 0 }
+        if scalar < 0x80 { extendName(with: UInt8(scalar)) } else { nameState = 0 }
     }
 
     private mutating func endName() {
         flags.remove(.inName)
         for (index, word) in Self.words.enumerated()
-        where names & (1 << UInt8(index)) != 0 && Int(nameLength) == word.name.utf8CodeUnitCount {
+        where names & (1 << UInt8(index)) != 0 && nameLength == word.name.utf8CodeUnitCount {
             flags.insert(word.says)
         }
         if flags.isSuperset(of: [.hasMethod, .hasID]) { flags.insert(.hasRequest) }
@@ -173,7 +179,7 @@ struct JSONRPCMessage {
             flags.insert(.inString)
             if depth == memberDepth, flags.contains(.expectsName) { flags.insert(.inName) }
             flags.remove(.expectsName)
-            (names, nameLength) = (0b1111, 0)
+            nameState = Self.allNames
         default: beginValue()
         }
     }
