@@ -269,7 +269,7 @@ import Testing
             lines.contains("USER alice")
                 && lines.contains("  state active; session valid; identity demo; token expires"), "\(lines)")
         // The last column alone may be long.
-        #expect(StatusScreen.text(report, now: Self.now, usesColour: false, columns: 200).lines == wide.lines)
+        #expect(StatusScreen.text(report, now: Self.now, usesColour: false, columns: 400).lines == wide.lines)
         #expect(WrappedLine.lines(of: "abcdefghij kl", columns: 4, indent: 1) == ["abcd", " efg", " hij", " kl"])
     }
 

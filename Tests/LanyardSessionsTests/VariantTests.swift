@@ -491,10 +491,11 @@ struct VariantTests {
             try driver.fail(verdict)
             driver.handle(.variant(UserIndex(1), .tokenNeeded))
             let published = driver.variantAvailability[UserIndex(1)]
-            guard case .none(.identityUnreachable(_, _, let action, _))? = published else {
-                Issue.record("\(verdict): \(String(describing: published))")
-                continue
-            }
+            let action: ResponsibleParty? =
+                switch published {
+                case .none(.identityUnreachable(_, _, let action, _))?, .none(.credentialRefused(_, let action))?: action
+                default: nil
+                }
             #expect(action == (verdict == .credentialUnavailable ? .operator : .nobody), "\(verdict)")
         }
     }
