@@ -238,7 +238,8 @@ package final class SealedStore: Watcher, SessionStore, @unchecked Sendable {
     ///
     /// Their changes go to the head of the queue, as changes of their own: they may have to wait for another process's write.
     private func beginBatch() {
-        var begun: [(user: String, intent: StoreChange, lockError: String?, reply: @Sendable (StoreBeginning) -> Void)] = []
+        var begun:
+            [(user: String, intent: StoreChange, lockError: String?, reply: @Sendable (StoreBeginning) -> Void)] = []
         var count = 0
         for request in requests.prefix(Self.batchMax) {
             guard case .begin(let user, let intent, let reply) = request else { break }

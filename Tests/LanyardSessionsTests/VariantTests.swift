@@ -493,7 +493,8 @@ struct VariantTests {
             let published = driver.variantAvailability[UserIndex(1)]
             let action: ResponsibleParty? =
                 switch published {
-                case .none(.identityUnreachable(_, _, let action, _))?, .none(.credentialRefused(_, let action))?: action
+                case .none(.identityUnreachable(_, _, let action, _))?, .none(.credentialRefused(_, let action))?:
+                    action
                 default: nil
                 }
             #expect(action == (verdict == .credentialUnavailable ? .operator : .nobody), "\(verdict)")

@@ -81,7 +81,9 @@ import Testing
         store.close()
     }
 
-    @Test("calls that begin behind one another are stored by a few writes, each with its user as it was before, and locked")
+    @Test(
+        "calls that begin behind one another are stored by a few writes, each with its user as it was before, and locked"
+    )
     func beginnings() async throws {
         let store = try store()
         let completed = Guarded(0)

@@ -129,7 +129,9 @@ extension ConfigurationKeys {
         .init(
             "identities.*.oauth2.client_assertion_type", .value(.text), ClientAuthentication.jwtAssertionType,
             "The type of that assertion."),
-        .init("identities.*.oauth2.scopes", .values(.text), "[]", "Scopes that logins ask for. An element with blanks is several scopes."),
+        .init(
+            "identities.*.oauth2.scopes", .values(.text), "[]",
+            "Scopes that logins ask for. An element with blanks is several scopes."),
         .init(
             "identities.*.oauth2.params", .parameters,
             "Further form fields of token calls, such as `audience` or `resource`."),

@@ -35,7 +35,9 @@ import Testing
         for (sent, expected) in [
             ("http://localhost/files/b", "http://up.test/dav/b"),
             ("HTTP://LOCALHOST.:80/files/b?x=1", "http://up.test/dav/b?x=1"),
-            ("http://localhost/files", "http://up.test/dav"), ("http://localhost/files/", "http://up.test/dav/"),
+            ("http://localhost/files/sub/", "http://up.test/dav/sub/"),
+            // All that is below it would be written: the denied path is.
+            ("http://localhost/files", "403 denied-by-route"), ("http://localhost/files/", "403 denied-by-route"),
             ("http://localhost/files/%C3%A4%20b", "http://up.test/dav/%C3%A4%20b"), ("/files/b", "/dav/b"),
             ("http://localhost/%66iles/b", "http://up.test/dav/b"),
             // Behind a proxy with TLS.

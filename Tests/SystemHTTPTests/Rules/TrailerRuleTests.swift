@@ -5,7 +5,9 @@ import Testing
 
 /// http-requests.md 6.5 and 6.6.
 @Suite(.serialized) struct TrailerRuleTests {
-    private static let shared = Task { try await HTTPBench.start { $0.route = "inject: {header: X-Key}, redirects: {fields: [X-Next]}" } }
+    private static let shared = Task {
+        try await HTTPBench.start { $0.route = "inject: {header: X-Key}, redirects: {fields: [X-Next]}" }
+    }
     private let bench: HTTPBench
 
     init() async throws {

@@ -18,15 +18,15 @@ struct RequestInput: ~Copyable {
     private var ownedBuffer: Unmanaged<RequestBuffer>?
     /// When the first byte of the current request was read.
     private(set) var beganAt = Instant.never
-    // These three share 16 bytes.
-    private var requestCount: UInt32 = 0
-    /// The parse loop is running in a caller. A response that is sent in that time returns to it.
-    private(set) var isParsing = false
     /// Of the body, if its route says that it is one.
     private var message = JSONRPCMessage()
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
     private var admission = Admission()
+    // These two lie in the last bytes of the admission's room.
+    /// The parse loop is running in a caller. A response that is sent in that time returns to it.
+    private(set) var isParsing = false
+    private var requestCount: UInt32 = 0
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
     private var peer: ForwardedPeer?

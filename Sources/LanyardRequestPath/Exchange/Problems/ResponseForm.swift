@@ -55,8 +55,8 @@ struct JSONRPCMessage {
     /// What the digits of an escape in a name have come to.
     private var scalar: UInt16 = 0
     private var place = Place.before
-    /// Before the message: bytes of a byte order mark that have come, which parsers may skip (RFC 8259 §8.1). In a name: hexadecimal digits
-    /// that an escape still has.
+    /// Before the message: bytes of a byte order mark that have come, which parsers may skip (RFC 8259 §8.1). In a name: digits that an
+    /// escape still has.
     private var pending: UInt8 = 0
     /// The words that begin with what has come of the name, a bit each; above them the length of the name.
     private var nameState: UInt8 = 0
