@@ -23,7 +23,7 @@ struct RequestInput: ~Copyable {
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
     private var admission = Admission()
-    // These two lie in the last bytes of the admission's room.
+    // These two share eight bytes.
     /// The parse loop is running in a caller. A response that is sent in that time returns to it.
     private(set) var isParsing = false
     private var requestCount: UInt32 = 0
