@@ -158,13 +158,19 @@ struct InitNextSteps {
             let word = ShellWord.text(path)
             steps.append("write the \(what) into its file: (umask 077; cat > \(word)), paste it, return, Ctrl-D")
         }
-        if file.isOfPackage, geteuid() == 0 {
-            steps.append("let the service read it: chown root:lanyard \(file.shown) && chmod 640 \(file.shown)")
+        // The service has a Unix user of its own, whose store no other user may write.
+        let isOfService = file.isOfPackage && geteuid() == 0
+        if isOfService {
+            var files = Self.secrets.compactMap { draft.text($0.0).map(ShellWord.text) }
+            if draft.login?.wantsStore == true, !draft.hasStoreFlag { files.append(ShellWord.text(file.keyPath)) }
+            let words = ([file.shown] + files).joined(separator: " ")
+            steps.append("let the service read them: chown root:lanyard \(words) && chmod 640 \(words)")
         }
         let logsIn = draft.login == .clientCredentials || draft.login == .appServices
         let check = logsIn ? "lanyard check --online --login" : "lanyard check --online"
-        steps.append("\(check) --config \(file.shown)")
-        steps.append("lanyard run --config \(file.shown)")
+        let asService = isOfService ? "runuser -u lanyard -- " : ""
+        steps.append("\(asService)\(check) --config \(file.shown)")
+        steps.append("\(asService)lanyard run --config \(file.shown)")
         if draft.login?.isInteractive == true {
             let shows = draft.login == .device ? "an address and a code" : "an address for a browser on this machine"
             steps.append("in another terminal: lanyard login default --config \(file.shown) (shows \(shows))")

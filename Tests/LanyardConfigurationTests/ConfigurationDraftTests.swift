@@ -5,7 +5,7 @@ import Testing
 
 @testable import LanyardConfiguration
 
-/// The file of `lanyard init`: it loads as what the flags mean, whoever gives the values.
+/// The file of `lanyard init`: it loads as what the flags mean, from questions as well.
 @Suite struct ConfigurationDraftTests {
     typealias Login = ConfigurationDraft.Login
 

@@ -99,7 +99,7 @@ import Testing
     func registered() async throws {
         let it = try await Fixture {
             $0.oauth = nil
-            $0.seed = try! SeedReader.parse(
+            $0.seed = try SeedReader.parse(
                 """
                 users: [{email: alice@example.com, password: correct-horse}]
                 oauth:

@@ -15,14 +15,14 @@ struct OAuthFixture {
     var endpoint: RawEndpoint { .tcp(emulator.port) }
     var issuer: String { "http://\(endpoint)/oauth" }
 
-    init(_ change: (inout EmulatorOptions) -> Void = { _ in }) async throws {
+    init(_ change: (inout EmulatorOptions) throws -> Void = { _ in }) async throws {
         var options = EmulatorOptions()
         var settings = OAuthSettings()
         settings.clients = [.init(id: "lanyard", secret: "s3cret"), .init(id: "device")]
         settings.scopes = ["openid", "profile", "email", "api", "read"]
         options.oauth = settings
         options.seed.users = [.init(email: "alice@example.com", password: "correct-horse")]
-        change(&options)
+        try change(&options)
         emulator = try await Emulator.start(options)
     }
 

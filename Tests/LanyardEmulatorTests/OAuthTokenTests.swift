@@ -97,7 +97,7 @@ import Testing
             guard let pem else { return }
             let indented = pem.split(separator: "\n").map { "    " + $0 }.joined(separator: "\n")
             let yaml = "oauth:\n  clients: [{client_id: lanyard, secret: s3cret}]\n  signing_key: |\n" + indented
-            options.oauth = try! SeedReader.parse(yaml).oauth
+            options.oauth = try SeedReader.parse(yaml).oauth
         }
         let set = try await it.raw("GET", "/oauth/jwks").json
         let key = set["keys"][0]
@@ -163,7 +163,7 @@ import Testing
         let it = try await Fixture {
             let yaml =
                 "oauth: {clients: [{client_id: lanyard, secret: s3cret}], subject_jwks: {keys: [\(signer.jwk(id: "k"))]}}"
-            $0.oauth = try! SeedReader.parse(yaml).oauth
+            $0.oauth = try SeedReader.parse(yaml).oauth
         }
         let type = ("subject_token_type", "urn:ietf:params:oauth:token-type:jwt")
         let good = signer.sign(#"{"sub":"system:serviceaccount:a:b","exp":4000000000}"#, id: "k")

@@ -4,7 +4,8 @@
     behaviours.py --base http://127.0.0.1:PORT --folder FOLDER [--profile core|web] [--only TEXT]
 
 FOLDER is what `emulator_setup.py` wrote, and the emulator runs with its `seed.json`. One line for each check, `ok NAME` or
-`FAIL NAME: what`; the exit status is 1 if one fails. NAME begins with the number of a behaviour in docs/reference/app-services-behaviours.md 10, or
+`FAIL NAME: what`; the exit status is 1 if one fails. NAME begins with the number of a behaviour in
+docs/reference/app-services-behaviours.md 10, or
 with a subject.
 """
 

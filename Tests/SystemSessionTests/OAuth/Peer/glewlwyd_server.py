@@ -127,7 +127,8 @@ def set_up(api, port, work, lifetime, device_lifetime, is_pushed, tls):
     parameters = {name: True for name in FLAGS} | {
         "iss": f"{origin(port, tls)}/api/oidc", "jwt-type": "rsa", "jwt-key-size": "256", "key": key, "cert": public,
         "access-token-duration": lifetime, "refresh-token-duration": 3600, "code-duration": 600, "refresh-token-one-use": "always",
-        "device-authorization-expiration": device_lifetime, "device-authorization-interval": 2, "subject-type": "public", "resource-allowed": False,
+        "device-authorization-expiration": device_lifetime, "device-authorization-interval": 2,
+        "subject-type": "public", "resource-allowed": False,
     }
     if is_pushed:
         parameters |= {
