@@ -118,7 +118,7 @@ struct RequestInput: ~Copyable {
     /// The body is read as a message of JSON-RPC from here on. Nothing happens unless none of it was taken yet.
     mutating func beginMessage() {
         guard !message.isWanted, body.total == 0 else { return }
-        message = .wanted
+        message.begin()
     }
 
     /// The whole body was read, and no reply to it has an id to refer to.

@@ -62,15 +62,11 @@ struct JSONRPCMessage {
     private var nameState: UInt8 = 0
     private static let allNames: UInt8 = 0b1111
 
-    /// A message of which nothing has come.
-    static let wanted: JSONRPCMessage = {
-        var message = JSONRPCMessage()
-        message.flags = .wanted
-        return message
-    }()
-
     /// The body is read as a message.
     var isWanted: Bool { flags.contains(.wanted) }
+
+    /// Nothing of the body has been read yet.
+    mutating func begin() { flags.insert(.wanted) }
 
     /// See `noteBrokenFraming`.
     var hasBrokenFraming: Bool { flags.contains(.brokenFraming) }
