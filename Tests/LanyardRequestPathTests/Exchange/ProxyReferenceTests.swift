@@ -130,6 +130,12 @@ import Testing
         let above = try Self.bench { $0.route.deny = [RouteSettings.Denial(path: "/files/a/secret")] }
         for method in ["COPY", "MOVE"] {
             #expect(try await send(above, "Destination", "/files/b", method: method) == denied)
+            // Denied by its own name, below the source, and below the destination.
+            for (path, destination) in [("/files/a/x", "/files/b"), ("/files/b/x", "/files/b")] {
+                let named = try Self.bench { $0.route.deny = [RouteSettings.Denial(path: path, methods: [method])] }
+                #expect(
+                    try await send(named, "Destination", destination, method: method) == denied, "\(method) \(path)")
+            }
         }
     }
 

@@ -48,14 +48,14 @@ struct ClientReferences {
         /// The methods that have a `Destination`.
         static func isCopy(_ method: Bytes) -> Bool { method.isEqual(to: "COPY") || method.isEqual(to: "MOVE") }
 
-        /// What it does at its source, in the words of other methods: a copy can be read.
+        /// What it does at its source, also in the words of other methods: a copy can be read.
         var sourceMethods: [[UInt8]] {
-            method.isEqual(to: "MOVE") ? [ClientReferences.get, ClientReferences.delete] : [ClientReferences.get]
+            [Array(method), ClientReferences.get] + (method.isEqual(to: "MOVE") ? [ClientReferences.delete] : [])
         }
 
         /// What it does at its destination.
         var destinationMethods: [[UInt8]] {
-            overwrites ? [ClientReferences.put, ClientReferences.delete] : [ClientReferences.put]
+            [Array(method), ClientReferences.put] + (overwrites ? [ClientReferences.delete] : [])
         }
 
         func decide(_ path: [UInt8], _ routes: RouteTable) -> RouteTable.Decision {
