@@ -139,6 +139,43 @@ import Testing
         }
     }
 
+    @Test("10.7 without a mapped prefix a relative Destination passes if all that servers make of it may be written")
+    func relative() async throws {
+        let bench = try Self.bench {
+            ($0.route.path, $0.route.upstreamPath) = ("/", nil)
+            $0.route.deny = [
+                RouteSettings.Denial(path: "/files/denied"), RouteSettings.Denial(path: "/top"),
+                RouteSettings.Denial(path: "/files/ro", methods: ["PUT"]),
+            ]
+        }
+        let (denied, ambiguous, malformed) = ("403 denied-by-route", "400 ambiguous-path", "400 malformed-request")
+        for (sent, expected) in [
+            ("b", "b"), ("b?rev=1-a", "b?rev=1-a"), ("_design%2Fb", "_design%2Fb"), ("sub/b", "sub/b"),
+            ("./p:b", "./p:b"),
+            // From the target's folder, from the root, and above what is denied.
+            ("denied/x", denied), ("%64enied", denied), ("top", denied), ("files/denied", denied), ("ro/x", denied),
+            ("files", denied), ("?rev=1-a", denied),
+            ("../x", ambiguous), ("x/../../y", ambiguous), ("x/..%2fdenied/y", ambiguous),
+            ("\\b", malformed), ("p:b", malformed), ("b#c", malformed), ("b c", malformed), ("%zz", malformed),
+        ] {
+            for method in ["MOVE", "COPY"] {
+                #expect(try await send(bench, "Destination", sent, method: method) == expected, "\(sent)")
+            }
+        }
+        #expect(try await send(bench, "If", "<b> (<urn:a>)") == malformed)
+        #expect(try await send(bench, "Destination", "top", method: "PUT") == "top")
+        for (target, expected) in [
+            (String(repeating: "/a", count: 32), 200), (String(repeating: "/a", count: 33), 400), ("/files%2Fa", 403),
+        ] {
+            let head = "COPY \(target) HTTP/1.1\r\nHost: localhost\r\nDestination: denied\r\n\r\n"
+            #expect(try await bench.ask(head, method: "COPY").status == expected, "\(target)")
+        }
+        // Read from the root it leads to no route.
+        let below = try Self.bench { $0.route.upstreamPath = nil }
+        #expect(try await send(below, "Destination", "b") == denied)
+        #expect(try await send(below, "Destination", "files/b") == "files/b")
+    }
+
     @Test("10.7 other methods may use a field of that name: only the client's own URL is mapped and judged")
     func otherMethods() async throws {
         let bench = try Self.bench()

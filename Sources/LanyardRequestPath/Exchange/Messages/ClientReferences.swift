@@ -11,8 +11,8 @@ struct ClientReferences {
         case own(path: Range<Int>, hasOrigin: Bool)
         /// The upstream by its own name.
         case upstream(path: Range<Int>)
-        /// No URI and no absolute path. Servers resolve one by the target or by their root.
-        case relative
+        /// No URI and no absolute path: what stands before its query.
+        case relative(path: Range<Int>)
         /// A URI of another scheme. Some servers take its path all the same.
         case otherScheme
         case foreign(path: Range<Int>)
@@ -22,6 +22,8 @@ struct ClientReferences {
 
     /// Tags of a request's `If` lines. Judging one may take many readings of a path.
     private static let tagsMax = 64
+    /// Folders of a target that a relative reference is read below.
+    private static let foldersMax = 32
 
     private static let get = Array("GET".utf8)
     private static let put = Array("PUT".utf8)
@@ -58,6 +60,21 @@ struct ClientReferences {
             [Array(method), ClientReferences.put] + (overwrites ? [ClientReferences.delete] : [])
         }
 
+        /// What servers make of a relative reference: they resolve it from their root, from the target's folder, or from one
+        /// above, as CouchDB does from its database. nil: the target has too many folders.
+        func readings(of reference: Bytes) -> [[UInt8]]? {
+            var targets = [Array(path)]
+            if !PathViews.isSimple(path), let views = PathViews(path) { targets.append(views.normalized) }
+            var readings: [[UInt8]] = []
+            for target in targets {
+                for end in target.indices where target[end] == UInt8(ascii: "/") {
+                    guard readings.count < ClientReferences.foldersMax else { return nil }
+                    readings.append(Array(target[...end]) + reference)
+                }
+            }
+            return readings
+        }
+
         func decide(_ path: [UInt8], _ routes: RouteTable) -> RouteTable.Decision {
             (path.isEmpty ? [UInt8(ascii: "/")] : path).withUnsafeBufferPointer {
                 routes.decide(method: method, host: host, path: $0)
@@ -74,7 +91,9 @@ struct ClientReferences {
             return checked(value, .own(path: pathEnd(in: value, from: 0), hasOrigin: false))
         }
         guard let colon = value.firstIndex(where: { !Self.isSchemeByte($0) }), value[colon] == UInt8(ascii: ":") else {
-            return .relative
+            // Some servers read a backslash as a slash.
+            if first == UInt8(ascii: "\\") { return .malformed }
+            return checked(value, .relative(path: pathEnd(in: value, from: 0)))
         }
         let scheme = value[run: 0..<colon]
         let isTLS = scheme.equals(lowered: "https")
@@ -179,7 +198,9 @@ struct ClientReferences {
             let path = Array(value[run: place])
             return isReference || hasOrigin
                 ? judge(path, request, routes) : denial(of: path, isReference: false, request, routes)
-        case .relative: return isReference ? Self.malformed : nil
+        case .relative(let place):
+            guard isReference else { return nil }
+            return isTag ? Self.malformed : judge(relative: value[run: place], request, routes)
         case .otherScheme: return isReference && !isTag ? Self.malformed : nil
         case .upstream(let place):
             guard let path = clientPath(of: value[run: place]) else { return isReference ? .denied : nil }
@@ -247,6 +268,18 @@ struct ClientReferences {
         case .ambiguous: return .ambiguousPath
         case .malformed: return Self.malformed
         }
+    }
+
+    /// Judges a relative `Destination` by all that servers make of it. It is not mapped, so with a path of the upstream's own the
+    /// first reading leads out of the route.
+    private func judge(relative reference: Bytes, _ request: Request, _ routes: RouteTable) -> Problem? {
+        guard route.basePath == nil, let readings = request.readings(of: reference) else { return Self.malformed }
+        for path in readings {
+            if let problem = judge(path, request, routes) { return problem }
+            let problem = path.withUnsafeBufferPointer { denial(of: $0, asAny: request.destinationMethods) }
+            if let problem { return problem }
+        }
+        return nil
     }
 
     /// Judges a path only by what the route denies.
