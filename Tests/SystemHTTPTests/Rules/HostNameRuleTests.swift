@@ -108,6 +108,10 @@ import Testing
             #expect(try await bench.ask(request("\(host):\(port)", target: "/named")).status == 200, "\(host)")
             #expect(bench.received == [HTTPBench.forwarded("GET /mapped")], "\(host)")
         }
+        // HTTP/1.0 may name the host in the target alone.
+        try await bench.startOver()
+        #expect(try await bench.ask("GET http://Named.test:\(port)/named HTTP/1.0\r\n\r\n").status == 200)
+        #expect(bench.received == [HTTPBench.forwarded("GET /mapped", via: "1.0")])
         for host in ["named.test..", ".named.test", "[::9]"] {
             try await bench.refuses(request("\(host):\(port)", target: "/named"), .host)
         }

@@ -75,11 +75,13 @@ package struct RequestAdmission: ~Copyable {
     private func decideRoute(
         _ target: RequestTarget, _ routes: RouteTable, _ viaName: [UInt8], isTLS: Bool
     ) -> Decision {
-        guard routes.usesHosts, head.host >= 0, let (host, _) = HostValue.split(lines.value(head.host, in: bytes))
+        // An HTTP/1.0 request without `Host` may name one in its target (RFC 9112 §3.2.2).
+        guard routes.usesHosts, case let value = ClientReferences.host(of: head, target, lines, in: bytes),
+            let (host, _) = HostValue.split(value)
         else {
             return decideRoute(target, host: nil, routes, viaName, isTLS: isTLS)
         }
-        return HostValue.withCanonical(lines.value(head.host, in: bytes)[run: host]) {
+        return HostValue.withCanonical(value[run: host]) {
             decideRoute(target, host: $0, routes, viaName, isTLS: isTLS)
         }
     }
