@@ -337,6 +337,8 @@ import Testing
         let passed = try bench { $0.clientAuthorization = .pass }
         #expect(try await passed.ask(Self.request("GET", "Authorization: Basic YTpi\r\n")).status == 401)
         #expect(try await passed.ask(Self.request("GET", "X-Token: mine\r\n")).status == 401)
+        // Lanyard's token was refused, and nothing of the client's.
+        #expect(try await passed.ask(Self.request("GET")).status == 503)
         let proxy = try bench(407)
         #expect(try await proxy.ask(Self.request("GET")).status == 407)
     }

@@ -98,7 +98,11 @@ extension ClientConnection {
                     if active.route.passesAuthorization { noteChallenge(table, view, for: active) }
                     active.shardRoute.counters.upstreamDuration.observe(from: upstream.sentAt, to: shard.loop.now)
                     if holdsForReplay(response, view, table, for: active) { return .relayed(.ended) }
-                    if replacesUnauthorized(response, replay.obstacle, for: active) { return .relayed(.ended) }
+                    if replacesUnauthorized(
+                        response, replay.obstacle, for: active, isClientChallenged: isClientChallenged(table, view))
+                    {
+                        return .relayed(.ended)
+                    }
                     return .relayed(relayFinal(response, view, table, after, for: active))
                 }
                 guard relayInterim(response, view, table, for: active) == .continues else { return .relayed(.ended) }

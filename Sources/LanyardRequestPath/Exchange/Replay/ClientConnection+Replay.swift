@@ -58,7 +58,7 @@ extension ClientConnection {
 
     /// The response is a step of the client's own authentication of the connection, or asks for it: another token would not
     /// help, and the step must reach the client (http-connections.md 16.9).
-    private func isClientChallenged(_ table: FieldTable, _ view: Bytes) -> Bool {
+    func isClientChallenged(_ table: FieldTable, _ view: Bytes) -> Bool {
         let challenge = ConnectionAuthentication.Challenge(of: table.all, in: view)
         if challenge.isOffered, !challenge.hasBearer { return true }
         guard let buffer = input.buffer else { return false }
@@ -239,13 +239,16 @@ extension ClientConnection {
 
     /// `unauthorized: 503`: a problem in place of a 401 about Lanyard's token, whatever has kept another one from being sent.
     ///
+    /// - Parameter isClientChallenged: see there.
     /// - Returns: whether the exchange has ended.
     func replacesUnauthorized(
-        _ response: ResponseHead, _ obstacle: RefusedResponse.ReplayObstacle?, for active: ActiveExchange
+        _ response: ResponseHead, _ obstacle: RefusedResponse.ReplayObstacle?, for active: ActiveExchange,
+        isClientChallenged: @autoclosure () -> Bool = true
     ) -> Bool {
         // A refusal of what the client has sent of its own is the client's, such as a step of its handshake (16.9).
         guard response.status == 401, active.route.settings.unauthorized == .problem, upstream.hasSentToken,
-            obstacle != .clientAuthorization || hasSentOwnAuthorization(active), !hasPassedAuthorization(active)
+            obstacle != .clientAuthorization || hasSentOwnAuthorization(active) || !isClientChallenged(),
+            !hasPassedAuthorization(active)
         else { return false }
         refuse(.tokenRefused(user: shard.context.userName(active.user), obstacle))
         return true
