@@ -96,6 +96,21 @@ import Testing
     }
 
     @Test(
+        "a flag or a variable of another program is told by its meaning, not by its spelling",
+        arguments: [
+            ("--token-url", "--token-endpoint"), ("--issuer-url", "--issuer"), ("--bind", "--listen"),
+            ("--target", "--upstream"),
+        ])
+    func meant(_ name: String, _ expected: String) throws {
+        #expect(load([name, "x"]).diagnostics.contains { $0.description.contains("did you mean \(expected)?") })
+        let (variable, known) = (ConfigurationFlag.environment(of: name), ConfigurationFlag.environment(of: expected))
+        #expect(
+            try Loading.diagnostics(Loading.whole, environment: [variable: "x"]) == [
+                "warning: \(variable): an unknown variable, which is ignored; did you mean \(known)?"
+            ])
+    }
+
+    @Test(
         "a command line that contradicts itself is a usage error, 64",
         arguments: [
             (["--config", "a", "--config", "b"], "--config is given twice"),

@@ -237,10 +237,17 @@ struct ConfigurationFlagValues {
         "--google-id-token", "--google-auth-code", "--apple-id-token", "--client-secret",
     ]
 
+    /// Flags of other programs, each with the one that means the same here, where the nearest spelling is none or means something else.
+    private static let meant = [
+        "--token-url": "--token-endpoint", "--token-uri": "--token-endpoint", "--issuer-url": "--issuer",
+        "--issuer-uri": "--issuer", "--oidc-issuer-url": "--issuer", "--discovery-url": "--issuer",
+        "--authority": "--issuer", "--url": "--upstream", "--target": "--upstream", "--backend": "--upstream",
+        "--bind": "--listen", "--port": "--listen",
+    ]
+
     private mutating func reportUnknown(_ name: String) {
-        let known = ConfigurationFlag.all.map(\.name)
-        let remedy =
-            NearestName.of(name, among: known).map { "did you mean \($0)?" } ?? "lanyard run --help lists the flags"
+        let meant = Self.meant[name] ?? NearestName.of(name, among: ConfigurationFlag.all.map(\.name))
+        let remedy = meant.map { "did you mean \($0)?" } ?? "lanyard run --help lists the flags"
         let secret = Self.secretNames.contains(name)
         usage(
             name, "unknown flag \(ConfigurationText.quoted(name))",
@@ -262,7 +269,10 @@ struct ConfigurationFlagValues {
                 !name.hasPrefix("LANYARD_SERVICE_")
             else { continue }
             guard let flag = ConfigurationFlag.all.first(where: { $0.environment == name }) else {
-                let nearest = NearestName.of(name, among: ConfigurationFlag.all.map(\.environment))
+                let meant = Self.meant.first { ConfigurationFlag.environment(of: $0.key) == name }
+                let nearest =
+                    meant.map { ConfigurationFlag.environment(of: $0.value) }
+                    ?? NearestName.of(name, among: ConfigurationFlag.all.map(\.environment))
                 diagnostics.append(
                     ConfigurationError(
                         .warning, at: .environment(name), "an unknown variable, which is ignored",
