@@ -60,6 +60,8 @@ import Testing
         arguments: [
             (", login: client_credentials", "", "write login: {client_credentials: {}}"),
             (", login: device", "", "write login: {device: {}}"), (", grant_type: password", "", "key of login"),
+            (", login: client-credentials", "", "write login: {client_credentials: {}}"),
+            (", login: authorizationCode", "", "write login: {authorization_code: {}}"),
             (", scope: a", "", "scopes: [...] of the identity"), (", audience: a", "", "params of the identity"),
             (", login: {token_exchange: {subject_token_file: /x, audience: a}}", "", "params of the identity"),
             ("", ", port: 1", "address: HOST:PORT"), ("", ", certificate_file: a", "tls: {certificate_file: PATH"),

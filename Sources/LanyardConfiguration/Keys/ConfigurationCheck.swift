@@ -309,12 +309,13 @@ struct ConfigurationCheck {
 
     /// What to write where a key of a section stands as its value: `login: client_credentials`.
     private static func keyInPlaceOfMapping(_ text: String?, _ shown: String, _ below: String?) -> String? {
-        guard let text, let below, let key = ConfigurationKeys.keys(in: below).first(where: { $0.name == text }) else {
-            return nil
-        }
+        let keys = below.map { ConfigurationKeys.keys(in: $0) } ?? []
+        guard let text, let meant = NearestName.sameWord(as: text, among: keys.map(\.name)),
+            let key = keys.first(where: { $0.name == meant })
+        else { return nil }
         let value = if case .value = key.kind { "..." } else { "{}" }
         let name = shown.split(separator: ".").last.map(String.init) ?? shown
-        return "write \(name): {\(text): \(value)}, with the keys of \(text) in the braces"
+        return "write \(name): {\(meant): \(value)}, with the keys of \(meant) in the braces"
     }
 
     private mutating func reportUnknown(
