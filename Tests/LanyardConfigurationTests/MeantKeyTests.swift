@@ -121,6 +121,7 @@ import Testing
         arguments: [
             (", login: {client_credentials: {auth_url: a}}", "", "endpoints: {authorization: URL}"),
             (", login: {client_credentials: {zzzz: a}}", "", "write {} in place of its keys"),
+            (", login: {client_credentials: true}", "", "write {} in its place"),
             (", login: {client_credentials: {client_secret: a}}", "", "oauth2 of the identity"),
             ("", ", client_key: {file: token, algorithm: es384}", "did you mean \"ES384\"?"),
             ("", ", client_key: {file: token, algorithm: rs-256}", "did you mean \"RS256\"?"),

@@ -309,7 +309,12 @@ struct ConfigurationCheck {
 
     /// What to write where a key of a section stands as its value: `login: client_credentials`.
     private static func keyInPlaceOfMapping(_ text: String?, _ shown: String, _ below: String?) -> String? {
-        let keys = below.map { ConfigurationKeys.keys(in: $0) } ?? []
+        guard let below else { return nil }
+        let keys = ConfigurationKeys.keys(in: below)
+        // `device: true`: nothing belongs below it.
+        if keys.isEmpty, ConfigurationKeys.all.contains(where: { $0.path == below && $0.kind == .section }) {
+            return "write {} in its place"
+        }
         guard let text, let meant = NearestName.sameWord(as: text, among: keys.map(\.name)),
             let key = keys.first(where: { $0.name == meant })
         else { return nil }
