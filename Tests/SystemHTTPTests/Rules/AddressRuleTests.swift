@@ -28,7 +28,11 @@ import Testing
     }
 
     /// Lets the upstream respond with this line, in which `UP` stands for its authority, and returns what the client gets of it.
-    private func relay(_ path: String, _ line: String, _ method: String = "GET") async throws -> String {
+    ///
+    /// - Parameter head: the request; nil: one of the method for the path.
+    private func relay(
+        _ path: String, _ line: String, _ method: String = "GET", head: String? = nil
+    ) async throws -> String {
         let authority = "\(bench.upstream.endpoint)"
         let sent = line.replacing("UP", with: authority)
         bench.script { _ in
@@ -37,7 +41,7 @@ import Testing
         }
         let client = try await bench.connect()
         let length = method == "POST" ? "Content-Length: 3\r\n\r\nabc" : "\r\n"
-        try await client.send("\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\(length)")
+        try await client.send(head ?? "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\(length)")
         let lines = try await client.head().split(separator: "\r\n").map(String.init)
         client.close()
         #expect(lines.contains("X-Before: 1") && lines.contains("X-After: 2"), "\(lines)")
@@ -156,6 +160,14 @@ import Testing
             ("/x", "X-Next: http://UP/2", "X-Next: http://UP/2"),
         ] {
             #expect(try await relay(path, sent) == expected, "\(path) \(sent)")
+        }
+    }
+
+    @Test("12.6 An HTTP/1.0 client is known by the host of its target; without one a URL becomes a path")
+    func withoutHost() async throws {
+        for (target, expected) in [("http://LocalHost/x", "<http://LocalHost/2>"), ("/x", "</2>")] {
+            let head = "GET \(target) HTTP/1.0\r\n\r\n"
+            #expect(try await relay("", "Link: <http://UP/2>", head: head) == "Link: \(expected)")
         }
     }
 

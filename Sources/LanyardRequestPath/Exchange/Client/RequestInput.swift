@@ -171,8 +171,12 @@ struct RequestInput: ~Copyable {
 
     /// The client's `Host`. Valid while the request is.
     var clientHost: Bytes {
-        if let buffer, buffer.count >= head.length, head.host >= 0 {
-            return buffer.table.value(head.host, in: buffer.bytes)
+        if let buffer, buffer.count >= head.length {
+            if head.host >= 0 { return buffer.table.value(head.host, in: buffer.bytes) }
+            // An HTTP/1.0 request without `Host` may name one in its target (RFC 9112 §3.2.2).
+            if case .absolute(_, let authority) = target.form {
+                return buffer.bytes[run: head.target][run: authority]
+            }
         }
         return keptHost?.bytes ?? Bytes(start: nil, count: 0)
     }
