@@ -257,6 +257,10 @@ import Testing
             }
         }
         let own = "Origin: http://localhost:\(port)"
+        // HTTP/1.0 may name the host in the target alone, or not at all.
+        for (target, expected) in [("http://localhost:\(port)/", 200), ("/", 403)] {
+            #expect(try await bench.ask(request(own, line: "GET \(target) HTTP/1.0")).status == expected)
+        }
         for field in [
             "Origin: null", "Origin: http://127.0.0.1:\(port)", "Origin: https://localhost:\(port)",
             "Origin: http://localhost", "Origin: http://localhost:\(port)/", "Origin: http://evil.localhost:\(port)",

@@ -45,7 +45,7 @@ package struct RequestAdmission: ~Copyable {
             let raw = bytes[run: head.target]
             let target = head.kind == .connect ? .root : try RequestTarget.parse(raw, method: head.kind)
             if let problem = try checkAuthority(target, raw, rules, routes) { return .refuse(problem, nil) }
-            if let problem = checkOrigin(rules) { return .refuse(problem, nil) }
+            if let problem = checkOrigin(rules, target) { return .refuse(problem, nil) }
             if !isNamedClient { return .refuse(.certificateNotAllowed, nil) }
             if rules.callers.checksRequests,
                 let refusal = rules.callers.check(bytes, lines, capabilities: capabilities)
@@ -188,12 +188,12 @@ package struct RequestAdmission: ~Copyable {
 
     /// Refuses requests of web pages that are not allowed (http-requests.md 4.4).
     @inline(__always)
-    private func checkOrigin(_ rules: ListenerRules) -> Problem? {
+    private func checkOrigin(_ rules: ListenerRules, _ target: RequestTarget) -> Problem? {
         guard !head.traits.isDisjoint(with: [.origin, .secFetchSite]) else { return nil }
         var allowedByOrigin = false
         for index in 0..<lines.count where lines[index].name == .origin {
             let origin = lines.value(index, in: bytes)
-            guard rules.allows(origin: origin) || isOwn(origin, rules) else { return .originNotAllowed }
+            guard rules.allows(origin: origin) || isOwn(origin, target, rules) else { return .originNotAllowed }
             allowedByOrigin = true
         }
         return !allowedByOrigin && lines.isFromOtherSite(in: bytes) ? .originNotAllowed : nil
@@ -202,8 +202,9 @@ package struct RequestAdmission: ~Copyable {
     /// Whether a program, and no page, has sent the origin that it calls itself: browsers add one `Origin`, and `Sec-Fetch-` fields.
     /// Chromium adds these to no WebSocket handshake. No page can change its `User-Agent`, which begins alike in all browsers.
     @inline(never)
-    private func isOwn(_ origin: Bytes, _ rules: ListenerRules) -> Bool {
-        guard head.host >= 0, rules.isOwn(origin: origin, host: lines.value(head.host, in: bytes)) else { return false }
+    private func isOwn(_ origin: Bytes, _ target: RequestTarget, _ rules: ListenerRules) -> Bool {
+        let host = ClientReferences.host(of: head, target, lines, in: bytes)
+        guard rules.isOwn(origin: origin, host: host) else { return false }
         var origins = 0
         for index in 0..<lines.count {
             if lines[index].name == .origin { origins += 1 }
