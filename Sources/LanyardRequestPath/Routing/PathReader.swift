@@ -75,6 +75,17 @@ struct PathReader: Equatable, Sendable {
         }
     }
 
+    /// Whether the path must be read in all ways: between both views of `PathViews` there may be readers that see other segments.
+    static func isDisputed(_ path: [UInt8]) -> Bool { hasDotSegment(path) || hidesSeparator(path) }
+
+    /// Whether parameters may hide a separator: `/;a%2fb/c` is `/c` for a reader that cuts them off before it decodes (Jetty), and `/b/c`
+    /// for one that decodes first.
+    static func hidesSeparator(_ path: [UInt8]) -> Bool {
+        let decoded = normalized.decode(path)
+        return decoded.contains(UInt8(ascii: ";"))
+            && decoded.count(where: { normalized.isSeparator($0) }) > path.count(where: { $0 == UInt8(ascii: "/") })
+    }
+
     private func isSeparator(_ byte: UInt8) -> Bool {
         byte == UInt8(ascii: "/") || splitsAtBackslash && byte == UInt8(ascii: "\\")
     }

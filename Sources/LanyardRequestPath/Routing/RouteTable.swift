@@ -20,9 +20,9 @@ package final class RouteTable: Sendable {
     /// The methods that `Allow` names if no route restricts them.
     private static let commonMethods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
-    /// The longest path with dot segments, in bytes. Such a path is read in all ways, which takes time, and longer ones
-    /// do not occur in practice.
-    private static let dottedMax = 1_024
+    /// The longest path with dot segments, or with separators in parameters, in bytes. Such a path is read in all ways, which
+    /// takes time, and longer ones do not occur in practice.
+    private static let disputedMax = 1_024
 
     /// The routes of one prefix, each list in the order in which they are tried.
     private struct Group: Sendable {
@@ -100,7 +100,7 @@ package final class RouteTable: Sendable {
         let denied = route.denies(method: method, path: plain)
         guard denied == route.denies(method: method, path: normalized) else { return .ambiguous }
         if denied { return .denied(route) }
-        if PathReader.hasDotSegment(Array(raw)), raw.count > Self.dottedMax || changesRoute(raw, route, method, host) {
+        if PathReader.isDisputed(Array(raw)), raw.count > Self.disputedMax || changesRoute(raw, route, method, host) {
             return .ambiguous
         }
         if route.settings.paths == .strict, !raw.elementsEqual(plain) || !raw.elementsEqual(normalized) {
@@ -109,8 +109,8 @@ package final class RouteTable: Sendable {
         return .route(route)
     }
 
-    /// Whether dot segments lead some reader out of the route, to another one, or into a denied path. The normalised
-    /// reader uses all options and sees one path; a reader with fewer options may see another.
+    /// Whether dot segments or parameters lead some reader out of the route, to another one, or into a denied path. The
+    /// normalised reader uses all options and sees one path; a reader with fewer options may see another.
     private func changesRoute(_ raw: Bytes, _ route: Route, _ method: Bytes, _ host: Bytes?) -> Bool {
         let path = Array(raw)
         let rest = Array(path[route.prefix.end(in: raw)...])
@@ -140,9 +140,9 @@ package final class RouteTable: Sendable {
         guard isSame else { return .ambiguous }
         if denied { return .denied }
         let raw = Array(path)
-        guard PathReader.hasDotSegment(raw) else { return .none }
+        guard PathReader.isDisputed(raw) else { return .none }
         let isAmbiguous =
-            raw.count > dottedMax
+            raw.count > disputedMax
             || PathReader.all.contains { reader in
                 reader.read(raw).path.withUnsafeBufferPointer { isDenied($0) }
             }

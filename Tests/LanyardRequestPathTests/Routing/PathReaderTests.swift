@@ -47,4 +47,12 @@ import Testing
             ("/a%20b;c\\d//e", false), ("/%25252e%25252e", false),
         ])
     func dots(_ path: String, _ expected: Bool) { #expect(PathReader.hasDotSegment(Array(path.utf8)) == expected) }
+
+    @Test(
+        "a separator that parameters may hide is seen, however it is written",
+        arguments: [
+            ("/a;b%2fc", true), ("/a;b%5Cc", true), ("/a;b\\c", true), ("/a%3bb%252fc", true), ("/a%253bb%2f", true),
+            ("/a;b/c", false), ("/a%2fb", false), ("/a\\b//c", false), ("/a;b%20c", false), ("/a;b%25252fc", false),
+        ])
+    func hidden(_ path: String, _ expected: Bool) { #expect(PathReader.hidesSeparator(Array(path.utf8)) == expected) }
 }
