@@ -78,6 +78,16 @@ import Testing
             // Servers take the path of a URI of any scheme, and a relative reference from their root.
             ("dav://up.test/dav/denied/x", malformed), ("evil:/dav/denied/x", malformed), ("urn:uuid:1", malformed),
             ("dav/denied/x", malformed), ("b", malformed), ("../x", malformed), ("x\\..\\y", malformed),
+            // wsgidav decodes the whole value, and then looks for a query and drops tabs and line ends.
+            ("http://localhost/files/denied%3fx", denied), ("/files/denied%3F", denied),
+            ("/files/b%3f/denied", "/dav/b%3f/denied"),
+            ("http://other.test/dav/denied%3fx", denied), ("http://up.test/dav/denied%3fx", denied),
+            ("/files/den%09ied", malformed), ("http://localhost/files/%0Adenied", malformed),
+            ("/files/x%7F", malformed),
+            ("http://localhost/files/%0d../x", malformed), ("http://other.test/x%1fy", malformed),
+            ("http://up.test%2fdav%2fdenied%3f/x", malformed), ("http://local%68ost/files/b", malformed),
+            // All below /files for wsgidav, which cuts parameters off between two decodings.
+            ("/files//%3b%252fx", ambiguous),
         ] {
             #expect(try await send(bench, "Destination", sent) == expected, "\(sent)")
         }
@@ -157,6 +167,10 @@ import Testing
             ("files", denied), ("?rev=1-a", denied),
             ("../x", ambiguous), ("x/../../y", ambiguous), ("x/..%2fdenied/y", ambiguous),
             ("\\b", malformed), ("p:b", malformed), ("b#c", malformed), ("b c", malformed), ("%zz", malformed),
+            // Something else for a server that decodes first.
+            ("h%74tp://up.test/top", malformed), ("http%3A//up.test/top", malformed), ("%2f%2fup.test/top", malformed),
+            ("%20/top", malformed), ("%5cx", malformed), ("top%3fx", denied), ("t%0dop", malformed),
+            ("/%2fup.test/top", malformed), ("/%5C/up.test", malformed),
         ] {
             for method in ["MOVE", "COPY"] {
                 #expect(try await send(bench, "Destination", sent, method: method) == expected, "\(sent)")
@@ -174,6 +188,18 @@ import Testing
         let below = try Self.bench { $0.route.upstreamPath = nil }
         #expect(try await send(below, "Destination", "b") == denied)
         #expect(try await send(below, "Destination", "files/b") == "files/b")
+    }
+
+    @Test("10.7 behind an upstream's path of / no reference becomes one that names a host")
+    func emptyBase() async throws {
+        let bench = try Self.bench { $0.route.upstreamPath = "/" }
+        for (sent, expected) in [
+            ("/files/b", "/b"), ("/files//up.test/denied", "400 malformed-request"),
+            ("/files/%2Fup.test/denied", "400 malformed-request"), ("/files/\\x", "400 malformed-request"),
+            ("http://localhost/files/b", "http://up.test/b"), ("/files/b//c", "/b//c"),
+        ] {
+            #expect(try await send(bench, "Destination", sent) == expected, "\(sent)")
+        }
     }
 
     @Test("10.7 other methods may use a field of that name: only the client's own URL is mapped and judged")

@@ -91,9 +91,8 @@ struct ClientReferences {
             return checked(value, .own(path: pathEnd(in: value, from: 0), hasOrigin: false))
         }
         guard let colon = value.firstIndex(where: { !Self.isSchemeByte($0) }), value[colon] == UInt8(ascii: ":") else {
-            // Some servers read a backslash as a slash.
-            if first == UInt8(ascii: "\\") { return .malformed }
-            return checked(value, .relative(path: pathEnd(in: value, from: 0)))
+            let path = pathEnd(in: value, from: 0)
+            return Self.isPlainRelative(value[run: path]) ? checked(value, .relative(path: path)) : .malformed
         }
         let scheme = value[run: 0..<colon]
         let isTLS = scheme.equals(lowered: "https")
@@ -104,9 +103,10 @@ struct ClientReferences {
         }
         let end = value[start...].firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? value.count
         let path = pathEnd(in: value, from: end)
-        guard let authority = Authority(value[run: start..<end], defaultPort: isTLS ? 443 : 80) else {
-            return .malformed
-        }
+        // A server that decodes first reads another host and another path: `http://up%2fdenied/x`.
+        guard !value[start..<end].contains(UInt8(ascii: "%")),
+            let authority = Authority(value[run: start..<end], defaultPort: isTLS ? 443 : 80)
+        else { return .malformed }
         // A proxy with TLS may stand before a listener without it.
         if isTLS || !isClientTLS, isClient(authority, isTLS: isTLS) {
             return checked(value, .own(path: path, hasOrigin: true))
@@ -121,6 +121,39 @@ struct ClientReferences {
 
     private func pathEnd(in value: Bytes, from start: Int) -> Range<Int> {
         start..<(value[start...].firstIndex(of: UInt8(ascii: "?")) ?? value.count)
+    }
+
+    /// It stays relative for a server that decodes it first, and for one that reads a backslash as a slash.
+    private static func isPlainRelative(_ path: Bytes) -> Bool {
+        if path.first == UInt8(ascii: "\\") { return false }
+        for start: StaticString in ["%5c", "%2f", "%20"] where path.hasPrefix(lowered: start) { return false }
+        let segment = path[run: 0..<(path.firstIndex(of: UInt8(ascii: "/")) ?? path.count)]
+        return !segment.contains(UInt8(ascii: ":")) && place(of: "%3a", in: segment) == nil
+    }
+
+    /// Where an escape begins. nil: it is not there.
+    private static func place(of escape: StaticString, in value: Bytes) -> Int? {
+        value.indices.first {
+            value[$0] == UInt8(ascii: "%") && value[run: $0..<value.count].hasPrefix(lowered: escape)
+        }
+    }
+
+    /// A control character, escaped: some servers drop it behind the decoding, so that the path is another one for them.
+    private static func hasEscapedControl(_ value: Bytes) -> Bool {
+        value.indices.contains { index in
+            guard value[index] == UInt8(ascii: "%"), index + 2 < value.count else { return false }
+            let high = value[index + 1]
+            return high == UInt8(ascii: "0") || high == UInt8(ascii: "1")
+                || high == UInt8(ascii: "7") && ByteClass.lower(value[index + 2]) == UInt8(ascii: "f")
+        }
+    }
+
+    /// A path without origin of which the upstream gets two slashes at its front, for a server that decodes it first: an authority.
+    private func mayNameHost(_ path: Bytes) -> Bool {
+        guard route.basePath?.isEmpty ?? true else { return false }
+        let rest = path[run: (route.basePath == nil ? 0 : route.prefix.end(in: path))..<path.count]
+        for start: StaticString in ["//", "/\\", "/%2f", "/%5c"] where rest.hasPrefix(lowered: start) { return true }
+        return false
     }
 
     private static func isSchemeByte(_ byte: UInt8) -> Bool {
@@ -176,8 +209,12 @@ struct ClientReferences {
                 let isTag = lines[index].name == .condition
                 if isTag { tags += 1 }
                 guard tags <= Self.tagsMax else { return false }
-                problem = judge(value[run: place], isTag: isTag, of: request, routes)
-                if problem == nil, !isTag, request.isCopy { problem = judgeWriting(value[run: place], of: request) }
+                let reference = value[run: place]
+                problem = judgeAsWritten(reference, isTag: isTag, of: request, routes)
+                // Some servers decode before they look for a query.
+                if problem == nil, isTag || request.isCopy, let end = Self.place(of: "%3f", in: reference) {
+                    problem = judgeAsWritten(reference[run: 0..<end], isTag: isTag, of: request, routes)
+                }
                 return problem == nil
             }
             if problem == nil, !isReadable { problem = Self.malformed }
@@ -189,13 +226,22 @@ struct ClientReferences {
     private static let malformed = Problem.malformed(
         "a Destination or an If that two servers could read in different ways", closes: false)
 
+    private func judgeAsWritten(
+        _ reference: Bytes, isTag: Bool, of request: Request, _ routes: RouteTable
+    ) -> Problem? {
+        if let problem = judge(reference, isTag: isTag, of: request, routes) { return problem }
+        return isTag || !request.isCopy ? nil : judgeWriting(reference, of: request)
+    }
+
     private func judge(_ value: Bytes, isTag: Bool, of request: Request, _ routes: RouteTable) -> Problem? {
         // Other methods may use a field of the name for something else: of theirs, only what surely is the client's URL is judged.
         let isReference = isTag || request.isCopy
+        if isReference, Self.hasEscapedControl(value) { return Self.malformed }
         switch read(value) {
         case .malformed: return isReference ? Self.malformed : nil
         case .own(let place, let hasOrigin):
             let path = Array(value[run: place])
+            if isReference, !hasOrigin, mayNameHost(value[run: place]) { return Self.malformed }
             return isReference || hasOrigin
                 ? judge(path, request, routes) : denial(of: path, isReference: false, request, routes)
         case .relative(let place):
