@@ -269,14 +269,14 @@ package struct SessionContext: Sendable {
         calls.count = max(calls.count, variant.calls.count)
     }
 
+    /// What requests get while the user is logged out.
+    var refusalAfterLogout: AccessToken.Refusal { hasCredential ? .loggedOut : .loginRequired }
+
     /// Turns a grant into the session's tokens.
     ///
     /// - Parameters:
     ///   - isExplicit: an operator has asked for the login.
     ///   - old: the tokens that a refresh renews. Its response need not repeat the account nor bring a refresh token.
-    /// What requests get while the user is logged out.
-    var refusalAfterLogout: AccessToken.Refusal { hasCredential ? .loggedOut : .loginRequired }
-
     mutating func accept(
         _ grant: Grant, startedAt: Instant, startedAtWall: WallTime, isExplicit: Bool = false,
         keeping old: SessionTokens? = nil
