@@ -294,7 +294,10 @@ package final class OAuthIdentity: TransportedIdentity, MetadataOwner {
                 }
                 discovery.findMoved(\.revocation, of: found, outcome, progress, by: deadline) { [self] moved in
                     if let moved { return revoke(token, hint, at: moved, contents, progress, deadline, reply) }
-                    reply(classified(.revocation, outcome, proof).flatMap { OAuthVerdict.revocation($0) })
+                    reply(
+                        classified(.revocation, outcome, proof).flatMap {
+                            OAuthVerdict.revocation($0, sent: proof.sent)
+                        })
                 }
             }
         }

@@ -109,9 +109,14 @@ enum OAuthVerdict {
         return error
     }
 
-    /// What a successful response to a revocation says (RFC 7009 §2.2). Its body means nothing, but a gateway's page confirms nothing.
-    static func revocation(_ response: CurlResponse) -> Result<Void, IdentityError> {
-        response.isPage ? .failure(malformed(.revocation, response.status, "it is a page", nil)) : .success(())
+    /// What a successful response to a revocation says (RFC 7009 §2.2). Its body means nothing, but a gateway's page confirms nothing,
+    /// and neither does a failure that it states.
+    ///
+    /// - Parameter sent: the secrets of the request.
+    static func revocation(_ response: CurlResponse, sent: [Secret]) -> Result<Void, IdentityError> {
+        let namesError = response.body.withBytes { OAuthResponse($0, sent: sent).namesError }
+        let defect = response.isPage ? "it is a page" : namesError ? "it names an error" : nil
+        return defect.map { .failure(malformed(.revocation, response.status, $0, nil)) } ?? .success(())
     }
 
     /// The error of a successful response that cannot be used.

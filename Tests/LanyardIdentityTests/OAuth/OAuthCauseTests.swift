@@ -125,9 +125,13 @@ import Testing
         }
     }
 
-    @Test("a revocation is not confirmed by a page of a gateway")
+    @Test("a revocation is not confirmed by a page of a gateway, nor by a success that states a failure")
     func revocationByPage() async throws {
-        for (body, isConfirmed) in [("", true), ("{}", true), ("OK", true), ("<html>Welcome</html>", false)] {
+        let bodies = [
+            ("", true), ("{}", true), ("OK", true), (#"{"ok":true,"errors":[]}"#, true), ("<html>Welcome</html>", false),
+            (#"{"success":false}"#, false), (#"{"errors":[{"message":"no"}]}"#, false),
+        ]
+        for (body, isConfirmed) in bodies {
             let bench = try OAuthBench(script: { request in
                 request.target == "/revoke" ? OAuthBench.json(200, body) : nil
             })
