@@ -388,6 +388,25 @@ struct SecondCallTests {
         #expect(!other.maySendSecond)
     }
 
+    @Test(
+        "Rule 17: a first call without a response is given up after the service has asked the second for a pause, and only then",
+        arguments: [
+            (.transient(retryAfter: nil), 503, true), (.transient(retryAfter: nil), 429, true),
+            (.transient(retryAfter: .seconds(9)), 400, true), (.transient(retryAfter: nil), 502, false),
+            (.clientRefused, 400, false), (.credentialRefused, 401, false), (.unknownOutcome, nil, false),
+        ] as [(IdentityError.Verdict, Int?, Bool)])
+    func givenUp(_ verdict: IdentityError.Verdict, _ status: Int?, _ isGivenUp: Bool) {
+        var pair = Self.pair()
+        let early = pair.giveUpFirst()
+        #expect(early == nil, "both are open")
+        #expect(Self.ask(&pair, .second, Self.error(verdict, status)) == "wait")
+        let error = pair.giveUpFirst()
+        #expect(error?.message == (isGivenUp ? "x" : nil))
+        #expect(Self.ask(&pair, .first, Self.grant("first")) == (isGivenUp ? "drop" : "first"))
+        let late = pair.giveUpFirst()
+        #expect(late == nil, "the attempt has ended")
+    }
+
     @Test("Rule 17: the first token counts, and a later one is dropped", arguments: [true, false])
     func tokens(isFirst: Bool) {
         var pair = Self.pair()

@@ -174,6 +174,24 @@ struct SecondCallServiceTests {
         bench.service.stop()
     }
 
+    @Test("the service asks the second call for a pause: a first call that stays silent does not hold it up")
+    func pause() async throws {
+        let bench = try await Bench()
+        try await bench.pass(.seconds(2), calls: 2)
+        let calls = bench.identity.calls
+        calls[1].reply(.failure(IdentityError(.transient(retryAfter: nil), status: 503, message: "later")))
+        bench.service.loop.pass(.zero)
+        bench.service.loop.pass(.seconds(4))
+        #expect(bench.service.report.users[0].lastError == nil && !calls[0].progress.cancellation.isCancelled)
+        bench.service.loop.pass(.seconds(1))
+        try await eventually("the failure") { bench.service.report.users[0].lastError != nil }
+        #expect(calls[0].progress.cancellation.isCancelled && bench.attempts("transient") == 1)
+        calls[0].reply(Service.grant("late"))
+        bench.service.loop.pass(.zero)
+        #expect(bench.token == nil && bench.attempts("success") == 0)
+        bench.service.stop()
+    }
+
     @Test("a call that is slower than each second call brings the token")
     func slow() async throws {
         let bench = try await Bench()

@@ -42,6 +42,15 @@ final class CallAttempt {
         send(second) { reply($0, second) }
     }
 
+    /// The time of another second call has come. The first one is cancelled if the service wants a pause.
+    ///
+    /// - Returns: the error of the attempt; nil: the first call stays.
+    func giveUpFirst() -> IdentityError? {
+        guard let error = pair.giveUpFirst() else { return nil }
+        progress.cancellation.cancel()
+        return error
+    }
+
     /// A call has ended.
     ///
     /// - Returns: the result of the attempt; nil: it has none yet, or has ended.

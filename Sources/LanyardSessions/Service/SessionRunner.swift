@@ -486,7 +486,12 @@ package final class SessionRunner: @unchecked Sendable {
 
     /// The call of this operation has had no response, and requests wait.
     private func makeSecondCall(_ operation: UInt64, isReleased: Bool) {
-        guard let attempt = openCall.attempt, attempt.call.number == operation, attempt.maySendSecond else { return }
+        guard let attempt = openCall.attempt, attempt.call.number == operation else { return }
+        if let error = attempt.giveUpFirst() {
+            nonisolated(unsafe) let own = attempt
+            return environment.loop.post { [self] in end(own, .failure(error)) }
+        }
+        guard attempt.maySendSecond else { return }
         let identity = user.settings.identity
         if let instant = environment.secondCallAllowedAt(identity, for: attempt, isReleased: isReleased) {
             return handle(.secondCallPostponed(until: instant, operation: operation))
@@ -532,14 +537,18 @@ package final class SessionRunner: @unchecked Sendable {
     ) {
         nonisolated(unsafe) let attempt = attempt
         environment.loop.post { [self] in
-            let (call, progress) = (attempt.call, attempt.progress)
             // Its end was counted when it was given up.
-            guard progress.gate?.isCancelled != true,
+            guard attempt.progress.gate?.isCancelled != true,
                 let result = attempt.result(result, of: member, at: environment.loop.now)
             else { return }
-            if openCall.attempt === attempt { openCall.attempt = nil }
-            if !openCall.hold(result, call, progress) { finish(result, call, progress) }
+            end(attempt, result)
         }
+    }
+
+    private func end(_ attempt: CallAttempt, _ result: Result<Grant, IdentityError>) {
+        let (call, progress) = (attempt.call, attempt.progress)
+        if openCall.attempt === attempt { openCall.attempt = nil }
+        if !openCall.hold(result, call, progress) { finish(result, call, progress) }
     }
 
     private func finish(_ result: Result<Grant, IdentityError>, _ call: SessionCall, _ progress: CallProgress) {

@@ -62,6 +62,17 @@ package struct CallPair: Sendable {
         return true
     }
 
+    /// The time of another second call has come, and the service has asked the one before for a pause. A first call that has had no
+    /// response since is given up, so that the pause begins. After another word of the service it stays: a service that takes one call at
+    /// a time may have said that of the second.
+    ///
+    /// - Returns: the error of the attempt; nil: the first call stays.
+    package mutating func giveUpFirst() -> IdentityError? {
+        guard case .left(.first, let error) = state, error.asksForPause else { return nil }
+        state = .ended
+        return error
+    }
+
     /// A call has ended.
     ///
     /// - Parameter hasTime: the time of the attempt has not ended.
