@@ -501,6 +501,20 @@ struct VariantTests {
         }
     }
 
+    @Test("without a refresh token and without a credential a variant waits for a login: no credential is blamed")
+    func neitherRefreshTokenNorCredential() throws {
+        let driver = CoordinatorDriver(hasCredential: false, rotation: .oneUse, variants: [Self.orders])
+        driver.begin()
+        driver.login(.configured(.emailPassword(email: "a", password: "/x")), ticket: 1)
+        try driver.grant(account: "a", token: "plain")
+        #expect(driver.state == .valid && driver.call == nil && driver.variant(1) == nil)
+        guard case .none(.variantRefused(let message, let action))? = driver.variantAvailability[UserIndex(1)] else {
+            return #expect(Bool(false), "\(String(describing: driver.variantAvailability[UserIndex(1)]))")
+        }
+        #expect(action == .user && message.contains("offline_access") && message.contains("orders"), "\(message)")
+        #expect(driver.noted(.variantRefused))
+    }
+
     @Test("a session without refresh token: each variant is a login's call of its own, and a renewal keeps them")
     func machine() throws {
         let driver = CoordinatorDriver(variants: [Self.orders])

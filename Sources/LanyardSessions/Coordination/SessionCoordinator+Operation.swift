@@ -316,7 +316,10 @@ extension SessionCoordinator {
                 operation.isFetch
                 ? "; a further access token needs a refresh token, which many servers give for the scope offline_access"
                 : ""
-            handleFailure(IdentityError(.credentialUnavailable, message: "no credential is configured" + remedy))
+            var error = IdentityError(.credentialUnavailable, message: "no credential is configured" + remedy)
+            // Nothing was refused: only a login can bring the refresh token.
+            if operation.isFetch { error.responsible = .user }
+            handleFailure(error)
         }
     }
 

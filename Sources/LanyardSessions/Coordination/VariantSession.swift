@@ -128,13 +128,15 @@ struct VariantSession: Sendable {
 
     private static func isRefusable(_ availability: AccessToken.Availability) -> Bool {
         switch availability {
-        case .none(.identityUnreachable), .none(.clientRefused): true
+        case .none(.identityUnreachable), .none(.clientRefused), .none(.credentialRefused): true
         case .token, .pending, .none: false
         }
     }
 
     /// Why the service does not give the token, by an error of its fetch; nil: it may give it later.
     static func refusal(by error: IdentityError) -> SessionReason? {
+        // Nothing can fetch it before a login: there is neither a refresh token nor a credential, and none was refused.
+        if error.verdict == .credentialUnavailable, error.responsible == .user { return .variantRefused }
         guard error.verdict == .clientRefused else { return nil }
         return error.code == IdentityError.audienceMismatch ? .audienceMismatch : .variantRefused
     }
