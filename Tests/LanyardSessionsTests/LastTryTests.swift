@@ -166,9 +166,18 @@ struct LastTryTests {
         try #require(driver.call?.variant == Self.orders)
         try driver.fail(.unknownOutcome)
         #expect(driver.state == .stale && driver.token != nil)
+        // No credential can log in: the route says so, as the status does.
+        let action: ResponsibleParty? =
+            if case .none(.variantRefused(_, let action))? = driver.variantAvailability[UserIndex(1)] { action } else {
+                nil
+            }
+        #expect(action == .user)
         #expect(
             Self.sentLater(driver) == ["one"] && driver.now >= issuedAt + Self.lifetime
                 && driver.call?.cause == .lastTry)
+        try driver.grant(refresh: "two")
+        driver.toCall()
+        #expect(driver.call?.variant == Self.orders && driver.sent.last == "two")
     }
 
     @Test(

@@ -290,6 +290,12 @@ extension SessionCoordinator {
             (error.responsible, error.cause) = (context.lastError?.responsible, context.lastError?.cause)
             // A credential that has served its only login, for example: the requests and the status name the same party.
             if context.lastError?.action(canLogIn: true) == .operator { error.responsible = .operator }
+            // Nothing logs in. What a last try brings has the variant fetched; a login by the user is safer (refresh-outcomes.md 9).
+            if !context.hasCredential, variants[place].session.tokens == nil {
+                (error.verdict, error.responsible) = (.credentialUnavailable, .user)
+                error.message =
+                    "the session has lost its refresh token, and only a login brings further access tokens" + reason
+            }
             applyToVariant(at: place, .failed(error, call))
             // It can do nothing before.
             guard session.nextCallAt != .never else { continue }
