@@ -128,6 +128,25 @@ struct SecondCallTests {
         #expect(Self.seconds(driver) == 1)
     }
 
+    @Test("Rule 4: a call that began before the mandatory zone: requests use the token until the second one is made")
+    func served() throws {
+        for (rotation, wait) in [(RefreshTokenRotation.none, 2.0), (.grace, 1.2)] {
+            let driver = CoordinatorDriver(rotation: rotation, allowsSecondCall: true)
+            driver.chance = 0
+            try driver.logIn(.seconds(12))
+            driver.toCall()
+            let (start, tokens) = (driver.now, try #require(driver.coordinator.session.tokens))
+            #expect(abs((tokens.mandatoryFrom - start).inSeconds - 1.2) < 0.01)
+            let waitsFrom = driver.coordinator.session.waitsFrom(driver.coordinator.context)
+            #expect(abs((waitsFrom - start).inSeconds - wait) < 0.01, "\(rotation)")
+            Self.pass((waitsFrom - start).inSeconds + 0.001, driver)
+            #expect(Self.seconds(driver) == 0)
+            driver.handle(.session(.tokenNeeded))
+            driver.handle(.due)
+            #expect(Self.seconds(driver) == (rotation == .none ? 1 : 0))
+        }
+    }
+
     @Test(
         "Rule 2: a renewal that may get a second call is due so early that this one ends before a request has to wait",
         arguments: [

@@ -31,11 +31,11 @@ extension SessionCoordinator {
         guard operation.isFetch else {
             // A logout leaves a call open that the session does not wait for.
             guard waiting.isTokenWanted, session.call?.number == operation.number else { return .never }
-            return max(next.at, session.waitsFrom)
+            return max(next.at, session.waitsFrom(context))
         }
         let variant = variants.first { $0.session.call?.number == operation.number }
         guard let variant, variant.use.isDemanded else { return .never }
-        return max(next.at, variant.session.waitsFrom)
+        return max(next.at, variant.session.waitsFrom(variant.context))
     }
 
     mutating func performSecondCall() {

@@ -153,16 +153,26 @@ extension Session {
         at now: Instant, _ context: borrowing SessionContext
     ) -> AccessToken.Availability {
         guard tokens.isUsable(at: now) else { return .pending }
-        let waitsFrom = isResting ? .never : waitsFrom(tokens, awaiting: call)
+        let waitsFrom = isResting ? .never : waitsFrom(tokens, awaiting: call, context)
         return .token(tokens.accessToken(of: context.user, waitsFrom: waitsFrom, renewal: renewal))
     }
 
-    private static func waitsFrom(_ tokens: SessionTokens, awaiting call: SessionCall?) -> Instant {
-        call?.cause == .forced ? .past : tokens.mandatoryFrom
+    private static func waitsFrom(
+        _ tokens: SessionTokens, awaiting call: SessionCall?, _ context: borrowing SessionContext
+    ) -> Instant {
+        guard let call else { return tokens.mandatoryFrom }
+        if call.cause == .forced { return .past }
+        // Until the second call goes out a request that waits gains nothing.
+        guard call.startedAt < tokens.mandatoryFrom, let delay = context.secondCallAfter(of: tokens) else {
+            return tokens.mandatoryFrom
+        }
+        return max(tokens.mandatoryFrom, min(call.startedAt + delay, tokens.usableUntil))
     }
 
     /// From when on requests wait for the call in progress.
-    var waitsFrom: Instant { tokens.map { Self.waitsFrom($0, awaiting: call) } ?? .past }
+    func waitsFrom(_ context: borrowing SessionContext) -> Instant {
+        tokens.map { Self.waitsFrom($0, awaiting: call, context) } ?? .past
+    }
 
     /// The end of an attempt in progress is unknown: a request may try again after the longest wait.
     private static func unreachable(
