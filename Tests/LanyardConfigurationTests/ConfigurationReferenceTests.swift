@@ -89,7 +89,7 @@ import Testing
                 // In the folder of the test, where the secrets are.
                 let text = block.components(separatedBy: "```")[0]
                     .replacing("/run/secrets/", with: "").replacing("/var/lib/lanyard/", with: "")
-                let files = ["client", "google.json", "app.pem", "refresh-token", "store-key", "password"]
+                let files = ["client", "google.json", "app.pem", "refresh-token", "store.key", "password"]
                 let diagnostics = try Loading.diagnostics(text, files: files)
                 #expect(diagnostics == [], "\(recipe.prefix(20))")
             }

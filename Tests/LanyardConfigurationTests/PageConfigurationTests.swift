@@ -22,7 +22,7 @@ import Testing
             // In the folder of the test, where the secrets are.
             let text = block.replacing("/run/secrets/", with: "").replacing("/var/lib/lanyard/", with: "")
             let files = [
-                "client", "client.pem", "app.pem", "refresh-token", "store-key", "password", "token", "model-key",
+                "client", "client.pem", "app.pem", "refresh-token", "store.key", "password", "token", "model-key",
             ]
             #expect(try Loading.diagnostics(text, files: files) == [], "\(block)")
         }
