@@ -55,9 +55,9 @@ def page(lines, date):
         out.append(".El")
     out += [
         ".Sh EXAMPLES", ".Bd -literal -offset indent",
-        escaped('identities:\n  demo:\n    app_services: {app_id: demo-abcde, base_url: "http://127.0.0.1:7490"}\nusers:\n'
-                "  alice:\n    identity: demo\n    login:\n      email_password:\n        email: alice@example.com\n"
-                "        password_file: /run/secrets/alice\nroutes:\n  - upstream: http://127.0.0.1:9000"), ".Ed",
+        escaped("identities:\n  corp:\n    oauth2:\n      issuer: https://idp.example.com\n      client_id: lanyard\n"
+                "      client_secret_file: /run/secrets/client\nusers:\n  robot: {identity: corp, login: {client_credentials: {}}}\n"
+                "routes:\n  - upstream: https://api.example.com"), ".Ed",
         # Not `.Xr`: mandoc warns of a page that is not installed.
         ".Sh SEE ALSO", "The page lanyard(1) has the commands.",
     ]
