@@ -258,7 +258,9 @@ struct OnlineCheckTests {
         #expect(good.exit == .code(0), "\(good)")
         let lines = good.output.split(separator: "\n").map(String.init)
         // A response of the next second than its token's leaves it a second less.
-        let ended = [1800, 1799].map { "ok login of alice at demo: a token for \($0) s, and its session is ended again" }
+        let ended = [1800, 1799].map {
+            "ok login of alice at demo: a token for \($0) s, and its session is ended again"
+        }
         #expect(ended.contains(where: lines.contains), "\(lines)")
         #expect(lines.contains("skipped login of kiosk at demo: each anonymous login makes a new account"))
         #expect(lines.contains("skipped login of bob at demo: no login is configured"))

@@ -128,7 +128,8 @@ import Testing
     @Test("a revocation is not confirmed by a page of a gateway, nor by a success that states a failure")
     func revocationByPage() async throws {
         let bodies = [
-            ("", true), ("{}", true), ("OK", true), (#"{"ok":true,"errors":[]}"#, true), ("<html>Welcome</html>", false),
+            ("", true), ("{}", true), ("OK", true), (#"{"ok":true,"errors":[]}"#, true),
+            ("<html>Welcome</html>", false),
             (#"{"success":false}"#, false), (#"{"errors":[{"message":"no"}]}"#, false),
         ]
         for (body, isConfirmed) in bodies {
