@@ -50,11 +50,11 @@ extension RequestPath {
         }
         for (shard, routes) in zip(shards, made) {
             shard.loop.post {
-                for (index, capability) in capabilities { shard.setCapability(capability, ofListener: index) }
+                for (index, capability) in capabilities { shard.clients.setCapability(capability, ofListener: index) }
                 shard.serve(routes)
-                for (index, tls) in listenerTLS { shard.setTLS(tls, ofListener: index) }
+                for (index, tls) in listenerTLS { shard.clients.setTLS(tls, ofListener: index) }
                 for (index, tls) in replacedTLS { routes.pools[index].replaceTLS(tls) }
-                shard.setAccessLines(accessLines?[shard.index])
+                shard.core.setAccessLines(accessLines?[shard.index])
             }
         }
         return configuration.targets

@@ -105,7 +105,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
             for shard in self?.shards ?? [] { shard.loop.post { shard.releaseSpareMemory() } }
         }
         context.buffers.whenRequestsRefused { [weak self] in
-            for shard in self?.shards ?? [] { shard.loop.post { shard.giveUpPartialHeads() } }
+            for shard in self?.shards ?? [] { shard.loop.post { shard.clients.giveUpPartialHeads() } }
         }
         DescriptorShortage.shared.add(self)
     }
@@ -148,7 +148,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     ///
     /// - Parameter capability: nil: it cannot be used, and every request of the listener is refused.
     package func setCapability(_ capability: Secret?, ofListener index: Int) {
-        for shard in shards { shard.loop.post { shard.setCapability(capability, ofListener: index) } }
+        for shard in shards { shard.loop.post { shard.clients.setCapability(capability, ofListener: index) } }
     }
 
     // MARK: TLS
@@ -156,7 +156,7 @@ package final class RequestPath: TokenPublisher, DescriptorHolder {
     /// Has new connections to a listener use this context. From any thread.
     package func setTLS(_ tls: TLSServerContext, ofListener index: Int) {
         noteCertificate(of: tls, ofListener: index)
-        for shard in shards { shard.loop.post { shard.setTLS(tls, ofListener: index) } }
+        for shard in shards { shard.loop.post { shard.clients.setTLS(tls, ofListener: index) } }
     }
 
     /// For `/metrics` and the admin API.

@@ -111,8 +111,8 @@ import Testing
 
             /// On the shard's queue.
             init(_ shard: Shard) {
-                capability = shard.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
-                hasNames = shard.listenerTLS[0]?.clientNames.isEmpty == false
+                capability = shard.clients.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
+                hasNames = shard.clients.listenerTLS[0]?.clientNames.isEmpty == false
                 upstreamAuthorities = Self.authorities(shard.served.pools[0].trust?.context)
                 routes = ObjectIdentifier(shard.served.configuration)
             }
@@ -134,7 +134,7 @@ import Testing
         }
 
         func capability(_ index: Int) -> String? {
-            onShard { $0.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
+            onShard { $0.clients.capabilities[index].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } } }
         }
 
         static func prepare(_ configuration: Configuration, _ files: RequestPathFiles) -> RequestPathReload.Prepared {
@@ -149,7 +149,7 @@ import Testing
         }
 
         /// Whether clients of the authority that is removed would be admitted.
-        var trustsBoth: Bool { onShard { $0.listenerTLS[0]?.authorityDigests?.count } == 2 }
+        var trustsBoth: Bool { onShard { $0.clients.listenerTLS[0]?.authorityDigests?.count } == 2 }
 
         /// The authorities that the upstream's certificate may be of.
         var upstreamAuthorities: CInt { visible.upstreamAuthorities }
@@ -186,8 +186,8 @@ import Testing
     @Test("a reload that finds a renewed certificate keeps the keys of session tickets; one with other files does not")
     func ticketKeys() throws {
         let bench = try Bench()
-        let tickets = { bench.onShard { $0.listenerTLS.map { $0.map { ObjectIdentifier($0.tickets) } } } }
-        let certificates = { bench.onShard { $0.listenerTLS.map { $0.map { ObjectIdentifier($0) } } } }
+        let tickets = { bench.onShard { $0.clients.listenerTLS.map { $0.map { ObjectIdentifier($0.tickets) } } } }
+        let certificates = { bench.onShard { $0.clients.listenerTLS.map { $0.map { ObjectIdentifier($0) } } } }
         let (keys, contexts) = (tickets(), certificates())
         // A reload follows a renewal before the watch has seen it.
         let renewed = TestAuthority("Server").issue("DNS:localhost")
@@ -304,8 +304,8 @@ import Testing
             #expect(present.capability == Bench.capability("b") && present.hasNames)
         }
         bench.shard.loop.post { [shard = bench.shard] in
-            let capability = shard.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
-            seen.withLock { $0 = (capability, shard.listenerTLS[0]?.clientNames.isEmpty ?? true) }
+            let capability = shard.clients.capabilities[0].map { $0.withBytes { String(decoding: $0, as: UTF8.self) } }
+            seen.withLock { $0 = (capability, shard.clients.listenerTLS[0]?.clientNames.isEmpty ?? true) }
         }
         gate.set()
         try blockUntil("the reload has ended") { done.isSet && seen.withLock { $0 } != nil }
@@ -313,6 +313,6 @@ import Testing
         #expect(seen.withLock { $0?.1 } == false)
         bench.loop.pass(.seconds(10))
         #expect(bench.capability(0) == Bench.capability("b"))
-        #expect(bench.onShard { $0.listenerTLS[0]?.clientNames.isEmpty } == false)
+        #expect(bench.onShard { $0.clients.listenerTLS[0]?.clientNames.isEmpty } == false)
     }
 }

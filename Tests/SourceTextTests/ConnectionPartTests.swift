@@ -1,34 +1,32 @@
 import TestSupport
 import Testing
 
-/// A client's connection and its parts: a new property is written where a reader finds it.
+/// A client's connection, its exchange and their parts: a new property is written where a reader finds it.
 @Suite struct ConnectionPartTests {
     private static let storedMax = 12
     private static let requestPath = "Sources/LanyardRequestPath"
-    private static let exchange = "\(requestPath)/Exchange"
 
-    /// The connection, its parts, and what they hold: the state machines, the readers, both ends' streams and their TLS.
+    /// Connection, exchange, their parts, and what they hold: the state machines, the readers, both ends' streams and their TLS.
     private static func partTexts() throws -> [String: String] {
         var texts: [String: String] = [:]
         let folders = [
-            "Exchange/Client", "Exchange/Replay", "Exchange/Tunnel", "Exchange/Messages", "Reading", "Buffers",
-            "Streams", "TLS",
+            "Clients", "Exchange/Client", "Exchange/Replay", "Exchange/Tunnel", "Exchange/Messages", "Reading",
+            "Buffers", "Streams", "TLS",
         ]
         for folder in folders {
             texts.merge(try SourceFiles.texts(below: "\(requestPath)/\(folder)")) { first, _ in first }
         }
-        for path in ["\(exchange)/Exchange.swift", "\(requestPath)/Forwarding/UpstreamConnection.swift"] {
-            texts[path] = try SourceFiles.text(of: path)
-        }
+        let path = "\(requestPath)/Forwarding/UpstreamConnection.swift"
+        texts[path] = try SourceFiles.text(of: path)
         return texts
     }
 
-    @Test("the connection and each of its parts have at most 12 stored properties")
+    @Test("connection, exchange and each of their parts have at most 12 stored properties")
     func storedProperties() throws {
         var counts: [String: Int] = [:]
         for text in try Self.partTexts().values { counts.merge(StoredProperties.counts(in: text)) { max($0, $1) } }
-        let held = ["ClientConnection", "ByteStream", "TLSSession", "UpstreamConnection", "TunnelRelay"]
-        #expect(held.allSatisfy { counts[$0] ?? 0 > 8 } && counts["ClientWaits"] ?? 0 > 4, "\(counts)")
+        let held = ["ClientExchange", "ByteStream", "TLSSession", "UpstreamConnection", "TunnelRelay"]
+        #expect(held.allSatisfy { counts[$0] ?? 0 > 8 } && counts["ExchangeWaits"] ?? 0 > 4, "\(counts)")
         #expect(counts.filter { $0.value > Self.storedMax } == [:])
     }
 

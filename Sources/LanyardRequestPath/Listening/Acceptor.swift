@@ -11,14 +11,15 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// The pause after a lasting error, such as no descriptors (http-connections.md 20.4).
     private static let pauseDelay = Duration.milliseconds(100)
 
-    private let shard: Shard
+    private let shard: ShardCore
+    private let clients: Clients
     private let listener: Int
     private let log: Logger
     private let isTCP: Bool
-    /// All shards, this one included.
-    private let shards: [Shard]
-    /// All shards except this one.
-    private let others: ArraySlice<Shard>
+    /// Of all shards, this one included.
+    private let all: [Clients]
+    /// Of all shards except this one.
+    private let others: ArraySlice<Clients>
     private var socket: ListeningSocket?
     private var watch: EventLoop.Watch?
     private lazy var deadline = Deadline(of: self)
@@ -28,9 +29,10 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     /// - Parameter listener: its index.
     package init(_ socket: ListeningSocket, shard: Shard, shards: [Shard], listener: Int, log: Logger) {
         self.socket = socket
-        self.shard = shard
-        self.shards = shards
-        others = shards.filter { $0 !== shard }[...]
+        self.shard = shard.core
+        clients = shard.clients
+        all = shards.map(\.clients)
+        others = all.filter { $0 !== shard.clients }[...]
         self.listener = listener
         self.log = log
         isTCP = socket.port != nil
@@ -108,12 +110,12 @@ package final class Acceptor: Watcher, @unchecked Sendable {
     }
 
     private func assign(_ descriptor: consuming OwnedDescriptor) {
-        let least = shards.min { $0.expectedLoad < $1.expectedLoad } ?? shard
-        let own = shard.expectedLoad
-        guard least !== shard, own > least.expectedLoad + 1 + own / 8 else {
-            return shard.adopt(descriptor, listener: listener, isTCP: isTCP, others: others)
+        let least = all.min { $0.expectedLoad < $1.expectedLoad } ?? clients
+        let own = clients.expectedLoad
+        guard least !== clients, own > least.expectedLoad + 1 + own / 8 else {
+            return clients.adopt(descriptor, listener: listener, isTCP: isTCP, others: others)
         }
-        least.handOver(descriptor, listener: listener, isTCP: isTCP, others: shards[...])
+        least.handOver(descriptor, listener: listener, isTCP: isTCP, others: all[...])
     }
 
     /// A level-triggered listener that cannot accept would spin, so it is not watched for a while.

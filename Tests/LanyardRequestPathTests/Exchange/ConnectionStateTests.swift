@@ -8,7 +8,8 @@ import Testing
     func idleSize() {
         #expect(MemoryLayout<RequestInput>.size <= 408)
         #expect(MemoryLayout<ResponseRelay>.size <= 208)
-        #expect(MemoryLayout<ClientWaits>.size <= 104)
+        #expect(MemoryLayout<ExchangeWaits>.size <= 96)
+        #expect(MemoryLayout<ConnectionWaits>.size <= 32)
     }
 
     /// An exchange, a tunnel and their clients are in `RequestPathReloadTests`.
@@ -17,7 +18,7 @@ import Testing
         let rows: [(state: ConnectionState, isSecured: Bool, isFlushed: Bool, end: ConnectionState.AdmissionEnd)] = [
             (.handshake, false, true, .none), (.handshake, true, true, .atOnce), (.handshake, true, false, .atOnce),
             (.waiting, true, true, .atOnce), (.waiting, true, false, .behindQueue), (.head, true, true, .atOnce),
-            (.admission(nil), true, true, .behindExchange), (.flushing, true, false, .behindQueue),
+            (.exchange, true, true, .byExchange), (.flushing, true, false, .behindQueue),
             (.flushing, true, true, .behindQueue), (.lingering, true, true, .none), (.closed, true, true, .none),
         ]
         for row in rows {

@@ -72,7 +72,7 @@ import Testing
             try late.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             let accepted = try Self.accept(on: listener)
             let before = Barrier(on: other)
-            other.handOver(accepted, listener: 0, isTCP: true, others: [other])
+            other.clients.handOver(accepted, listener: 0, isTCP: true, others: [other.clients])
             accepting.open()
             Self.settle(owner)
             Self.settle(owner)
@@ -105,8 +105,8 @@ import Testing
         @Sendable func connect(to index: Int) throws -> RawClient {
             let client = try RawClient(.tcp(try #require(listener.port)))
             let accepted = try Self.accept(on: listener)
-            let others = shards.filter { $0 !== shards[index] }
-            shards[index].handOver(accepted, listener: 0, isTCP: true, others: others[...])
+            let others = shards.map(\.clients).filter { $0 !== shards[index].clients }
+            shards[index].clients.handOver(accepted, listener: 0, isTCP: true, others: others[...])
             for _ in 0..<2 { for shard in shards { Self.settle(shard) } }
             return client
         }

@@ -23,16 +23,17 @@ import Testing
     private static func call(_ door: Door, of shard: Shard) throws -> @Sendable () -> Void {
         let (ofClient, ofUpstream) = sockets()
         let client = try ClientConnection(
-            taking: OwnedDescriptor(taking: ofClient), shard: shard, listener: 0, slot: .none)
-        if door == .connection { return { client.releaseReplayCopy() } }
+            taking: OwnedDescriptor(taking: ofClient), of: shard.clients, listener: 0, slot: .none)
+        if door == .connection { return { client.exchange.releaseReplayCopy() } }
         if door == .idle { return { _ = shard.idleConnections.evictAll() } }
         guard let permit = SharedLimit(1).acquire() else { throw TestFailure("no permit") }
         let upstream = try UpstreamConnection(
-            taking: ByteStream(taking: OwnedDescriptor(taking: ofUpstream), budget: shard.context.buffers),
+            taking: ByteStream(taking: OwnedDescriptor(taking: ofUpstream), budget: shard.core.context.buffers),
             slot: UpstreamSlot(permit, in: IdleConnections()), trustEpoch: 0, for: ProxyBench.user, .unknown,
             loop: shard.loop, pool: shard.served.pools[0])
         if door == .upstream { return { upstream.becomeActive() } }
-        nonisolated(unsafe) let tunnel = TunnelRelay(client, upstream, account: .unknown, limits: Tunnel.Limits())
+        nonisolated(unsafe) let tunnel = TunnelRelay(
+            client.exchange, upstream, account: .unknown, limits: Tunnel.Limits(), shard.core.memory, on: shard.loop)
         return {
             withExtendedLifetime((client, upstream)) { tunnel.stop() }
         }

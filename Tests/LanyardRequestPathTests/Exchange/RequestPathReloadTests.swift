@@ -124,7 +124,9 @@ import Testing
         let client = try RawClient(bench.sides.listener)
         // A part of a hello.
         try client.send([0x16, 3, 1, 0, 0x50, 1, 0, 0, 0x4c] as [UInt8])
-        try await eventually("the handshake has begun") { shard.loop.perform { shard.tls.bufferCount } == 1 }
+        try await eventually("the handshake has begun") {
+            shard.loop.perform { shard.core.memory.tls.bufferCount } == 1
+        }
         bench.path.setTLS(try TLSBench.server(demanding: TLSBench.authority.pem), ofListener: 0)
         try await eventually("no client is left") { shard.load.value == 0 }
         #expect(bench.count("lanyard_tls_handshakes", ["result": "admission_changed"]) == 1)

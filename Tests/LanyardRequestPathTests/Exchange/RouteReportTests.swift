@@ -44,17 +44,18 @@ import Testing
 
     @Test("failures by kind: the latest of each, at most one in 100 ms")
     func failures() {
-        let failures = RouteFailures()
+        let counters = RouteCounters("one")
+        var failures: RouteFailures { counters.failures }
         func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
-        failures.record(.loginRequired(user: "alice", status: 503), at: at(1))
+        counters.recordFailure(.loginRequired(user: "alice", status: 503), at: at(1))
         #expect(
             failures.latest.token?.at == at(1) && failures.latest.upstream == nil && failures.latest.overload == nil)
-        failures.record(.upstreamTerminated, at: at(1))
-        failures.record(.upstreamResponseTimeout, at: at(100))
-        failures.record(.buffersFull, at: at(100))
+        counters.recordFailure(.upstreamTerminated, at: at(1))
+        counters.recordFailure(.upstreamResponseTimeout, at: at(100))
+        counters.recordFailure(.buffersFull, at: at(100))
         #expect(failures.latest.upstream == RouteFailure(at: at(1), message: Problem.upstreamTerminated.detail))
         #expect(failures.latest.overload == RouteFailure(at: at(100), message: Problem.buffersFull.detail))
-        failures.record(.upstreamResponseTimeout, at: at(101))
+        counters.recordFailure(.upstreamResponseTimeout, at: at(101))
         #expect(failures.latest.upstream == RouteFailure(at: at(101), message: Problem.upstreamResponseTimeout.detail))
     }
 }

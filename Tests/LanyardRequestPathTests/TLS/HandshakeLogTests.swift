@@ -45,9 +45,13 @@ import Testing
         let client = try RawClient(bench.sides.listener)
         // A part of a hello.
         try client.send([0x16, 3, 1, 0, 0x50, 1, 0, 0, 0x4c] as [UInt8])
-        try await eventually("the handshake has begun") { shard.loop.perform { shard.tls.bufferCount } == 1 }
+        try await eventually("the handshake has begun") {
+            shard.loop.perform { shard.core.memory.tls.bufferCount } == 1
+        }
         let other = try RawClient(bench.sides.listener)
-        try await eventually("the first client is closed") { shard.loop.perform { shard.tls.bufferCount } == 0 }
+        try await eventually("the first client is closed") {
+            shard.loop.perform { shard.core.memory.tls.bufferCount } == 0
+        }
         #expect(bench.count("lanyard_tls_handshakes", ["result": "too_many_handshakes"]) == 1)
         #expect(bench.count("lanyard_tls_handshakes") == 1)
         #expect(recorder.lines.count { $0.contains("\"reason\": too_many_handshakes") } == 1, "\(recorder.lines)")

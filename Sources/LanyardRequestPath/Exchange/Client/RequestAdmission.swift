@@ -3,7 +3,7 @@ import LanyardSettings
 
 /// Decides whether a request is forwarded and where to. http-requests.md 4.5 gives the order of the checks.
 ///
-/// `ClientConnection` asks for each request, `lanyard route` for one that an operator describes.
+/// `ClientExchange` asks for each request, `lanyard route` for one that an operator describes.
 ///
 /// What each request goes through is inlined: a call would copy the whole value. Objects are arguments: to hold them would
 /// count references.

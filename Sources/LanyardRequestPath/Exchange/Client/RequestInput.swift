@@ -4,7 +4,7 @@ import LanyardSettings
 /// What has come of the requests of one client's connection, one at a time: the buffer of their bytes with the reader of
 /// heads, the reader of the body, and what they have found.
 ///
-/// It does no I/O: `ClientConnection` brings the bytes and acts on what was found. The connection checks the queue.
+/// It does no I/O: the connection brings the bytes and acts on what was found. The connection checks the queue.
 struct RequestInput: ~Copyable {
     /// What is forwarded of a request.
     private struct Admission {
@@ -23,10 +23,6 @@ struct RequestInput: ~Copyable {
     /// The latest one that was read whole.
     private(set) var head = RequestHead()
     private var admission = Admission()
-    // These two share eight bytes.
-    /// The parse loop is running in a caller. A response that is sent in that time returns to it.
-    private(set) var isParsing = false
-    private var requestCount: UInt32 = 0
     private(set) var body = RequestBody(.none)
     private var requestID: RequestID?
     private var peer: ForwardedPeer?
@@ -37,24 +33,21 @@ struct RequestInput: ~Copyable {
 
     deinit { ownedBuffer?.release() }
 
-    /// Requests of the connection so far.
-    var requests: Int { Int(requestCount) }
-
     /// Holds the head of the current request, and bytes that have arrived behind it. Nil while there are none.
     var buffer: RequestBuffer? { ownedBuffer?.takeUnretainedValue() }
 
     // MARK: Heads
 
     /// Free space for a read of head bytes.
-    mutating func room(in shard: Shard) -> UnsafeMutableRawBufferPointer {
+    mutating func room(in shard: ShardCore) -> UnsafeMutableRawBufferPointer {
         ownBuffer(of: shard)._withUnsafeGuaranteedRef {
             $0.room(upTo: shard.headLimits.headBytesMax + RequestBuffer.firstCapacity)
         }
     }
 
-    private mutating func ownBuffer(of shard: Shard) -> Unmanaged<RequestBuffer> {
+    private mutating func ownBuffer(of shard: ShardCore) -> Unmanaged<RequestBuffer> {
         if let ownedBuffer { return ownedBuffer }
-        let buffer = Unmanaged.passRetained(shard.acquireBuffer())
+        let buffer = Unmanaged.passRetained(shard.memory.acquireBuffer())
         ownedBuffer = buffer
         return buffer
     }
@@ -65,15 +58,6 @@ struct RequestInput: ~Copyable {
     /// Bytes are buffered, used ones included.
     var hasBytes: Bool { ownedBuffer.map { $0._withUnsafeGuaranteedRef { $0.count > 0 } } ?? false }
 
-    /// Begins a parse loop. False if one is running in a caller.
-    mutating func beginParsing() -> Bool {
-        guard !isParsing else { return false }
-        isParsing = true
-        return true
-    }
-
-    mutating func endParsing() { isParsing = false }
-
     /// Reads the head at the front of the buffered bytes. If it is complete, it is the current request's.
     ///
     /// - Returns: whether it is complete.
@@ -83,7 +67,6 @@ struct RequestInput: ~Copyable {
         guard let head = try buffer.reader.read(buffer.bytes, into: buffer.table, limits: limits) else { return false }
         self.head = head
         buffer.used = head.length
-        requestCount &+= 1
         body = RequestBody(head.framing, trailers: limits)
         message = JSONRPCMessage()
         return true
@@ -92,9 +75,9 @@ struct RequestInput: ~Copyable {
     /// The first bytes of a head were read.
     var hasPartialHead: Bool { ownedBuffer.map { $0._withUnsafeGuaranteedRef { $0.reader.hasAny } } ?? false }
 
-    /// The first bytes of the connection are a TLS hello, as far as they have come: no method begins so.
+    /// The first bytes are a TLS hello, as far as they have come: no method begins so.
     var beginsWithTLS: Bool {
-        guard requests == 0, let buffer, buffer.count > 0 else { return false }
+        guard let buffer, buffer.count > 0 else { return false }
         return buffer.bytes[0] == 0x16 && (buffer.count == 1 || buffer.bytes[1] == 0x03)
     }
 
@@ -130,7 +113,7 @@ struct RequestInput: ~Copyable {
     /// Takes what has arrived of the body behind the head, without keeping it. The next request follows it.
     ///
     /// - Returns: false: it is malformed, and the connection cannot carry another request.
-    mutating func dropArrivedBody(in shard: Shard) -> Bool {
+    mutating func dropArrivedBody(in shard: ShardCore) -> Bool {
         guard !message.hasBrokenFraming else { return false }
         guard !body.isEnded, let buffer, buffer.used < buffer.count else { return true }
         let rest = buffer.rest
@@ -163,7 +146,7 @@ struct RequestInput: ~Copyable {
     var upgradeObstacle: UpgradeObstacle? { admission.upgradeObstacle }
 
     /// The request's id, created on first use.
-    mutating func requestID(from shard: Shard) -> RequestID {
+    mutating func requestID(from shard: ShardCore) -> RequestID {
         let id = requestID ?? shard.nextRequestID()
         requestID = id
         return id
@@ -245,9 +228,9 @@ struct RequestInput: ~Copyable {
     }
 
     /// The client's address as field lines, for routes with `forwarded: append`; determined once.
-    mutating func forwardedPeer(of stream: borrowing ByteStream) -> ForwardedPeer {
+    mutating func forwardedPeer(_ client: ClientSink) -> ForwardedPeer {
         if let peer { return peer }
-        let peer = ForwardedPeer(stream.peerAddress)
+        let peer = ForwardedPeer(client.peerAddress)
         self.peer = peer
         return peer
     }
@@ -274,7 +257,9 @@ struct RequestInput: ~Copyable {
     /// Counts the bytes of `input` that the body has used. The others belong to the next request (http-requests.md 5.6).
     ///
     /// - Parameter isBuffered: `input` is in the buffer; else the others are copied there.
-    mutating func recordUsed(_ used: Int, of input: UnsafeMutableRawBufferPointer, isBuffered: Bool, in shard: Shard) {
+    mutating func recordUsed(
+        _ used: Int, of input: UnsafeMutableRawBufferPointer, isBuffered: Bool, in shard: ShardCore
+    ) {
         if isBuffered {
             buffer?.used += used
         } else if used < input.count {
@@ -285,7 +270,7 @@ struct RequestInput: ~Copyable {
     // MARK: Memory
 
     /// The current request has ended. The next one may have arrived already.
-    mutating func endRequest(in shard: Shard) {
+    mutating func endRequest(in shard: ShardCore) {
         requestID = nil
         admission.target = nil
         admission.upgradeObstacle = nil
@@ -297,23 +282,23 @@ struct RequestInput: ~Copyable {
     }
 
     /// The bytes of the current request are not needed any more. Bytes of the next one stay.
-    mutating func releaseRequest(_ active: ActiveExchange, to shard: Shard) {
+    mutating func releaseRequest(_ active: ActiveExchange, to shard: ShardCore) {
         guard body.isEnded, let buffer, buffer.used == buffer.count else { return }
         keepHead(of: active, for: shard.accessLog)
         releaseBuffer(to: shard)
     }
 
     /// Releases a buffer that no read has filled.
-    mutating func releaseEmptyBuffer(to shard: Shard) {
+    mutating func releaseEmptyBuffer(to shard: ShardCore) {
         guard let buffer, buffer.count == 0 else { return }
         releaseBuffer(to: shard)
     }
 
     /// All buffered bytes are dropped.
-    mutating func releaseBuffer(to shard: Shard) {
+    mutating func releaseBuffer(to shard: ShardCore) {
         guard let buffer = ownedBuffer else { return }
         ownedBuffer = nil
-        shard.release(buffer.takeRetainedValue())
+        shard.memory.release(buffer.takeRetainedValue())
     }
 }
 
@@ -328,15 +313,6 @@ private final class CopiedBytes {
     }
 
     deinit { bytes.deallocate() }
-}
-
-/// What the access log says of a request's head. Empty: it could not be read.
-struct LoggedHead {
-    var method = Bytes(start: nil, count: 0)
-    /// Without the query, whose values may be secrets.
-    var path = Bytes(start: nil, count: 0)
-    /// The client's own request id; nil: it has none, or an unsafe one.
-    var clientID: Bytes?
 }
 
 /// A copy of `LoggedHead`, cut to what the log shows. An object, because few requests need one.

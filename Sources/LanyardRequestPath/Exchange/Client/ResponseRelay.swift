@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Reads one response for its client: an incomplete head with its reader, the end of the body, kept trailers.
 ///
-/// It does no I/O: `ClientConnection` brings the upstream's bytes and sends what is due. The connection checks the queue.
+/// It does no I/O: `ClientExchange` brings the upstream's bytes and sends what is due. The connection checks the queue.
 struct ResponseRelay: ~Copyable {
     /// Where the reading of an incomplete head continues. An object, because nearly all heads come whole, and an idle connection has none.
     private final class PartialHead {

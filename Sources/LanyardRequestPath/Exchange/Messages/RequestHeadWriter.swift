@@ -22,14 +22,14 @@ package struct RequestHeadWriter: ~Copyable {
     /// - Returns: whether the token was written. With `client_authorization: pass` a client's own field is sent
     ///   instead.
     func write(
-        into out: inout HeadWriter, on route: Route, of shard: Shard, token: AccessToken, authority: [UInt8],
+        into out: inout HeadWriter, on route: Route, in context: HeadContext, token: AccessToken, authority: [UInt8],
         requestID: RequestID, upgrade: [UInt8]?, peer: ForwardedPeer?
     ) -> Bool {
         writeStart(&out, authority, on: route)
-        let clientSentOwn = writeFields(&out, authority, on: route, of: shard, appendsPeer: peer != nil)
+        let clientSentOwn = writeFields(&out, authority, on: route, in: context, appendsPeer: peer != nil)
         writeFraming(&out)
         if upgrade != nil || head.wantsTrailers { writeConnection(&out, upgrade) }
-        if !head.traits.contains(.via) { writeVia(&out, of: shard, after: nil) }
+        if !head.traits.contains(.via) { writeVia(&out, in: context, after: nil) }
         if let peer { out.write(peer.lines) }
         for field in route.fixedFields { out.write(field.line) }
         if let name = route.settings.requestIDHeader {
@@ -100,7 +100,7 @@ package struct RequestHeadWriter: ~Copyable {
 
     /// Writes the client's lines. Returns whether its own bearer field is among them.
     private func writeFields(
-        _ out: inout HeadWriter, _ authority: [UInt8], on route: Route, of shard: Shard, appendsPeer: Bool
+        _ out: inout HeadWriter, _ authority: [UInt8], on route: Route, in context: HeadContext, appendsPeer: Bool
     ) -> Bool {
         var clientSentOwn = false
         var run = LineRun(in: bytes)
@@ -112,10 +112,10 @@ package struct RequestHeadWriter: ~Copyable {
             }
             switch treatment(of: index, on: route, appendsPeer: appendsPeer, &clientSentOwn) {
             case .copied: run.add(lines[index], to: &out)
-            case .dropped(let kind): if let kind { shard.counters.countDroppedField(kind) }
+            case .dropped(let kind): if let kind { context.counters.countDroppedField(kind) }
             case .via:
                 run.flush(to: &out)
-                writeVia(&out, of: shard, after: index)
+                writeVia(&out, in: context, after: index)
             case .references:
                 if !writeReferences(index, &run, &out, authority, on: route) { run.add(lines[index], to: &out) }
             case .maxForwards:
@@ -220,7 +220,7 @@ package struct RequestHeadWriter: ~Copyable {
     }
 
     /// Lanyard's member stands behind the others: after the last `Via` line, or in a line of its own (RFC 9110 §7.6.3).
-    private func writeVia(_ out: inout HeadWriter, of shard: Shard, after index: Int?) {
+    private func writeVia(_ out: inout HeadWriter, in context: HeadContext, after index: Int?) {
         if let index {
             out.write("Via: " as StaticString)
             out.write(lines.value(index, in: bytes))
@@ -228,7 +228,7 @@ package struct RequestHeadWriter: ~Copyable {
             for later in (index + 1)..<max(lines.count, index + 1) where lines[later].name == .via { return }
         }
         out.write(head.minorVersion == 0 ? "Via: 1.0 " : "Via: 1.1 " as StaticString)
-        out.write(shard.context.viaName)
+        out.write(context.viaName)
         out.write("\r\n" as StaticString)
     }
 }

@@ -2,7 +2,7 @@ import LanyardSettings
 
 /// Writes a response head for the client from its parsed form (http-forwarding.md 10 to 12).
 ///
-/// Shard and route are arguments: to hold them would count references.
+/// The context and the route are arguments: to hold them would count references.
 struct ResponseHeadWriter: ~Copyable {
     let bytes: Bytes
     let head: ResponseHead
@@ -18,20 +18,21 @@ struct ResponseHeadWriter: ~Copyable {
     var keepsTrailer = false
 
     /// Writes a 1xx: its fields without those of framing and those that are not forwarded.
-    func writeInterim(into out: inout HeadWriter, on route: ShardRoute, of shard: Shard) {
+    func writeInterim(into out: inout HeadWriter, on route: ShardRoute, in context: HeadContext) {
         var run = start(&out)
-        _ = writeFields(&run, &out, on: route, of: shard, keepsLength: false)
+        _ = writeFields(&run, &out, on: route, in: context, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
     /// Writes a 101: as an interim response, with the granted protocol.
-    func writeSwitching(into out: inout HeadWriter, to granted: [UInt8], on route: ShardRoute, of shard: Shard) {
+    func writeSwitching(into out: inout HeadWriter, to granted: [UInt8], on route: ShardRoute, in context: HeadContext)
+    {
         var run = start(&out)
         run.flush(to: &out)
         out.write("Upgrade: " as StaticString)
         out.write(granted)
         out.write("\r\nConnection: Upgrade\r\n" as StaticString)
-        _ = writeFields(&run, &out, on: route, of: shard, keepsLength: false)
+        _ = writeFields(&run, &out, on: route, in: context, keepsLength: false)
         out.write("\r\n" as StaticString)
     }
 
@@ -40,14 +41,14 @@ struct ResponseHeadWriter: ~Copyable {
     ///   - closes: writes `Connection: close`.
     ///   - replayObstacle: why a response that refuses the token was not replaced by a replay.
     func writeFinal(
-        into out: inout HeadWriter, on route: ShardRoute, of shard: Shard, delivery: ResponseBody.Delivery,
-        closes: Bool, replayObstacle: RefusedResponse.ReplayObstacle?
+        into out: inout HeadWriter, on route: ShardRoute, in context: HeadContext, delivery: ResponseBody.Delivery,
+        closes: Bool, replayObstacle: ReplayObstacle?
     ) {
         var run = start(&out)
         // HEAD and 304 responses describe a body that is not sent; a 204 has none to describe (RFC 9110 §8.6).
         let isDescribed = isResponseToHead || head.status == 304
         let keepsLength = isDescribed && head.status != 204
-        let isDated = writeFields(&run, &out, on: route, of: shard, keepsLength: keepsLength)
+        let isDated = writeFields(&run, &out, on: route, in: context, keepsLength: keepsLength)
         if case .length(let length) = head.framing {
             out.write("Content-Length: " as StaticString)
             out.write(decimal: length)
@@ -56,7 +57,7 @@ struct ResponseHeadWriter: ~Copyable {
         if delivery == .chunked { out.write("Transfer-Encoding: chunked\r\n" as StaticString) }
         if !isDated {
             out.write("Date: " as StaticString)
-            shard.writeDate(&out)
+            context.writeDate(&out)
             out.write("\r\n" as StaticString)
         }
         if let replayObstacle {
@@ -100,7 +101,8 @@ struct ResponseHeadWriter: ~Copyable {
     /// - Parameter run: what was written before the fields.
     /// - Returns: whether a `Date` was written: the upstream may send none, or name it in `Connection`.
     private func writeFields(
-        _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute, of shard: Shard, keepsLength: Bool
+        _ run: inout LineRun, _ out: inout HeadWriter, on shardRoute: ShardRoute, in context: HeadContext,
+        keepsLength: Bool
     ) -> Bool {
         var isDated = false
         var growth = AddressMapping.Growth()
@@ -109,7 +111,7 @@ struct ResponseHeadWriter: ~Copyable {
         let hasReferenceNames = route.hasReferenceNames
         for index in 0..<lines.count
         where lines[index].isOrdinary(besides: special)
-            || isCopied(index, on: route, of: shard, keepsLength: keepsLength)
+            || isCopied(index, on: route, in: context, keepsLength: keepsLength)
         {
             if lines[index].name != .other || hasReferenceNames, writeMapped(index, &run, &out, &growth, on: shardRoute)
             {
@@ -164,7 +166,7 @@ struct ResponseHeadWriter: ~Copyable {
         return route.settings.redirects == .rewrite ? field : nil
     }
 
-    private func isCopied(_ index: Int, on route: Route, of shard: Shard, keepsLength: Bool) -> Bool {
+    private func isCopied(_ index: Int, on route: Route, in context: HeadContext, keepsLength: Bool) -> Bool {
         let line = lines[index]
         guard
             line.name.isCopiedInResponses(status: head.status, keepsLength: keepsLength, keepsTrailer: keepsTrailer)
@@ -175,7 +177,7 @@ struct ResponseHeadWriter: ~Copyable {
         if line.name == .lanyard
             || ConfusableNames.isDroppedInResponses(name, isConfusable: line.isConfusable, route)
         {
-            shard.counters.countDroppedField(.lookalike)
+            context.counters.countDroppedField(.lookalike)
             return false
         }
         return !head.connection.nominates(name, lines, in: bytes) || line.name.ignoresNomination

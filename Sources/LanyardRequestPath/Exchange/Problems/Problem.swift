@@ -311,7 +311,7 @@ package struct Problem: Equatable, Sendable {
     /// In place of an upstream's 401 (`unauthorized: 503`).
     ///
     /// - Parameter obstacle: why no other token was sent; nil: another one was refused, too, or the route asks for none.
-    static func tokenRefused(user: String, _ obstacle: RefusedResponse.ReplayObstacle?) -> Problem {
+    static func tokenRefused(user: String, _ obstacle: ReplayObstacle?) -> Problem {
         let reason = obstacle.map { "No other token was sent: \($0.details)" } ?? "Another one would be refused, too"
         // The others mean that another token may come.
         let isRetryable =

@@ -2,7 +2,7 @@ import LanyardFoundations
 
 /// Writes a response of Lanyard's own: problem+json with `Proxy-Status` (RFC 9457, RFC 9209, http-connections.md 19.1).
 struct ProblemWriter {
-    let shard: Shard
+    let context: HeadContext
     let problem: Problem
     var form = ResponseForm.problem
     /// The request's id; also `instance`.
@@ -22,7 +22,7 @@ struct ProblemWriter {
         // The title is also the reason phrase. Every title is a fixed text (`Problem`).
         out.write("HTTP/1.1 \(problem.status) \(problem.title)\r\n")
         out.write("Content-Type: \(form.contentType)\r\nContent-Length: \(body.bytes.count)\r\nDate: ")
-        shard.writeDate(&out)
+        context.writeDate(&out)
         out.write("\r\nCache-Control: no-store\r\nProxy-Status: lanyard; error=\(problem.error)\r\n")
         // SDKs of AI services decide by this field, and without it by the status alone.
         if !problem.isRetryable { out.write("X-Should-Retry: false\r\n" as StaticString) }

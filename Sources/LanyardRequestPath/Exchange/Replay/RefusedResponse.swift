@@ -1,5 +1,4 @@
 import LanyardFoundations
-import Synchronization
 
 /// An upstream response that means "token refused", as decisions: wait, send the request once more, or relay the
 /// response (http-forwarding.md 17.1, 17.2, refresh-outcomes.md 11).
@@ -7,45 +6,6 @@ import Synchronization
 /// The state of the request's body and of the token decides. It does no I/O. An obstacle decides at once, without
 /// waiting for the other part.
 package struct RefusedResponse: Equatable, Sendable {
-    /// Why there is no replay: the `result` of `lanyard_replays_total`, and a text in `Proxy-Status`.
-    package enum ReplayObstacle: String, CaseIterable, Sendable {
-        /// The body is larger than `replay_body_max`, or its copy was released.
-        case bodyTooLarge = "body_too_large"
-        /// The body did not arrive within 1 s.
-        case bodyLate = "body_late"
-        case refreshFailed = "refresh_failed"
-        /// Another program renews the token, and its file holds the refused one.
-        case sameToken = "same_token"
-        /// The session that the request was sent with has ended, and the user's next one may belong to another account.
-        /// A request of one account is not repeated as another.
-        case sessionReplaced = "session_replaced"
-        /// A refresh was forced too recently, or too often within the hour.
-        case cooldown
-        /// The route's upstream has recently refused a fresh token as well.
-        case breaker
-        /// Another token of the same session would have the same scope.
-        case insufficientScope = "insufficient_scope"
-        /// The upstream refuses the request itself, not the token.
-        case invalidRequest = "invalid_request"
-        /// The route passes the client's own authorization.
-        case clientAuthorization = "client_authorization"
-
-        var details: StaticString {
-            switch self {
-            case .bodyTooLarge: "body too large"
-            case .bodyLate: "body late"
-            case .refreshFailed: "refresh failed"
-            case .sameToken: "the same token is in the file"
-            case .sessionReplaced: "session replaced"
-            case .cooldown: "cooldown"
-            case .breaker: "breaker open"
-            case .insufficientScope: "insufficient scope"
-            case .invalidRequest: "invalid request"
-            case .clientAuthorization: "client authorization"
-            }
-        }
-    }
-
     package enum Part: Equatable, Sendable {
         /// The body is kept whole, or no byte of it was taken from the client yet. The token is newer than the refused
         /// one.
@@ -127,32 +87,5 @@ final class HeldResponse {
         self.decision = decision
         self.bodyBytesSent = bodyBytesSent
         self.bytes.append(bytes)
-    }
-}
-
-/// Stops forced refreshes for one route after its upstream has refused a fresh token (http-forwarding.md 17.4). Shared by
-/// all shards.
-package final class RouteBreaker: Sendable {
-    /// How long the breaker stays open.
-    package static let openInterval = Duration.seconds(30)
-
-    private let end = Atomic<Int64>(0)
-
-    package init() {}
-
-    package func isOpen(at now: Instant) -> Bool { now.nanoseconds < end.load(ordering: .relaxed) }
-
-    /// When it was opened last; nil: never.
-    package var latestOpening: Instant? {
-        let end = end.load(ordering: .relaxed)
-        return end == 0 ? nil : Instant(nanoseconds: end) - Self.openInterval
-    }
-
-    /// A fresh token was refused. False if the breaker was already open; then its time is not prolonged.
-    package func trip(at now: Instant) -> Bool {
-        let known = end.load(ordering: .relaxed)
-        guard now.nanoseconds >= known else { return false }
-        let until = (now + Self.openInterval).nanoseconds
-        return end.compareExchange(expected: known, desired: until, ordering: .relaxed).exchanged
     }
 }

@@ -8,7 +8,8 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     private static let bytesMax = 64 << 10
     private static let timeout = Duration.seconds(1)
 
-    private let shard: Shard
+    private let loop: EventLoop
+    private let memory: ShardMemory
     private let pool: UpstreamPool
     private let connection: UpstreamConnection
     private var body: ResponseBody
@@ -17,37 +18,41 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     private var isOver = false
 
     /// Begins in the shard's next turn.
-    init(_ body: ResponseBody, of connection: UpstreamConnection, in pool: UpstreamPool, shard: Shard) {
+    init(
+        _ body: ResponseBody, of connection: UpstreamConnection, in pool: UpstreamPool, _ memory: ShardMemory,
+        on loop: EventLoop
+    ) {
         self.body = body
         self.connection = connection
         self.pool = pool
-        self.shard = shard
+        self.memory = memory
+        self.loop = loop
         super.init()
         deadline.owner = self
         connection.owner = self
-        shard.loop.set(deadline, at: shard.loop.now + Self.timeout)
+        loop.set(deadline, at: loop.now + Self.timeout)
         // Bytes that have already arrived cause no event.
-        shard.loop.resumeLater(self)
+        loop.resumeLater(self)
     }
 
     package override func resume() {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         read()
     }
     package override func due(_ deadline: Deadline) {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         end(keeps: false)
     }
     package func handleUpstreamReadiness(_ connection: UpstreamConnection) {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         read()
     }
 
     private func read() {
         while !isOver, connection.stream.canRead {
-            switch connection.stream.receive(into: shard.scratch) {
+            switch connection.stream.receive(into: memory.scratch) {
             case .bytes(let count):
-                consume(UnsafeMutableRawBufferPointer(rebasing: shard.scratch[0..<count]))
+                consume(UnsafeMutableRawBufferPointer(rebasing: memory.scratch[0..<count]))
             case .wouldBlock: break
             case .end, .failed: end(keeps: false)
             }
@@ -64,7 +69,7 @@ final class RejectedBodyReader: Watcher, UpstreamOwner, @unchecked Sendable {
     private func end(keeps: Bool) {
         guard !isOver else { return }
         isOver = true
-        shard.loop.drop(deadline)
+        loop.drop(deadline)
         if keeps, !connection.stream.hasEnded { pool.giveBack(connection) } else { pool.discard(connection) }
     }
 }

@@ -7,7 +7,7 @@ struct RequestReplay: ~Copyable {
     /// The response that a replay may replace. Nothing is read from the upstream while it is held.
     private(set) var held: HeldResponse?
     /// Why the relayed response was not replaced by a replay.
-    private(set) var obstacle: RefusedResponse.ReplayObstacle?
+    private(set) var obstacle: ReplayObstacle?
 
     /// - Parameter budget: counts the copy.
     init(budget: BufferBudget) { body = ReplayBody(budget: budget) }
@@ -50,5 +50,5 @@ struct RequestReplay: ~Copyable {
 
     mutating func endHold() { held = nil }
 
-    mutating func record(_ obstacle: RefusedResponse.ReplayObstacle) { self.obstacle = obstacle }
+    mutating func record(_ obstacle: ReplayObstacle) { self.obstacle = obstacle }
 }

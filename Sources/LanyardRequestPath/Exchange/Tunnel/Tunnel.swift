@@ -180,3 +180,16 @@ package struct Tunnel: Equatable, Sendable {
         return self[to: side.other].isShut ? .close(.ended) : .shutDown(side)
     }
 }
+
+extension AccessEntry.UnusualEnd {
+    /// nil: both sides have ended the tunnel.
+    init?(_ end: Tunnel.End) {
+        let side: AccessEntry.Side?
+        switch end {
+        case .ended: return nil
+        case .reset, .stuck: side = nil
+        case .idle, .aged, .logout, .switched, .distrusted, .aborted: side = .lanyard
+        }
+        self.init(side, "tunnel-\(end.rawValue)")
+    }
+}

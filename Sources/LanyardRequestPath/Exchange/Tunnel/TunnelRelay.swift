@@ -1,19 +1,29 @@
 import LanyardFoundations
 
+/// The client of a tunnel, as the tunnel uses it. It forwards its events and those of the upstream.
+protocol TunnelClient: PausableReader {
+    func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result
+    /// Sets when `TunnelRelay.due` is called.
+    func setTunnelDeadline(_ instant: Instant)
+    /// Closes both sides.
+    func endTunnel(_ end: Tunnel.End)
+}
+
 /// Performs the actions of `Tunnel`: moves bytes between a client and an upstream after a 101.
 ///
 /// Bytes of one side are sent to the other in the same turn. What is not taken is queued, at most one read (64 KiB),
 /// and no more is read until it is sent. An idle tunnel owns no buffer. Belongs to the shard's queue; its client forwards the
 /// events.
-final class TunnelRelay {
+final class TunnelRelay<Client: TunnelClient> {
     /// Bytes of one turn, both directions together (http-connections.md 20.5).
-    private static let turnBytesMax = 256 << 10
+    private static var turnBytesMax: Int { 256 << 10 }
 
     /// The account whose token the request for the upgrade carried.
     let account: AccountNumber
-    private unowned let client: ClientConnection
+    private unowned let client: Client
     private let upstream: UpstreamConnection
-    private let shard: Shard
+    private let memory: ShardMemory
+    private let loop: EventLoop
     private var machine: Tunnel
     private var isOver = false
     private let writeTimeout: Duration
@@ -22,30 +32,34 @@ final class TunnelRelay {
     /// Bytes that were sent to the client or queued for it.
     private(set) var clientBytes = 0
 
-    init(_ client: ClientConnection, _ upstream: UpstreamConnection, account: AccountNumber, limits: Tunnel.Limits) {
+    init(
+        _ client: Client, _ upstream: UpstreamConnection, account: AccountNumber, limits: Tunnel.Limits,
+        _ memory: ShardMemory, on loop: EventLoop
+    ) {
         self.account = account
         self.client = client
         self.upstream = upstream
-        shard = client.shard
-        machine = Tunnel(limits, at: client.shard.loop.now)
+        self.memory = memory
+        self.loop = loop
+        machine = Tunnel(limits, at: loop.now)
         writeTimeout = limits.writeTimeout
         upstream.stream.restartProgress()
     }
 
     func resets(_ side: Tunnel.Side, by end: Tunnel.End) -> Bool {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         return machine.resets(side, by: end)
     }
 
     /// No more bytes are moved.
     func stop() {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         isOver = true
     }
 
     private func withStream<Result>(of side: Tunnel.Side, _ work: (inout ByteStream) -> Result) -> Result {
         switch side {
-        case .client: work(&client.stream)
+        case .client: client.withStream(work)
         case .upstream: work(&upstream.stream)
         }
     }
@@ -54,7 +68,7 @@ final class TunnelRelay {
 
     /// Sends queued bytes and moves bytes that have arrived, up to one turn's share.
     func run() {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         for side in Tunnel.Side.allCases { flush(to: side) }
         for side in Tunnel.Side.allCases { detectReset(of: side) }
         var left = Self.turnBytesMax
@@ -65,16 +79,16 @@ final class TunnelRelay {
         }
         guard !isOver else { return }
         armDeadline()
-        if left <= 0 { shard.loop.resumeLater(client) }
+        if left <= 0 { loop.resumeLater(client) }
     }
 
-    private func armDeadline() { client.begin(.tunnel, until: min(machine.deadline, stallCheckAt)) }
+    private func armDeadline() { client.setTunnelDeadline(min(machine.deadline, stallCheckAt)) }
 
     /// The deadline has passed.
     func due() {
-        shard.loop.assertIsCurrent()
-        if shard.loop.now >= stallCheckAt { checkAcknowledgements() }
-        if !isOver, shard.loop.now >= machine.deadline { handleMachineDeadline() }
+        loop.assertIsCurrent()
+        if loop.now >= stallCheckAt { checkAcknowledgements() }
+        if !isOver, loop.now >= machine.deadline { handleMachineDeadline() }
         if !isOver { armDeadline() }
     }
 
@@ -87,30 +101,30 @@ final class TunnelRelay {
                 perform(.close(.stuck))
                 return
             }
-            if withStream(of: side, { $0.awaitsAcknowledgement }) { stallCheckAt = shard.loop.now + writeTimeout / 2 }
+            if withStream(of: side, { $0.awaitsAcknowledgement }) { stallCheckAt = loop.now + writeTimeout / 2 }
         }
     }
 
     private func handleMachineDeadline() {
-        if client.membership.isPaused { machine.handlePause(until: shard.loop.now) }
+        if client.isPaused { machine.handlePause(until: loop.now) }
         for side in Tunnel.Side.allCases where withStream(of: side, { $0.checkProgress().isProgress }) {
-            machine.handleProgress(of: side, at: shard.loop.now)
+            machine.handleProgress(of: side, at: loop.now)
         }
-        perform(machine.handleDeadline(at: shard.loop.now))
+        perform(machine.handleDeadline(at: loop.now))
     }
 
     // MARK: Sending
 
-    /// Sends the client the shard's out buffer, which holds the 101, and the bytes behind it.
-    func begin(_ after: UnsafeRawBufferPointer) -> TunnelProgress {
-        shard.loop.assertIsCurrent()
+    /// Sends the client the 101 and the bytes behind it.
+    func begin(_ head: UnsafeRawBufferPointer, _ after: UnsafeRawBufferPointer) -> TunnelProgress {
+        loop.assertIsCurrent()
         clientBytes = after.count
-        return recordWrite(to: .client, client.stream.send(shard.out.bytes, after))
+        return recordWrite(to: .client, client.withStream { $0.send(head, after) })
     }
 
     @discardableResult
     func send(_ bytes: UnsafeRawBufferPointer, to side: Tunnel.Side) -> TunnelProgress {
-        shard.loop.assertIsCurrent()
+        loop.assertIsCurrent()
         if side == .client { clientBytes &+= bytes.count }
         return recordWrite(to: side, withStream(of: side) { $0.send(bytes) })
     }
@@ -131,8 +145,8 @@ final class TunnelRelay {
             stream.restartProgress()
             return stream.queuedBytes
         }
-        if stallCheckAt == .never { stallCheckAt = shard.loop.now + writeTimeout / 2 }
-        return perform(machine.handleWrite(to: side, waiting: waiting, at: shard.loop.now))
+        if stallCheckAt == .never { stallCheckAt = loop.now + writeTimeout / 2 }
+        return perform(machine.handleWrite(to: side, waiting: waiting, at: loop.now))
     }
 
     // MARK: Reading
@@ -148,7 +162,7 @@ final class TunnelRelay {
     private func moveBytes(from side: Tunnel.Side) -> Int {
         guard !isOver, machine.wantsBytes(of: side), withStream(of: side, { $0.canRead }) else { return 0 }
         // If no memory is left for bytes that the other side does not take, they stay in the socket (http-connections.md 8).
-        guard let room = shard.room(for: client) else { return 0 }
+        guard let room = memory.room(for: client) else { return 0 }
         switch withStream(of: side, { $0.receive(into: room) }) {
         case .bytes(let count):
             send(UnsafeRawBufferPointer(rebasing: room[0..<count]), to: side.other)

@@ -5,7 +5,7 @@ import Synchronization
 /// What the exchanges of all shards share from the start to the end of the process, whatever a reload replaces.
 package final class ExchangeContext: Sendable {
     /// Only grows.
-    private let names: UserNames
+    let names: UserNames
     /// `lanyard-` and eight hex digits: Lanyard's member of `Via`.
     let viaName: [UInt8]
     /// Client connections of the process.
@@ -20,12 +20,8 @@ package final class ExchangeContext: Sendable {
     package let arrivals: ClientArrivals
     /// Requests that wait for a token or a connection.
     package let parked: SharedLimit
-    /// Which problem responses are logged.
-    let refusals = RefusalLog.throttles(of: Problem.names)
-    /// Which dropped upgrades are logged.
-    let droppedUpgrades = RefusalLog.throttles(of: UpgradeObstacle.allCases.map(\.rawValue))
-    /// Which failed TLS handshakes of clients are logged.
-    let handshakeLog = RefusalLog.throttles(of: HandshakeResult.allCases.map(\.rawValue))
+    /// How many lines the log gets.
+    let throttles = RequestThrottles(problems: Problem.names)
     /// Memory of all buffers: `limits.buffer_bytes_max`.
     package let buffers: BufferBudget
     /// Probes of connections without traffic.

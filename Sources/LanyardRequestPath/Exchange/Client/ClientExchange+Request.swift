@@ -1,76 +1,38 @@
 import LanyardFoundations
 import LanyardSettings
 
-/// Reads request heads and bodies.
-extension ClientConnection {
-    /// Reads head bytes once. Returns their number.
+/// Admits a request and forwards its body.
+extension ClientExchange {
+    /// A request's head was read. The steps that follow, with their files:
     ///
-    /// Not inlined, as what else `pump` calls: it is called twice for each request, and mostly has nothing to do.
-    @inline(never)
-    func readHead() -> Int {
-        switch stream.receive(into: input.room(in: shard)) {
-        case .bytes(let count):
-            input.recordArrival(count)
-            parse()
-            return count
-        case .wouldBlock: input.releaseEmptyBuffer(to: shard)
-        case .end: if case .head = state { refuse(.malformed("it ends within its head")) } else { close() }
-        case .failed: abandon()
-        }
-        return 0
-    }
-
-    /// Processes the requests that have arrived, in order, until one must wait.
-    func parse() {
-        guard input.hasBytes, input.beginParsing() else { return }
-        defer { input.endParsing() }
-        while state.isWaitingForRequest, stream.isFlushed, input.hasBytes {
-            do throws(HeadError) {
-                guard try input.readHead(shard.headLimits, at: shard.loop.now) else { return awaitRest() }
-                beginExchange()
-            } catch {
-                return refuse(input.beginsWithTLS ? .unexpectedTLS : .malformed(error))
-            }
-        }
-    }
-
-    /// Part of a head has arrived. The whole head is due within `header_timeout` of its first byte. The first head's
-    /// deadline runs from the accept; a drain has shortened it, so it is then set anew.
-    private func awaitRest() {
-        guard input.hasPartialHead else { return }
-        let isFirst = state.isWaiting
-        state = .head
-        // A partial head would have to be buffered, and no memory is left.
-        if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
-        guard isFirst else { return }
-        if input.requests > 0 || shard.isDraining {
-            begin(.head, for: shard.limits.headerTimeout)
-        } else {
-            waits.follow(with: .head)
-        }
-    }
-
-    private func beginExchange() {
+    /// 1. The request is admitted, refused or responded to: `RequestAdmission`, here; its refusal: `+Refusal`, `+Ending`.
+    /// 2. It gets a token, or is parked for one: `+Upstream`, `TokenCache`.
+    /// 3. It gets a connection, or waits for one: `+Upstream`, `UpstreamPool`, `ClientSink.takeBound`.
+    /// 4. Its head is sent, with the body bytes that have come: `+Upstream`, `RequestHeadWriter`.
+    /// 5. The rest of its body is read and sent: `ClientConnection+HTTP1`, here, `+Upstream`.
+    /// 6. The response's head is read: `+Response`, `ResponseRelay`. One that refuses the token is held, and the request begins again
+    ///    at 3 with another one: `+Replay`. A 101 becomes a tunnel: `+Upgrade`.
+    /// 7. Head, body and trailers are relayed: `+Response`, `ResponseHeadWriter`.
+    /// 8. It is counted, and its connection given back: `+Ending`.
+    /// 9. The client's connection waits for the next request, or ends: `ClientConnection+HTTP1`, `ClientConnection+Ending`.
+    ///
+    /// - Parameter isLast: the client's connection ends behind the response.
+    func begin(isLast: Bool) {
         state = .admission(nil)
         adoptServedConfiguration()
-        endInboundWait()
-        exchange = Exchange(input.head)
+        machine = Exchange(input.head)
         relay.beginExchange()
-        waits.closing.setWriteTimeout(ClosingLimits.standardWriteTimeout)
-        if let requestsMax = shard.limits.requestsPerConnectionMax, input.requests >= requestsMax {
-            exchange.closeClient()
-        }
-        if shard.isDraining || stream.hasLargeSession { exchange.closeClient() }
+        waits.writeTimeout = ExchangeWaits.standardWriteTimeout
+        if isLast || shard.isDraining { machine.closeClient() }
         if shard.context.buffers.isUnder(.requestsRefused) { return refuse(.buffersFull) }
         guard let buffer = input.buffer else { return refuse(.internalError) }
-        let served = served
+        let (served, rules) = (served, rules)
         let admission = RequestAdmission(input.head, in: buffer.bytes, buffer.table.all)
-        let rules = view.rules
         // Most listeners ask for none.
-        let capabilities = rules.callers.checksRequests ? shard.capabilities : []
+        let capabilities = rules.callers.checksRequests ? sink.capabilities : []
         let decision = admission.decide(
-            rules, served.configuration.routes, viaName: shard.context.viaName, capabilities: capabilities,
-            isNamedClient: membership.isNamedClient)
+            rules, served.configuration.routes, viaName: shard.heads.viaName, capabilities: capabilities,
+            isNamedClient: sink.isNamedClient)
         switch decision {
         case .forward(let route, let target): forward(to: target, on: served.routes[route.index])
         case .respondToOptions: respondToOptions()
@@ -82,8 +44,8 @@ extension ClientConnection {
 
     /// A request that is refused counts for its route.
     private func count(for route: ShardRoute) {
-        state = .admission(route)
-        waits.closing.setWriteTimeout(route.timeouts.write)
+        state = .admission(.passUnretained(route))
+        waits.writeTimeout = route.timeouts.write
     }
 
     private func forward(to target: RequestTarget, on shardRoute: ShardRoute) {
@@ -97,9 +59,9 @@ extension ClientConnection {
             count(for: shardRoute)
             return refuse(.noActiveUser)
         }
-        waits.closing.setWriteTimeout(shardRoute.timeouts.write)
-        let active = ActiveExchange(shardRoute: shardRoute, user: user)
-        state = .exchange(active)
+        waits.writeTimeout = shardRoute.timeouts.write
+        let active = ActiveExchange(shardRoute, user: user)
+        state = .forwarding(active)
         acquireToken(for: active)
     }
 
@@ -108,7 +70,22 @@ extension ClientConnection {
         let upgrade = upgradeRequest(on: route)
         input.admit(target, upgrade)
         if case .dropped(let obstacle) = upgrade {
-            shard.log(obstacle) { input.refusedRequest(input.requestID(from: shard), isHeadRead: true, on: route) }
+            shard.log.record(obstacle) {
+                input.refusedRequest(input.requestID(from: shard), isHeadRead: true, on: route)
+            }
+        }
+    }
+
+    /// What the client is read for.
+    enum WantedInput {
+        case none, body, refusedBody
+    }
+
+    var wantedInput: WantedInput {
+        switch state {
+        case .forwarding: wantsBody ? .body : .none
+        case .refusing: .refusedBody
+        case .none, .admission, .tunnel: .none
         }
     }
 
@@ -116,27 +93,21 @@ extension ClientConnection {
     var wantsBody: Bool {
         guard !input.body.isEnded else { return false }
         if let held = replay.held { return held.decision.body == .awaited }
-        return upstream.isFlushed && exchange.request == .sending
+        return upstream.isFlushed && machine.request == .sending
     }
 
-    /// Reads body bytes once. Returns their number.
-    @inline(never)
-    func readBody(of active: ActiveExchange) -> Int {
-        if input.hasUnusedBytes {
-            forwardBuffered(of: active)
-            return 0
-        }
-        guard let room = shard.room(for: self, upTo: input.body.readSize) else { return 0 }
-        switch stream.receive(into: room) {
-        case .bytes(let count):
-            forwardBody(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), of: active)
-            return count
-        case .wouldBlock: break
-        case .end: perform(exchange.handleRequestCut(.malformed("its body ends early")))
-        case .failed: abandon()
-        }
-        return 0
+    /// Bytes of the body have come.
+    func forwardBody(_ arrived: UnsafeMutableRawBufferPointer) {
+        if case .forwarding(let active) = state { forwardBody(arrived, of: active) }
     }
+
+    /// The same, for those that have come behind the head.
+    func forwardBuffered() {
+        if case .forwarding(let active) = state { forwardBuffered(of: active) }
+    }
+
+    /// The client has ended its direction within the body.
+    func handleCutBody() { perform(machine.handleRequestCut(.malformed("its body ends early"))) }
 
     /// Forwards the bytes that arrived behind the head.
     func forwardBuffered(of active: ActiveExchange) {
@@ -158,7 +129,7 @@ extension ClientConnection {
             replay.keep(data, at: place, in: buffer)
             input.recordUsed(used, of: arrived, isBuffered: true, in: shard)
         } catch {
-            perform(exchange.handleRequestFailure(.malformed(error)))
+            perform(machine.handleRequestFailure(.malformed(error)))
             return false
         }
         return checkBodySize(of: active)
@@ -169,7 +140,7 @@ extension ClientConnection {
         guard let bodyBytesMax = active.route.settings.bodyBytesMax, input.body.total > bodyBytesMax else {
             return true
         }
-        perform(exchange.handleRequestFailure(.contentTooLarge))
+        perform(machine.handleRequestFailure(.contentTooLarge))
         return false
     }
 
@@ -197,18 +168,18 @@ extension ClientConnection {
                 handleHeldBody(for: active)
             }
         } catch {
-            perform(exchange.handleRequestFailure(.malformed(error)))
+            perform(machine.handleRequestFailure(.malformed(error)))
         }
     }
 
     /// The client sent nothing for too long, or the upstream took nothing.
     ///
-    /// After the response has begun neither ends the exchange. The upload may continue while the response lasts
+    /// After the response has begun neither ends the machine. The upload may continue while the response lasts
     /// (http-connections.md 9.6). A response that makes progress is not cut (http-connections.md 8.2); it has its own deadline.
     func handleUploadTimeout(_ wait: UploadWait, of active: ActiveExchange) {
-        guard exchange.response == .awaited else { return }
+        guard machine.response == .awaited else { return }
         // Neither side is read: the pause does not count against them.
-        if membership.isPaused { return begin(wait, of: active) }
+        if isPaused { return begin(wait, of: active) }
         switch wait {
         case .continue100:
             upstream.expectContinue(false)
@@ -217,10 +188,10 @@ extension ClientConnection {
         case .upstreamWrite:
             guard let connection = upstream.connection, connection.stream.checkProgress().isProgress else {
                 let isUntouched = upstream.isHeadUntouched
-                return perform(exchange.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
+                return perform(machine.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
             }
             begin(.upstreamWrite, of: active)
-        case .body: perform(exchange.handleRequestFailure(.requestTimeout))
+        case .body: perform(machine.handleRequestFailure(.requestTimeout))
         }
     }
 

@@ -1,56 +1,17 @@
 import LanyardFoundations
 import Logging
 
-/// How many lines of the log Lanyard's own responses and failed handshakes leave (http-connections.md 20.5): of each kind a few in a
-/// second, so that an operator sees every kind of failure although one of them floods. The others are counted, and a later line says how
-/// many.
-enum RefusalLog {
-    /// Lines of one kind in a second, all shards together.
-    private static let linesPerSecondMax = 5
-    /// Lines in a second at debug level, of one shard.
-    private static let debugLinesPerSecondMax = 1000
-
-    /// A throttle for each of these kinds.
-    static func throttles(of names: [String]) -> LogThrottles {
-        LogThrottles(of: names, linesMax: linesPerSecondMax, per: .seconds(1))
-    }
-
-    /// Of requests that meet the renewal of their token and cannot be sent again, in one shard.
-    static func renewalThrottle() -> SharedLogThrottle {
-        SharedLogThrottle(linesMax: linesPerSecondMax, per: .seconds(1))
-    }
-
-    /// The throttle of one shard at debug level.
-    static func debugThrottle() -> SharedLogThrottle {
-        SharedLogThrottle(linesMax: debugLinesPerSecondMax, per: .seconds(1))
-    }
-}
-
-/// What the log says of a request that got a problem response.
-struct RefusedRequest {
-    let id: RequestID
-    /// The client's own request id; empty if there is none.
-    var clientID = ""
-    /// Empty if the head could not be read.
-    var method = ""
-    /// Without the query, whose values may be secrets.
-    var path = ""
-    var host = ""
-    var route = ""
-    var user = ""
-}
-
-extension Shard {
+extension RequestLog {
     /// Logs a problem response: a server error as a warning or error, another one as information. Lines beyond the limit of the problem
     /// are written at debug level.
     ///
     /// - Parameter request: is asked only if a line is written.
-    func log(_ problem: Problem, _ request: () -> RefusedRequest) {
+    func record(_ problem: Problem, _ request: () -> RefusedRequest) {
         loop.assertIsCurrent()
         let usual: Logger.Level = problem.status == 500 ? .error : problem.status > 500 ? .warning : .info
         let level: Logger.Level
         let leftOut: Int
-        let throttle = context.refusals[problem.name]
+        let throttle = throttles.refusals[problem.name]
         if log.logLevel <= .debug {
             guard let count = debugRefusals.admitLine(at: loop.now) else {
                 return reportSuppressed(debugRefusals, "several", .debug)
@@ -91,5 +52,37 @@ extension Shard {
                     "event": "request.refused", "reason": .string(reason), "left_out": .stringConvertible(count),
                 ])
         }
+    }
+}
+
+extension RouteCounters {
+    /// A server error of Lanyard's own.
+    func recordFailure(_ problem: Problem, at now: Instant) {
+        if problem.isMissingToken { countWithoutToken() }
+        if let kind = problem.failureKind { failures.record(kind, problem.cause ?? problem.detail, at: now) }
+    }
+}
+
+extension Problem {
+    /// What the status says of a route whose request got the problem; nil: nothing.
+    fileprivate var failureKind: RouteFailures.Kind? {
+        switch name {
+        case "upstream-unreachable", "upstream-timeout", "upstream-invalid", "loop": .upstream
+        case "overloaded": .overload
+        default: isMissingToken ? .token : nil
+        }
+    }
+}
+
+extension AccessEntry.UnusualEnd {
+    /// A response of Lanyard's own.
+    init(_ problem: Problem) {
+        let side: AccessEntry.Side =
+            switch problem.status {
+            case 502, 504: .upstream
+            case 500...: .lanyard
+            default: .client
+            }
+        self.init(side, problem.name)
     }
 }

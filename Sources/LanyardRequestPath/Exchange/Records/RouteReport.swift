@@ -66,19 +66,20 @@ final class RouteFailures: Sendable {
 
     var latest: Latest { state.withLock { $0 } }
 
-    func record(_ problem: Problem, at now: Instant) {
-        switch problem.name {
-        case "upstream-unreachable", "upstream-timeout", "upstream-invalid", "loop": note(problem, \.upstream, now)
-        case "overloaded": note(problem, \.overload, now)
-        case _ where problem.isMissingToken: note(problem, \.token, now)
-        default: break
-        }
-    }
+    /// What has failed.
+    enum Kind { case upstream, overload, token }
 
-    private func note(_ problem: Problem, _ kind: WritableKeyPath<Latest, RouteFailure?> & Sendable, _ now: Instant) {
+    /// - Parameter message: with addresses: for the operator.
+    func record(_ kind: Kind, _ message: String, at now: Instant) {
+        let place: WritableKeyPath<Latest, RouteFailure?> & Sendable =
+            switch kind {
+            case .upstream: \.upstream
+            case .overload: \.overload
+            case .token: \.token
+            }
         state.withLock { latest in
-            if let known = latest[keyPath: kind], now < known.at + Self.interval { return }
-            latest[keyPath: kind] = RouteFailure(at: now, message: problem.cause ?? problem.detail)
+            if let known = latest[keyPath: place], now < known.at + Self.interval { return }
+            latest[keyPath: place] = RouteFailure(at: now, message: message)
         }
     }
 }

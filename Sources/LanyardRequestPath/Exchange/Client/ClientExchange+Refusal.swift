@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSettings
 
 /// The form of Lanyard's own responses (http-connections.md 19.5), and the wait for a body that tells it.
-extension ClientConnection {
+extension ClientExchange {
     /// A longer body is not waited for, whatever its framing.
     private static let awaitedBodyBytesMax = 16 << 10
 
@@ -41,7 +41,7 @@ extension ClientConnection {
         case .chunked: break
         }
         if case .refusing = state { return false }
-        return !stream.hasEnded && !shard.context.buffers.isUnder(.requestsRefused)
+        return !sink.hasEnded && !shard.context.buffers.isUnder(.requestsRefused)
     }
 
     /// Reads the body of the request, for a second at most, and refuses it then.
@@ -51,30 +51,17 @@ extension ClientConnection {
         state = .refusing(problem, before: state)
         begin(.refusedBody, for: HeldResponse.bodyWaitMax)
         // The read that has brought the head continues by itself.
-        if !input.isParsing { pump() }
+        sink.readUnlessReading()
     }
 
-    /// Reads body bytes once. Returns their number.
-    func readRefusedBody() -> Int {
-        let room = input.room(in: shard)
-        guard room.count > 0 else {
-            finishRefusal()
-            return 0
-        }
-        switch stream.receive(into: room) {
-        case .bytes(let count):
-            input.recordArrival(count)
-            let isReadable = input.dropArrivedBody(in: shard)
-            // The framing of chunks has a limit as well.
-            let isLong =
-                input.body.total > Self.awaitedBodyBytesMax || input.bytesBehindHead > 2 * Self.awaitedBodyBytesMax
-            if !isReadable || input.body.isEnded || isLong { finishRefusal() }
-            return count
-        case .wouldBlock: break
-        case .end: finishRefusal()
-        case .failed: abandon()
-        }
-        return 0
+    /// A read has put bytes of the body into the input's room.
+    func handleRefusedBody(_ count: Int) {
+        input.recordArrival(count)
+        let isReadable = input.dropArrivedBody(in: shard)
+        // The framing of chunks has a limit as well.
+        let isLong =
+            input.body.total > Self.awaitedBodyBytesMax || input.bytesBehindHead > 2 * Self.awaitedBodyBytesMax
+        if !isReadable || input.body.isEnded || isLong { finishRefusal() }
     }
 
     /// The body is there, or is not waited for any longer.

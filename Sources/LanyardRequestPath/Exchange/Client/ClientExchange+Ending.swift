@@ -3,7 +3,7 @@ import LanyardSettings
 import Logging
 
 /// Performs the actions of `Exchange`: Lanyard's own responses, the end of an exchange, the end of the connection.
-extension ClientConnection {
+extension ClientExchange {
     func perform(_ action: Exchange.Action) { _ = carryOut(action) }
 
     /// Performs the action.
@@ -48,10 +48,10 @@ extension ClientConnection {
         let entry = AccessEntry(
             id: input.requestID(from: shard), user: state.user, status: status, origin: origin,
             upgradeObstacle: input.upgradeObstacle, bytes: bytes, beganAt: input.beganAt, endedAt: shard.loop.now,
-            retries: isHeadRead ? exchange.retries : 0, replays: isHeadRead ? exchange.replays : 0,
+            retries: isHeadRead ? machine.retries : 0, replays: isHeadRead ? machine.replays : 0,
             generation: upstream.generation)
         input.withLoggedHead(isHeadRead: isHeadRead, on: route) { head in
-            log._withUnsafeGuaranteedRef { $0.write(entry, head, of: route, end, in: shard.context) }
+            log._withUnsafeGuaranteedRef { $0.write(entry, head, of: route, end, in: shard.context.names) }
         }
     }
 
@@ -68,25 +68,37 @@ extension ClientConnection {
     func send(_ problem: Problem, as form: ResponseForm) {
         dropUpstream(keeps: false)
         let isHeadRead = state.isHeadRead
-        let closes = problem.closes || !isHeadRead || !input.body.isEnded || exchange.closesClient || shard.isDraining
+        let closes = problem.closes || !isHeadRead || !input.body.isEnded || machine.closesClient || shard.isDraining
         if let reason = problem.rejection { shard.counters.countRejection(reason) }
         if problem.status == 500 { shard.counters.internalErrors.add() }
         if problem.status > 500 {
             let counters = state.shardRoute?.counters ?? shard.counters.withoutRoute
             counters.recordFailure(problem, at: shard.loop.now)
         }
-        let id = input.requestID(from: shard)
-        shard.log(problem) { refusedRequest(id) }
-        shard.out.clear()
+        let id = recordInLog(problem)
+        shard.heads.out.clear()
         // If the head cannot be read, its method may still have been read.
         let method = isHeadRead ? input.head.kind : input.partialMethod
         let writer = ProblemWriter(
-            shard: shard, problem: problem, form: form, requestID: id, isResponseToHead: method == .head,
+            context: shard.heads, problem: problem, form: form, requestID: id, isResponseToHead: method == .head,
             closes: closes,
             clientMinorVersion: isHeadRead ? input.head.minorVersion : 1)
-        let bytes = writer.write(into: &shard.out)
+        let bytes = writer.write(into: &shard.heads.out)
         record(problem.status, .lanyard, AccessEntry.UnusualEnd(problem), bytes: bytes)
         sendResponse(closes: closes)
+    }
+
+    /// Counts and logs a refusal without a response.
+    func recordRefusal(_ problem: Problem) {
+        if let reason = problem.rejection { shard.counters.countRejection(reason) }
+        _ = recordInLog(problem)
+    }
+
+    /// - Returns: the request's id.
+    private func recordInLog(_ problem: Problem) -> RequestID {
+        let id = input.requestID(from: shard)
+        shard.log.record(problem) { refusedRequest(id) }
+        return id
     }
 
     private func refusedRequest(_ id: RequestID) -> RefusedRequest {
@@ -97,14 +109,15 @@ extension ClientConnection {
 
     /// Responds to `OPTIONS *` (http-requests.md 1.8).
     func respondToOptions() {
-        let closes = !input.body.isEnded || exchange.closesClient || shard.isDraining
+        let closes = !input.body.isEnded || machine.closesClient || shard.isDraining
         record(200, .lanyard, nil, bytes: 0)
-        shard.out.clear()
-        shard.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
-        shard.writeDate(&shard.out)
-        shard.out.write("\r\n" as StaticString)
-        shard.out.write(ConnectionOptions.responseLine(closes: closes, clientMinorVersion: input.head.minorVersion))
-        shard.out.write("\r\n" as StaticString)
+        shard.heads.out.clear()
+        shard.heads.out.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nDate: " as StaticString)
+        shard.heads.writeDate(&shard.heads.out)
+        shard.heads.out.write("\r\n" as StaticString)
+        shard.heads.out.write(
+            ConnectionOptions.responseLine(closes: closes, clientMinorVersion: input.head.minorVersion))
+        shard.heads.out.write("\r\n" as StaticString)
         sendResponse(closes: closes)
     }
 
@@ -114,17 +127,8 @@ extension ClientConnection {
         endInboundWait()
         endOutboundWait()
         // `abandon` would count the request again: it was counted when its response was written.
-        guard stream.send(shard.out.bytes, isLast: closes) == 0 else { return close() }
-        if closes { closeAfterFlush() } else { beginNextRequest() }
-    }
-
-    /// The next request may have arrived already.
-    private func beginNextRequest() {
-        nextRequest()
-        // The parse loop that called this continues by itself. A read here could meet the client's end too early.
-        guard !input.isParsing else { return }
-        parse()
-        pump()
+        guard sink.send(shard.heads.out.bytes, isLast: closes) == .sent else { return sink.reset(looksComplete: false) }
+        sink.end(closes: closes)
     }
 
     // MARK: End of the exchange
@@ -133,14 +137,14 @@ extension ClientConnection {
         dropUpstream(keeps: false)
         endInboundWait()
         endOutboundWait()
-        guard case .exchange(let active) = state, let token = upstream.token else { return refuse(.internalError) }
+        guard case .forwarding(let active) = state, let token = upstream.token else { return refuse(.internalError) }
         connectUpstream(for: active, token)
     }
 
     private func finish(keepsUpstream: Bool, keepsClient: Bool) {
         record(relay.status, .upstream, nil, bytes: relay.bodyBytes)
         dropUpstream(keeps: keepsUpstream && upstream.isFlushed)
-        if keepsClient { beginNextRequest() } else { closeAfterFlush() }
+        sink.end(closes: !keepsClient)
     }
 
     /// Releases the upstream connection, or cancels the wait for one.
@@ -157,15 +161,14 @@ extension ClientConnection {
     /// The connection may carry another request: of this client only, if the client has authenticated itself on it
     /// (http-connections.md 16.9).
     func giveBack(_ connection: UpstreamConnection, to pool: UpstreamPool) {
-        if connection.isBound { bound.keep(connection, in: pool) } else { pool.giveBack(connection) }
+        if connection.isBound { sink.keepBound(connection, in: pool) } else { pool.giveBack(connection) }
     }
 
     /// The response was cut off. The client must be able to see that (http-forwarding.md 13.5).
     private func abort(_ cut: ResponseCut) {
         record(relay.status, .upstream, AccessEntry.UnusualEnd(cut), bytes: relay.bodyBytes)
         dropUpstream(keeps: false)
-        if relay.isDelimitedByClose { stream.resetOnClose() }
-        close()
+        sink.reset(looksComplete: relay.isDelimitedByClose)
     }
 
     /// The client has disconnected, or reads nothing. Nothing more is sent.
@@ -184,91 +187,14 @@ extension ClientConnection {
 
     private func abandon(_ end: AccessEntry.UnusualEnd) {
         switch state {
-        case .closed: return
         case .tunnel: return endTunnel(.aborted)
-        case .admission, .exchange, .refusing:
+        case .admission, .forwarding, .refusing:
             // The status of the response if one has begun. Without one the request counts as Lanyard's own.
             let status = relay.status == 0 ? nil : relay.status
             record(status, status == nil ? .lanyard : .upstream, end, bytes: relay.bodyBytes)
             dropUpstream(keeps: false)
-            // An orderly close would make a body that is delimited by the close look complete (http-forwarding.md 13.5).
-            if relay.isDelimitedByClose { stream.resetOnClose() }
-        case .handshake, .waiting, .head, .flushing, .lingering:
-            if relay.isDelimitedByClose, !stream.isFlushed || stream.isBroken { stream.resetOnClose() }
+        case .none: break
         }
-        close()
-    }
-
-    /// All connection slots are in use: sends 503 and closes.
-    func rejectOverloaded() {
-        shard.loop.assertIsCurrent()
-        shard.counters.countRejection(.limit)
-        reject(
-            .overloaded(
-                "Too many client connections: limits.connections_max or limits.connections_per_peer_max is reached.",
-                closes: true))
-    }
-
-    /// The client is none of the listener's `peers`: sends 403 and closes.
-    func rejectPeer() {
-        shard.loop.assertIsCurrent()
-        reject(.peerNotAllowed)
-    }
-
-    /// Refuses the connection itself. Without a response if that would need a TLS handshake, which costs more than the connection.
-    private func reject(_ problem: Problem) {
-        if state.isHandshake {
-            if let reason = problem.rejection { shard.counters.countRejection(reason) }
-            let id = input.requestID(from: shard)
-            shard.log(problem) { refusedRequest(id) }
-            return close()
-        }
-        refuse(problem)
-        if membership.isOverRejectionLimit { close() }
-    }
-
-    // MARK: End of the connection
-
-    func closeAfterFlush() {
-        let needsLinger = needsLinger
-        state = .flushing
-        bound.closeAll()
-        endInboundWait()
-        if !stream.isFlushed { return beginWriteTimeout() }
-        if needsLinger { beginLinger() } else { close() }
-    }
-
-    /// Bytes that a client's kernel takes before its process reads: a tenth of the least window that systems offer.
-    private static let bytesWithoutLingerMax: UInt64 = 6 << 10
-
-    /// Whether a close at once could destroy the response (http-connections.md 9.8). It could not if the client has asked for the close,
-    /// has sent nothing behind its request, and has room for all that was sent to it. A `close_notify` of its TLS may still come.
-    private var needsLinger: Bool {
-        guard state.isHeadRead, !input.head.wantsKeepAlive, input.body.isEnded else { return true }
-        return input.hasUnusedBytes || stream.canRead || stream.isSecured || stream.isBroken
-            || stream.taken > Self.bytesWithoutLingerMax
-    }
-
-    /// Begins the lingering close (http-connections.md 9.8).
-    func beginLinger() {
-        stream.endWriting()
-        state = .lingering
-        endOutboundWait()
-        begin(.linger, until: waits.closing.beginLinger(at: shard.loop.now))
-        input.releaseBuffer(to: shard)
-        if stream.hasEnded { stream.expectInput() }
-        pump()
-    }
-
-    /// Discards the input of one read. Returns the number of bytes.
-    func discardInput() -> Int {
-        switch stream.receive(into: shard.scratch) {
-        case .bytes(let count):
-            begin(.linger, until: waits.closing.lingerDeadline(at: shard.loop.now))
-            return count
-        case .wouldBlock: break
-        case .end, .failed: close()
-        }
-        return 0
+        sink.reset(looksComplete: relay.isDelimitedByClose)
     }
 }

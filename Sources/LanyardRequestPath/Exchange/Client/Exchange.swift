@@ -1,7 +1,7 @@
 import LanyardFoundations
 
 /// One request from head to last byte, as a state machine. An event goes in, an action comes out, and
-/// `ClientConnection` performs it.
+/// `ClientExchange` performs it.
 ///
 /// It does no I/O and sees no bytes. It guarantees:
 /// - A response that was cut off never looks complete.

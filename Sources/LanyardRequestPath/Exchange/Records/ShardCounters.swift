@@ -71,11 +71,8 @@ package final class RouteCounters: Sendable {
             unauthorized: unauthorized.value, withoutToken: withoutToken.value)
     }
 
-    /// A server error of Lanyard's own.
-    func recordFailure(_ problem: Problem, at now: Instant) {
-        if problem.isMissingToken { withoutToken.add() }
-        failures.record(problem, at: now)
-    }
+    /// A server error of Lanyard's own, because there was no token.
+    func countWithoutToken() { withoutToken.add() }
 
     /// A response that means "token refused".
     func countUnauthorized() { unauthorized.add() }
@@ -136,7 +133,7 @@ package final class ShardCounters: Sendable {
     private let droppedLookalikes = Counter()
     private let droppedForwarded = Counter()
     private let replayed = Counter()
-    private let obstacles = RefusedResponse.ReplayObstacle.allCases.map { _ in Counter() }
+    private let obstacles = ReplayObstacle.allCases.map { _ in Counter() }
     package let internalErrors = Counter()
     /// Tunnels that are open.
     let upgraded = Counter()
@@ -166,12 +163,12 @@ package final class ShardCounters: Sendable {
 
     func countReplay() { replayed.add() }
 
-    func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) {
-        obstacles[RefusedResponse.ReplayObstacle.allCases.firstIndex(of: replayObstacle)!].add()
+    func recordObstacle(_ replayObstacle: ReplayObstacle) {
+        obstacles[ReplayObstacle.allCases.firstIndex(of: replayObstacle)!].add()
     }
 
     private var replaySamples: [MetricSample] {
-        let results = [("replayed", replayed)] + zip(RefusedResponse.ReplayObstacle.allCases.map(\.rawValue), obstacles)
+        let results = [("replayed", replayed)] + zip(ReplayObstacle.allCases.map(\.rawValue), obstacles)
         return results.map { result, counter in
             MetricSample(
                 "lanyard_replays", suffix: "_total", labels: [.init("result", result)], value: Double(counter.value))

@@ -10,17 +10,10 @@ enum UploadWait: Equatable {
     case continue100
 }
 
-/// What a connection waits for from its client, or from the upstream that takes the request. It is set with its deadline.
+/// What an exchange waits for from its client, or from the upstream that takes the request. It is set with its deadline.
 enum InboundWait: Equatable {
+    /// The exchange waits for nothing, or its connection waits.
     case none
-    /// The client completes its TLS handshake.
-    case handshake
-    /// The rest of a request head comes.
-    case head
-    /// The first byte of a request comes.
-    case idle
-    /// The client takes the end of the last response, which the kernel still holds.
-    case kernelFlush
     /// A step of the upload comes.
     case upload(UploadWait)
     /// The rest of the request's body comes while a response is held.
@@ -29,8 +22,6 @@ enum InboundWait: Equatable {
     case refusedBody
     /// What the tunnel waits for.
     case tunnel
-    /// The client ends its direction in a lingering close.
-    case linger
 }
 
 /// Which token a parked request waits for. A wait of its own, because the client may take interim responses at the same
@@ -42,7 +33,7 @@ enum TokenWait: Equatable {
     case other
 }
 
-/// What a connection waits for until its client has the response. It is set with its deadline.
+/// What an exchange waits for until its client has the response. It is set with its deadline.
 enum OutboundWait: Equatable {
     case none
     /// The upstream sends the head of the final response.
@@ -53,31 +44,24 @@ enum OutboundWait: Equatable {
     case clientWrite
 }
 
-/// The wait whose deadline is due.
-enum DueWait {
-    case inbound(InboundWait)
-    case outbound(OutboundWait)
-    /// nil: the wait has ended before.
-    case token(TokenWait?)
-    /// The client, which has ended its direction, is examined.
-    case examination
-}
+/// The deadlines of one exchange, and what each is for. The exchange acts when one is due.
+struct ExchangeWaits: ~Copyable {
+    private enum Purpose: UInt8, DeadlinePurpose { case inbound, outbound, token }
 
-/// The deadlines of one client's connection, and what each is for. The connection acts when one is due.
-struct ClientWaits: ~Copyable {
-    private enum Purpose: UInt8, DeadlinePurpose { case inbound, outbound, token, examination }
-
-    /// What is known of the end of the client's direction.
-    private enum End {
-        case unknown
-        case known
-        /// The client is examined by then: its process may be gone.
-        case examined(Deadline)
+    /// The wait whose deadline is due.
+    enum Due {
+        case inbound(InboundWait)
+        case outbound(OutboundWait)
+        /// nil: the wait has ended before.
+        case token(TokenWait?)
     }
+
+    /// The write timeout of a client without a route's.
+    static let standardWriteTimeout = Duration.seconds(60)
 
     // Counted by hand: stored references would be counted each time that a deadline is set, since that might replace them.
 
-    /// For `inbound`.
+    /// For `inbound`. While that is `none`, an HTTP/1.1 connection waits by it: one of the two waits at a time.
     private let inboundDeadline = Unmanaged.passRetained(Deadline(for: Purpose.inbound.rawValue))
     /// For `outbound`.
     private let outboundDeadline = Unmanaged.passRetained(Deadline(for: Purpose.outbound.rawValue))
@@ -88,9 +72,10 @@ struct ClientWaits: ~Copyable {
     private(set) var stallCheckAt = Instant.never
     /// nil: the request is not parked. Most requests never are, so a deadline is made for one that is.
     private var token: (wait: TokenWait, deadline: Deadline)?
-    private var end = End.unknown
-    /// Limits of what is left to do behind a response.
-    var closing = ClosingLimits()
+    /// How long the client may take no byte. Behind the exchange: the end of a response keeps the timeout of its route.
+    var writeTimeout = ExchangeWaits.standardWriteTimeout
+    /// Reading from the client or the upstream is paused until memory is free.
+    var isPaused = false
 
     deinit {
         inboundDeadline.release()
@@ -103,8 +88,8 @@ struct ClientWaits: ~Copyable {
         outboundDeadline.takeUnretainedValue().owner = owner
     }
 
-    /// The wait of a deadline that is due. It has ended, unless it is the examination.
-    mutating func take(_ deadline: Deadline, on loop: EventLoop) -> DueWait {
+    /// The wait of a deadline that is due. It has ended.
+    mutating func take(_ deadline: Deadline, on loop: EventLoop) -> Due {
         switch Purpose(of: deadline) {
         case .inbound:
             defer { inbound = .none }
@@ -115,7 +100,6 @@ struct ClientWaits: ~Copyable {
         case .token:
             defer { endToken(on: loop) }
             return .token(token?.wait)
-        case .examination: return .examination
         }
     }
 
@@ -123,9 +107,6 @@ struct ClientWaits: ~Copyable {
         inbound = wait
         inboundDeadline._withUnsafeGuaranteedRef { loop.set($0, at: instant) }
     }
-
-    /// The next wait has the deadline of the one before.
-    mutating func follow(with wait: InboundWait) { inbound = wait }
 
     mutating func begin(_ wait: OutboundWait, until instant: Instant, on loop: EventLoop) {
         outbound = wait
@@ -169,35 +150,10 @@ struct ClientWaits: ~Copyable {
     /// The next byte belongs to another response.
     mutating func endResponse() { stallCheckAt = .never }
 
-    // MARK: The end of the client's direction
-
-    /// The client has ended its direction, and that is known.
-    var isEndKnown: Bool {
-        switch end {
-        case .unknown: false
-        case .known, .examined: true
-        }
-    }
-
-    /// - Parameters:
-    ///   - owner: is examined at `instant`; nil: is not.
-    mutating func noteEnd(examining owner: Watcher?, at instant: Instant, on loop: EventLoop) {
-        guard let owner else { return end = .known }
-        let deadline = Deadline(of: owner, for: Purpose.examination.rawValue)
-        end = .examined(deadline)
-        loop.set(deadline, at: instant)
-    }
-
-    /// The client is examined again.
-    func examineAgain(at instant: Instant, on loop: EventLoop) {
-        if case .examined(let deadline) = end { loop.set(deadline, at: instant) }
-    }
-
-    /// Before the connection is released.
+    /// Before the exchange is released.
     mutating func drop(on loop: EventLoop) {
         endToken(on: loop)
         loop.drop(inboundDeadline.takeUnretainedValue())
         loop.drop(outboundDeadline.takeUnretainedValue())
-        if case .examined(let deadline) = end { loop.drop(deadline) }
     }
 }

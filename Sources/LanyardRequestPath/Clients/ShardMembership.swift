@@ -12,8 +12,6 @@ struct ShardMembership: ~Copyable {
     var isQueuedForHandshake = false
     /// The client's certificate has one of the listener's `client_names`, or the listener has none.
     var isNamedClient = true
-    /// Reading from the client or the upstream is paused until memory is free.
-    var isPaused = false
     /// The listener would not admit the client any more. Its exchange ends soon, and becomes no tunnel.
     var isAdmissionEnding = false
 
@@ -60,41 +58,4 @@ struct ClientList {
         }
         return true
     }
-}
-
-/// What a connection's current request began with.
-struct ServedView {
-    let routes: ShardRoutes
-    /// Of the connection's listener.
-    let rules: ListenerRules
-
-    /// - Parameter listener: its index.
-    init(_ routes: ShardRoutes, listener: Int) {
-        self.routes = routes
-        rules = routes.configuration.rules[listener]
-    }
-}
-
-/// The result of sending bytes to the client.
-enum ClientSend {
-    case sent
-    /// The client is gone. The caller ends the exchange, or the connection.
-    case failed
-}
-
-/// The result of sending bytes to the upstream.
-enum UpstreamSend {
-    case sent
-    /// The upstream has taken no byte of the request's head, which may be sent on another connection.
-    case untouched
-    /// The connection is broken. What the upstream has sent before is read first (http-connections.md 9.7).
-    case failed
-}
-
-/// Whether the exchange continues on the connection that it had.
-enum ExchangeProgress {
-    case continues
-    /// It has ended, begins again, waits with a held response, or has become a tunnel. The bytes that were being read are
-    /// not its any more.
-    case ended
 }

@@ -1,23 +1,17 @@
 import LanyardFoundations
 
-/// Limits of what is left to do behind a response: the client reads its end, the kernel sends it, the connection
-/// lingers. Does no I/O.
+/// Limits of what is left to do behind a response: the kernel sends its end, the connection lingers. Does no I/O.
 struct ClosingLimits {
-    static let standardWriteTimeout = Duration.seconds(60)
     private static let lingerTimeout = Duration.seconds(10)
     private static let lingerIdleTimeout = Duration.seconds(2)
 
-    /// Write timeout between two requests: the end of a response keeps the timeout of its route.
-    private(set) var writeTimeout = ClosingLimits.standardWriteTimeout
     /// Between two requests: when the client must have taken some bytes of the kernel's buffer.
     private(set) var kernelFlushDeadline = Instant.never
     /// When the connection closes whatever its client still sends.
     private var lingerEndsAt = Instant.never
 
-    mutating func setWriteTimeout(_ timeout: Duration) { writeTimeout = timeout }
-
     /// The kernel holds the end of a response, and the client has taken some bytes of it by now.
-    mutating func awaitKernelFlush(at now: Instant) { kernelFlushDeadline = now + writeTimeout }
+    mutating func awaitKernelFlush(until instant: Instant) { kernelFlushDeadline = instant }
 
     /// Begins the lingering close (http-connections.md 9.8).
     ///

@@ -52,7 +52,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
             let begins = (steps > 0 && !beginning.isEmpty || continuing.isEmpty) && hasRoom
             guard let client = begins ? nextBeginning() : continuing.next() else { break }
             client.membership.isQueuedForHandshake = false
-            guard client.state.isHandshake else { continue }
+            guard client.state == .handshake else { continue }
             steps += 1
             client.continueHandshake()
         }
@@ -70,7 +70,7 @@ final class HandshakeQueue: Watcher, @unchecked Sendable {
     /// The next client that begins. At the limit another one is closed for it.
     private func nextBeginning() -> ClientConnection? {
         guard let client = beginning.next() else { return nil }
-        guard client.state.isHandshake else { return client }
+        guard client.state == .handshake else { return client }
         if inProgress.count >= sessionsMax { oldestWithoutPendingInput?.handleHandshakeFailure(.tooManyHandshakes) }
         inProgress.append(client)
         client.membership.handshakePermit = HandshakePermit(of: client, in: self)

@@ -4,7 +4,7 @@ import Logging
 
 /// The upstream refused the token: the response is held, the token renewed, and the request sent once more
 /// (http-forwarding.md 17.1, 17.2, refresh-outcomes.md 11).
-extension ClientConnection {
+extension ClientExchange {
     /// Decides whether a final response is held for a replay.
     ///
     /// - Returns: false if the response goes to the client at once. `replayObstacle` then has the reason, if there is one
@@ -19,7 +19,7 @@ extension ClientConnection {
         let breaker = active.shardRoute.breaker
         active.shardRoute.counters.countUnauthorized()
         let refusal = TokenRefusal(table, in: view)
-        guard exchange.replays == 0 else {
+        guard machine.replays == 0 else {
             if refusal == .token, trip(breaker, route) {
                 shard.tokens.noteRefusedReplay(token.generation, of: active.user)
             }
@@ -46,7 +46,7 @@ extension ClientConnection {
         let decision = RefusedResponse(
             body: bodyPart, token: .init(outlook, otherwise: mayForce ? .refreshFailed : .breaker))
         if case .relay(let replayObstacle) = decision.action {
-            if case .renewed = outlook { logUnrepeatable(replayObstacle, response.status, route) }
+            if case .renewed = outlook { recordUnrepeatable(replayObstacle, response.status, route) }
             return recordObstacle(replayObstacle)
         }
         let sent = decision.body == .awaited ? replay.bodyBytes : nil
@@ -71,30 +71,17 @@ extension ClientConnection {
     /// acquired, because it is then the only copy.
     func releaseReplayCopy() {
         shard.loop.assertIsCurrent()
-        if state.isExchange, replay.held == nil, upstream.connection != nil, replay.hasMemory { replay.discardBody() }
+        if state.isForwarding, replay.held == nil, upstream.connection != nil, replay.hasMemory { replay.discardBody() }
     }
 
-    private func recordObstacle(_ replayObstacle: RefusedResponse.ReplayObstacle) -> Bool {
+    private func recordObstacle(_ replayObstacle: ReplayObstacle) -> Bool {
         shard.counters.recordObstacle(replayObstacle)
         replay.record(replayObstacle)
         return false
     }
 
-    /// The token was renewed while the request was on its way, the upstream does not take the former one any more, and the request cannot
-    /// be sent again: its client gets the refusal. A server that ends the former token with each renewal causes that.
-    private func logUnrepeatable(
-        _ replayObstacle: RefusedResponse.ReplayObstacle, _ status: Int, _ route: Route
-    ) {
-        guard let leftOut = shard.unrepeatableRequests.admitLine(at: shard.loop.now) else { return }
-        var metadata: Logger.Metadata = [
-            "event": "request.not_replayed", "reason": .string(replayObstacle.rawValue),
-            "status": .stringConvertible(status), "request_id": "\(input.requestID(from: shard))",
-            "route": "\(route.settings.name)",
-        ]
-        if leftOut > 0 { metadata["left_out"] = .stringConvertible(leftOut) }
-        shard.log.warning(
-            "the upstream refuses a token that was renewed while the request was on its way; the request cannot be sent again",
-            metadata: metadata)
+    private func recordUnrepeatable(_ obstacle: ReplayObstacle, _ status: Int, _ route: Route) {
+        shard.log.record(obstacle, status: status, of: input.requestID(from: shard), on: route.settings.name)
     }
 
     /// Whether the request's body can be sent again.
@@ -110,11 +97,11 @@ extension ClientConnection {
 
     private func hold(_ held: HeldResponse, _ outlook: TokenCache.ReplacementOutlook, of active: ActiveExchange) {
         replay.hold(held)
-        exchange.hold()
+        machine.hold()
         upstream.connection?.nextUse.keepAliveSeconds = held.head.keepAliveSeconds
         // The response's bytes are copied. Its field lines are not: the next head would overwrite them.
-        if held.table === shard.responseTable {
-            shard.renewResponseTable()
+        if held.table === shard.memory.responseTable {
+            shard.memory.renewResponseTable()
         }
         upstream.expectContinue(false)
         endInboundWait()
@@ -128,7 +115,7 @@ extension ClientConnection {
         if held.decision.token == .awaited, !awaitToken(for: active) { return }
         guard held.decision.body == .awaited else { return }
         begin(.heldBody, for: HeldResponse.bodyWaitMax)
-        pump()
+        sink.read()
     }
 
     /// Parks the request until the refresh has ended.
@@ -186,7 +173,7 @@ extension ClientConnection {
     /// The rest of the request body is late.
     func handleHeldBodyTimeout(of active: ActiveExchange) {
         // The client is not read: the pause does not count against it.
-        if membership.isPaused { return begin(.heldBody, for: HeldResponse.bodyWaitMax) }
+        if isPaused { return begin(.heldBody, for: HeldResponse.bodyWaitMax) }
         relayHeld(.bodyLate, of: active)
     }
 
@@ -207,18 +194,18 @@ extension ClientConnection {
     ///
     /// - Returns: whether the exchange continues.
     @discardableResult
-    func relayHeld(_ replayObstacle: RefusedResponse.ReplayObstacle, of active: ActiveExchange) -> Bool {
+    func relayHeld(_ replayObstacle: ReplayObstacle, of active: ActiveExchange) -> Bool {
         guard let held = replay.held else { return false }
         stopWaitingForToken()
         endInboundWait()
         endOutboundWait()
-        if held.token != nil { logUnrepeatable(replayObstacle, held.head.status, active.route) }
+        if held.token != nil { recordUnrepeatable(replayObstacle, held.head.status, active.route) }
         _ = recordObstacle(replayObstacle)
         if replacesUnauthorized(held.head, replayObstacle, for: active) { return false }
         if let sent = held.bodyBytesSent {
             // Body bytes that arrived since were kept and not sent. The upload continues behind the bytes that were
             // sent. A piece that was too large to keep follows separately.
-            shard.out.clear()
+            shard.heads.out.clear()
             // The response goes to the client, whether the upstream takes the rest of the request or not.
             _ = pushKept(from: sent, ends: input.body.isEnded && replayObstacle != .bodyTooLarge, of: active)
         }
@@ -242,7 +229,7 @@ extension ClientConnection {
     /// - Parameter isClientChallenged: see there.
     /// - Returns: whether the exchange has ended.
     func replacesUnauthorized(
-        _ response: ResponseHead, _ obstacle: RefusedResponse.ReplayObstacle?, for active: ActiveExchange,
+        _ response: ResponseHead, _ obstacle: ReplayObstacle?, for active: ActiveExchange,
         isClientChallenged: @autoclosure () -> Bool = true
     ) -> Bool {
         // A refusal of what the client has sent of its own is the client's, such as a step of its handshake (16.9).
@@ -273,7 +260,7 @@ extension ClientConnection {
         endInboundWait()
         endOutboundWait()
         shard.counters.countReplay()
-        shard.log.debug(
+        shard.log.log.debug(
             "the upstream refused the token: sending the request once more",
             metadata: [
                 "event": "request.replayed", "status": .stringConvertible(held.head.status),
@@ -281,10 +268,10 @@ extension ClientConnection {
                 "client_request_id": "\(input.clientRequestID(on: route))",
             ])
         upstream.renew(token)
-        let isInStep = exchange.replay(insteadOf: held.head) && upstream.isFlushed
+        let isInStep = machine.replay(insteadOf: held.head) && upstream.isFlushed
         replay.endHold()
         _ = upstream.detach()
-        if exchange.needsFreshConnection { return connectUpstream(for: active, token, inPlaceOf: connection) }
+        if machine.needsFreshConnection { return connectUpstream(for: active, token, inPlaceOf: connection) }
         var rejected = ResponseBody(held.head.framing, delivery: .raw)
         let behind = UnsafeMutableRawBufferPointer(rebasing: held.bytes.mutableBytes[held.head.length...])
         let used = try? rejected.consume(behind).used
@@ -295,7 +282,7 @@ extension ClientConnection {
                 return attach(connection, to: active, token)
             }
             if !rejected.isEnded {
-                _ = RejectedBodyReader(rejected, of: connection, in: pool, shard: shard)
+                _ = RejectedBodyReader(rejected, of: connection, in: pool, shard.memory, on: shard.loop)
                 return acquireUpstream(for: active, token)
             }
         }
@@ -310,7 +297,7 @@ extension ClientConnection {
     /// - Returns: whether it was closed before.
     private func trip(_ breaker: RouteBreaker, _ route: Route) -> Bool {
         guard breaker.trip(at: shard.loop.now) else { return false }
-        shard.log.warning(
+        shard.log.log.warning(
             "the upstream refuses fresh tokens: no refresh is forced for 30 s",
             metadata: ["event": "route.breaker.opened", "route": "\(route.settings.name)"])
         return true

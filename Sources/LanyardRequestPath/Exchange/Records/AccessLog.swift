@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSettings
 
 /// Writes one line for each request of a shard (http-connections.md 20.2). Belongs to the shard's queue, which
-/// `ClientConnection` checks.
+/// the exchange checks.
 ///
 /// A line costs neither a lock nor an allocation nor, while lines come, a system call. If the reader of the log is slow, lines are dropped
 /// and counted.
@@ -54,9 +54,10 @@ final class AccessLog {
     ///   - head: of the request.
     ///   - route: nil: the request has none.
     ///   - unusualEnd: nil: the upstream's response was relayed whole.
+    ///   - users: takes a lock, so only for a user's first line.
     func write(
         _ entry: AccessEntry, _ head: LoggedHead, of route: Route?, _ unusualEnd: borrowing AccessEntry.UnusualEnd?,
-        in context: ExchangeContext
+        in users: UserNames
     ) {
         line.clear()
         opening.setTime(at: entry.endedAt)
@@ -64,7 +65,7 @@ final class AccessLog {
         line.write(hex: entry.id.number)
         line.write(layout.quote)
         if let id = head.clientID { Self.writeMember(layout.clientID, id, bytesMax: .max, layout.quote, into: &line) }
-        keepNames(route, entry.user, head.method, in: context)
+        keepNames(route, entry.user, head.method, in: users)
         line.write(names.bytes)
         if !head.method.isEmpty {
             Self.escape(head.path, bytesMax: Self.pathBytesMax, into: &line)
@@ -90,22 +91,22 @@ final class AccessLog {
     // MARK: Runs
 
     /// Up to the path.
-    private func keepNames(_ route: Route?, _ user: UserIndex?, _ method: Bytes, in context: ExchangeContext) {
+    private func keepNames(_ route: Route?, _ user: UserIndex?, _ method: Bytes, in users: UserNames) {
         guard route !== namedRoute || user != namedUser || !method.isEqual(to: namedMethod) else { return }
         (namedRoute, namedUser) = (route, user)
         namedMethod = Array(method)
         names.clear()
         if let route { Self.write(layout.route, route.settings.name, layout.quote, into: &names) }
-        if let user { Self.write(layout.user, userName(user, context), layout.quote, into: &names) }
+        if let user { Self.write(layout.user, userName(user, users), layout.quote, into: &names) }
         guard !method.isEmpty else { return }
         Self.writeMember(layout.method, method, bytesMax: Self.methodBytesMax, layout.quote, into: &names)
         names.write(layout.path)
     }
 
-    private func userName(_ user: UserIndex, _ context: ExchangeContext) -> String {
+    private func userName(_ user: UserIndex, _ users: UserNames) -> String {
         while userNames.count <= user.number { userNames.append(nil) }
         if let known = userNames[user.number] { return known }
-        let found = context.userName(user)
+        let found = users[user]
         userNames[user.number] = found
         return found
     }
@@ -328,7 +329,7 @@ struct AccessEntry {
         /// The key of the configuration that has ended it; nil: none has.
         var key: String?
 
-        init(_ side: Side, _ reason: String, key: String? = nil) {
+        init(_ side: Side?, _ reason: String, key: String? = nil) {
             self.side = side
             self.reason = reason
             self.key = key
@@ -345,26 +346,6 @@ struct AccessEntry {
             case .switched: self.init(.lanyard, "response-switch")
             }
             key = cut.key
-        }
-
-        /// A response of Lanyard's own.
-        init(_ problem: Problem) {
-            reason = problem.name
-            switch problem.status {
-            case 502, 504: side = .upstream
-            case 500...: side = .lanyard
-            default: side = .client
-            }
-        }
-
-        /// nil: both sides have ended the tunnel.
-        init?(_ end: Tunnel.End) {
-            reason = "tunnel-\(end.rawValue)"
-            switch end {
-            case .ended: return nil
-            case .reset, .stuck: side = nil
-            case .idle, .aged, .logout, .switched, .distrusted, .aborted: side = .lanyard
-            }
         }
     }
 
@@ -385,4 +366,13 @@ struct AccessEntry {
     var replays: Int
     /// Of the token that the request was sent with; nil: it was not sent.
     var generation: UInt64?
+}
+
+/// What the access log says of a request's head. Empty: it could not be read.
+struct LoggedHead {
+    var method = Bytes(start: nil, count: 0)
+    /// Without the query, whose values may be secrets.
+    var path = Bytes(start: nil, count: 0)
+    /// The client's own request id; nil: it has none, or an unsafe one.
+    var clientID: Bytes?
 }

@@ -3,7 +3,7 @@ import LanyardSettings
 import Logging
 
 /// Upgrades (http-forwarding.md 15): whether a request asks for one, whether a 101 grants it, and the tunnel that follows.
-extension ClientConnection {
+extension ClientExchange {
     /// What becomes of the request's `Upgrade`. One that is dropped is logged.
     func upgradeRequest(on route: Route) -> UpgradeRequest {
         guard let buffer = input.buffer else { return .none }
@@ -31,17 +31,17 @@ extension ClientConnection {
         for active: ActiveExchange
     ) {
         // The client cannot change the protocol within a message (RFC 9110 §7.8).
-        guard exchange.request == .sent else {
-            return perform(exchange.handleUpstreamFailure(.malformed("a 101 before the end of the request's body")))
+        guard machine.request == .sent else {
+            return perform(machine.handleUpstreamFailure(.malformed("a 101 before the end of the request's body")))
         }
         guard let upgrade = input.upgrade, let connection = upstream.connection, let token = upstream.token,
             response.minorVersion > 0,
             let granted = Self.onlyProtocol(table, view),
             upgrade.withUnsafeBufferPointer({ $0.equalsIgnoringCase(granted) })
-        else { return perform(exchange.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
-        shard.out.clear()
+        else { return perform(machine.handleUpstreamFailure(.malformed("a 101 that was not requested"))) }
+        shard.heads.out.clear()
         writer(response, view, table, for: active)
-            .writeSwitching(into: &shard.out, to: upgrade, on: active.shardRoute, of: shard)
+            .writeSwitching(into: &shard.heads.out, to: upgrade, on: active.shardRoute, in: shard.heads)
         beginTunnel(connection, account: token.account, after, of: active)
     }
 
@@ -49,7 +49,8 @@ extension ClientConnection {
         _ connection: UpstreamConnection, account: AccountNumber, _ after: UnsafeRawBufferPointer,
         of active: ActiveExchange
     ) {
-        let tunnel = TunnelRelay(self, connection, account: account, limits: tunnelLimits(of: active))
+        let tunnel = TunnelRelay(
+            self, connection, account: account, limits: tunnelLimits(of: active), shard.memory, on: shard.loop)
         state = .tunnel(active, tunnel)
         relay.beginRelay(101)
         active.shardRoute.counters.countRequest(
@@ -61,7 +62,7 @@ extension ClientConnection {
         endOutboundWait()
         shard.tunnels[ObjectIdentifier(self)] = self
         input.keepHead(of: active, for: shard.accessLog)
-        guard tunnel.begin(after) == .continues else { return }
+        guard tunnel.begin(shard.heads.out.bytes, after) == .continues else { return }
         if let buffer = input.buffer {
             // Bytes behind the request were held until now (http-forwarding.md 15.4).
             let sent = tunnel.send(UnsafeRawBufferPointer(buffer.rest), to: .upstream)
@@ -69,8 +70,8 @@ extension ClientConnection {
             guard sent == .continues else { return }
         }
         // An authority may have been removed, or the user logged out, while the upstream worked on the request.
-        if membership.isAdmissionEnding { return endTunnel(.distrusted) }
-        if let end = shard.endOfTunnel(self) { return endTunnel(end) }
+        if sink.isAdmissionEnding { return endTunnel(.distrusted) }
+        if let end = shard.endOfTunnel(active, account) { return endTunnel(end) }
         tunnel.run()
     }
 
@@ -91,94 +92,43 @@ extension ClientConnection {
         logAccess(101, .upstream, AccessEntry.UnusualEnd(end), bytes: tunnel.clientBytes, of: active.route)
         shard.tunnels[ObjectIdentifier(self)] = nil
         shard.counters.upgraded.add(-1)
-        shard.log.debug(
+        shard.log.log.debug(
             "a tunnel has ended",
             metadata: [
                 "event": "tunnel.ended", "reason": "\(end.rawValue)", "route": "\(active.route.settings.name)",
                 "request_id": "\(input.requestID(from: shard))",
             ])
-        if tunnel.resets(.client, by: end) { stream.resetOnClose() }
         if tunnel.resets(.upstream, by: end) { upstream.connection?.stream.resetOnClose() }
         dropUpstream(keeps: false)
-        close()
-    }
-}
-
-/// Applies publications of the session path to the tokens of new requests, to open tunnels (`close_upgraded_on`) and to responses in
-/// progress (`close_streams_on`).
-extension Shard {
-    /// A publication for one user.
-    package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
-        loop.assertIsCurrent()
-        tokens.receive(availability, for: user)
-        endSessions()
+        sink.reset(looksComplete: tunnel.resets(.client, by: end))
     }
 
-    /// The account of one user.
-    package func receive(_ account: AccountNumber, for user: UserIndex) {
-        loop.assertIsCurrent()
-        tokens.receive(account, for: user)
-        endSessions()
-    }
+    // MARK: Sessions that have ended
 
-    /// Sets the active user.
-    package func activate(_ user: UserIndex?) {
-        loop.assertIsCurrent()
-        served.activate(user)
-        if let user { tokens.add(user) }
-        endSessions()
-    }
-
-    func endTunnels() {
-        guard !tunnels.isEmpty else { return }
-        for client in Array(tunnels.values) {
-            if let end = endOfTunnel(client) { client.endTunnel(end) }
+    /// Ends the tunnel if its session does not permit it any more (`close_upgraded_on`).
+    func endTunnelOfEndedSession() {
+        guard case .tunnel(let active, let tunnel) = state, let end = shard.endOfTunnel(active, tunnel.account) else {
+            return
         }
+        endTunnel(end)
     }
 
-    /// Why a tunnel must end; nil: it may continue.
-    ///
-    /// A new generation of the same session and an unreachable identity service are no reasons. Another account of the
-    /// same user counts as a logout and as a switch. The session of the first account has then ended, and the route has
-    /// another account.
-    func endOfTunnel(_ client: ClientConnection) -> Tunnel.End? {
-        guard case .tunnel(let active, let tunnel) = client.state else { return nil }
-        let route = active.route
-        switch change(of: active, tunnel.account, onLogout: route.closesOnLogout, onSwitch: route.closesOnSwitch) {
-        case .logout: return .logout
-        case .switch: return .switched
-        case nil: return nil
+    /// Cuts the response in progress if its session does not permit it any more (`close_streams_on`).
+    func cutResponseOfEndedSession() {
+        if case .forwarding(let active) = state, let cut = cut(of: active) { perform(machine.handleSessionEnd(cut)) }
+    }
+
+    /// Why the response in progress must be cut; nil: it may continue.
+    func cut(of active: ActiveExchange) -> ResponseCut? {
+        guard active.route.closesStreams, machine.response == .relaying, let account = upstream.token?.account else {
+            return nil
         }
+        return shard.endOfResponse(active, account)
     }
 
-    /// Why a response in progress must be cut; nil: it may continue. The reasons are those of tunnels.
-    func endOfResponse(_ client: ClientConnection) -> ResponseCut? {
-        loop.assertIsCurrent()
-        guard case .exchange(let active) = client.state, active.route.closesStreams,
-            client.exchange.response == .relaying, let account = client.upstream.token?.account
-        else { return nil }
-        let route = active.route
-        switch change(
-            of: active, account, onLogout: route.closesStreamsOnLogout, onSwitch: route.closesStreamsOnSwitch)
-        {
-        case .logout: return .logout
-        case .switch: return .switched
-        case nil: return nil
-        }
-    }
+    // MARK: TunnelClient
 
-    /// What has happened to the session that a request was sent with.
-    ///
-    /// - Parameter account: of the request's token.
-    private func change(
-        of active: ActiveExchange, _ account: AccountNumber, onLogout: Bool, onSwitch: Bool
-    ) -> RouteSettings.TunnelCloser? {
-        let (user, route) = (active.user, active.route)
-        let isAnother = account != tokens.account(of: user)
-        if onLogout, isAnother || tokens.isSessionOver(user) { return .logout }
-        guard onSwitch else { return nil }
-        if isAnother { return .switch }
-        if route.user == nil, let active = served.active, active != user { return .switch }
-        return nil
-    }
+    func setTunnelDeadline(_ instant: Instant) { waits.begin(.tunnel, until: instant, on: shard.loop) }
+
+    func withStream<Result>(_ work: (inout ByteStream) -> Result) -> Result { sink.withStream(work) }
 }

@@ -2,19 +2,19 @@ import LanyardFoundations
 import LanyardSettings
 
 /// Relays the response: from the upstream's first byte to the client's last.
-extension ClientConnection {
+extension ClientExchange {
     /// Reads from the upstream while the client takes the bytes, up to one turn's share.
     func pumpResponse() {
-        guard case .exchange(let active) = state, replay.held == nil else { return }
+        guard case .forwarding(let active) = state, replay.held == nil else { return }
         var share = 256 << 10
-        while let connection = upstream.connection, connection.stream.canRead, stream.isFlushed {
-            guard let room = shard.room(for: self, upTo: relay.readSizeMax) else { return }
+        while let connection = upstream.connection, connection.stream.canRead, sink.canTake {
+            guard let room = shard.memory.room(for: self, upTo: relay.readSizeMax) else { return }
             let progress: ExchangeProgress
             switch connection.stream.receive(into: room) {
             case .bytes(let count):
                 progress = receive(UnsafeMutableRawBufferPointer(rebasing: room[0..<count]), for: active)
                 share -= count
-                relay.adaptReadSize(afterReading: count, queued: stream.queuedBytes)
+                relay.adaptReadSize(afterReading: count, queued: sink.queuedBytes)
             case .wouldBlock:
                 progress = connection.stream.isBroken ? handleUpstreamEnd(clean: false, active) : .continues
             case .end: progress = handleUpstreamEnd(clean: !connection.stream.isBroken, active)
@@ -26,8 +26,8 @@ extension ClientConnection {
     }
 
     private func handleUpstreamEnd(clean: Bool, _ active: ActiveExchange) -> ExchangeProgress {
-        if clean, relay.endsWithConnection, exchange.response == .relaying { return finishUntilClose(active) }
-        let action = exchange.handleUpstreamEnd(
+        if clean, relay.endsWithConnection, machine.response == .relaying { return finishUntilClose(active) }
+        let action = machine.handleUpstreamEnd(
             clean: clean, sawBytes: relay.hasAnyOfHead, holdsRequest: input.body.isEnded && replay.holdsBody)
         let isRefused = if case .refuse = action { true } else { false }
         let session = upstream.connection?.stream.tlsSession
@@ -37,23 +37,23 @@ extension ClientConnection {
         active.pool.target.trust?.record(error)
         guard isRefused, error.isRefusal else { return carryOut(action) }
         // With TLS 1.3 an upstream may refuse the client certificate after the handshake.
-        return carryOut(exchange.refuse(.upstream(.tls(error))))
+        return carryOut(machine.refuse(.upstream(.tls(error))))
     }
 
     private func receive(_ arrived: UnsafeMutableRawBufferPointer, for active: ActiveExchange) -> ExchangeProgress {
         if relay.isInBody { return relayBody(arrived, of: active) }
         guard let table = relay.partialTable else {
             let start: Int
-            switch readHeads(arrived, shard.responseTable, for: active) {
+            switch readHeads(arrived, shard.memory.responseTable, for: active) {
             case .relayed(let progress): return progress
             case .incomplete(let offset): start = offset
             }
             guard start < arrived.count else { return .continues }
             // A partial head would have to be buffered, and no memory is left.
-            if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.handleMemoryShortage()) }
+            if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(machine.handleMemoryShortage()) }
             // The reader continues with this table when more bytes have come. The shard gets a new one.
             relay.keepHead(UnsafeRawBufferPointer(rebasing: arrived[start...]))
-            shard.renewResponseTable()
+            shard.memory.renewResponseTable()
             return .continues
         }
         // Taken out of the relay: the end of this exchange may begin another one on this connection.
@@ -64,7 +64,7 @@ extension ClientConnection {
         case .incomplete(let start): bytes.consume(start)
         }
         guard !bytes.isEmpty else { return .continues }
-        if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(exchange.handleMemoryShortage()) }
+        if shard.context.buffers.isUnder(.requestsRefused) { return carryOut(machine.handleMemoryShortage()) }
         relay.keepHead(&bytes)
         return .continues
     }
@@ -108,7 +108,7 @@ extension ClientConnection {
                 guard relayInterim(response, view, table, for: active) == .continues else { return .relayed(.ended) }
                 start += response.length
             } catch {
-                return .relayed(carryOut(exchange.handleUpstreamFailure(error)))
+                return .relayed(carryOut(machine.handleUpstreamFailure(error)))
             }
         }
     }
@@ -129,7 +129,7 @@ extension ClientConnection {
     ) -> ResponseHeadWriter {
         ResponseHeadWriter(
             bytes: view, head: response, lines: table.all,
-            isClientTLS: self.view.rules.tlsIndex != nil,
+            isClientTLS: rules.tlsIndex != nil,
             clientHost: active.route.mapsReferences ? input.clientHost : Bytes(start: nil, count: 0),
             clientMinorVersion: input.head.minorVersion, isResponseToHead: input.head.kind == .head)
     }
@@ -139,7 +139,7 @@ extension ClientConnection {
         _ response: ResponseHead, _ view: Bytes, _ table: FieldTable, for active: ActiveExchange
     ) -> ExchangeProgress {
         relay.endInterim()
-        let action = exchange.handleInterim(
+        let action = machine.handleInterim(
             bytes: response.length, bodyBytes: sentBodyBytes, at: shard.loop.now, continues: response.status == 100)
         guard action == .wait else {
             perform(action)
@@ -152,9 +152,9 @@ extension ClientConnection {
             if !upstream.isHeadQueued { begin(.body, of: active) }
         }
         guard input.head.minorVersion > 0 else { return .continues }
-        shard.out.clear()
+        shard.heads.out.clear()
         writer(response, view, table, for: active)
-            .writeInterim(into: &shard.out, on: active.shardRoute, of: shard)
+            .writeInterim(into: &shard.heads.out, on: active.shardRoute, in: shard.heads)
         guard push() == .sent else {
             abandon()
             return .ended
@@ -182,46 +182,46 @@ extension ClientConnection {
             (used, data) = try relay.consume(after)
         } catch {
             // No byte of this response was sent to the client yet, so a problem can be sent instead.
-            perform(exchange.handleUpstreamFailure(error))
+            perform(machine.handleUpstreamFailure(error))
             return .ended
         }
         if cannotKeepTrailers {
-            perform(exchange.handleMemoryShortage())
+            perform(machine.handleMemoryShortage())
             return .ended
         }
-        if shard.isDraining { exchange.closeClient() }
+        if shard.isDraining { machine.closeClient() }
         replay.discardBody()
-        exchange.handleFinalHead(response, delimitedByClose: relay.isDelimitedByClose)
+        machine.handleFinalHead(response, delimitedByClose: relay.isDelimitedByClose)
         relay.beginRelay(response.status)
         upstream.expectContinue(false)
-        shard.out.clear()
+        shard.heads.out.clear()
         var writer = writer(response, view, table, for: active)
         writer.keepsTrailer = relay.keepsTrailers
         writer.writeFinal(
-            into: &shard.out, on: active.shardRoute, of: shard, delivery: relay.delivery,
-            closes: exchange.closesClient, replayObstacle: replay.obstacle)
+            into: &shard.heads.out, on: active.shardRoute, in: shard.heads, delivery: relay.delivery,
+            closes: machine.closesClient, replayObstacle: replay.obstacle)
         relay.keepNominations(response, view, table)
         table.removeAll()
         relay.keepTrailers(in: UnsafeRawBufferPointer(after))
         let progress = deliver(data, leftover: used < after.count, for: active)
         // The user may have been logged out while the upstream worked on the request.
-        guard progress == .continues, active.route.closesStreams, let cut = shard.endOfResponse(self) else {
+        guard progress == .continues, active.route.closesStreams, let cut = cut(of: active) else {
             return progress
         }
-        return carryOut(exchange.handleSessionEnd(cut))
+        return carryOut(machine.handleSessionEnd(cut))
     }
 
     /// Relays body bytes.
     private func relayBody(_ arrived: UnsafeMutableRawBufferPointer, of active: ActiveExchange) -> ExchangeProgress {
         do throws(HeadError) {
             let (used, data) = try relay.consume(arrived)
-            if cannotKeepTrailers { return carryOut(exchange.handleMemoryShortage()) }
-            shard.out.clear()
+            if cannotKeepTrailers { return carryOut(machine.handleMemoryShortage()) }
+            shard.heads.out.clear()
             relay.keepTrailers(in: UnsafeRawBufferPointer(arrived))
             return deliver(data, leftover: used < arrived.count, for: active)
         } catch {
             // Bytes before the error may be sent. The abort makes the missing end visible.
-            return carryOut(exchange.handleUpstreamFailure(error))
+            return carryOut(machine.handleUpstreamFailure(error))
         }
     }
 
@@ -239,7 +239,7 @@ extension ClientConnection {
             return .ended
         }
         if hasEnded {
-            perform(exchange.handleResponseEnd(leftover: leftover))
+            perform(machine.handleResponseEnd(leftover: leftover))
             return .ended
         }
         updateRelayTimeout(of: active)
@@ -251,27 +251,28 @@ extension ClientConnection {
     /// Sends body bytes in the framing of the client's response. If the body ends, its last chunk and the kept trailers
     /// follow.
     private func push(_ data: UnsafeRawBufferPointer, ends: Bool, of active: ActiveExchange) -> ClientSend {
-        let isLast = ends && !exchange.keepsClient
+        let isLast = ends && !machine.keepsClient
         guard relay.delivery == .chunked else { return push(data, isLast: isLast) }
         guard ends, relay.hasTrailers else {
-            return push(data, shard.out.writeChunkStart(of: data.count, ends: ends), isLast: isLast)
+            return push(data, shard.heads.out.writeChunkStart(of: data.count, ends: ends), isLast: isLast)
         }
-        let sent = push(data, shard.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
+        let sent = push(data, shard.heads.out.writeChunkStart(of: data.count, ends: true, hasTrailers: true))
         guard sent == .sent else { return sent }
-        shard.out.clear()
+        shard.heads.out.clear()
         relay.writeTrailers(
-            into: &shard.out, on: active.route, shard.responseTable, limits: served.configuration.responseLimits)
+            into: &shard.heads.out, on: active.route, shard.memory.responseTable,
+            limits: served.configuration.responseLimits)
         return push(UnsafeRawBufferPointer(start: nil, count: 0), "\r\n", isLast: isLast)
     }
 
     /// The upstream's orderly close completes a body that is delimited by the close.
     private func finishUntilClose(_ active: ActiveExchange) -> ExchangeProgress {
-        shard.out.clear()
+        shard.heads.out.clear()
         guard push(UnsafeRawBufferPointer(start: nil, count: 0), ends: true, of: active) == .sent else {
             abandon()
             return .ended
         }
-        return carryOut(exchange.handleUpstreamEnd(clean: true, sawBytes: true, holdsRequest: false))
+        return carryOut(machine.handleUpstreamEnd(clean: true, sawBytes: true, holdsRequest: false))
     }
 
     /// Sends the shard's out buffer, `data` and `tail` to the client, or queues them.
@@ -280,70 +281,40 @@ extension ClientConnection {
     private func push(
         _ data: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), _ tail: StaticString = "",
         isLast: Bool = false
-    ) -> ClientSend { stream.send(shard.out.bytes, data, tail, isLast: isLast) == 0 ? .sent : .failed }
+    ) -> ClientSend { sink.send(shard.heads.out.bytes, data, tail, isLast: isLast) }
 
     /// Sends a fixed text to the client.
     func sendText(_ text: StaticString) -> ClientSend {
-        shard.out.clear()
+        shard.heads.out.clear()
         return push(UnsafeRawBufferPointer(start: nil, count: 0), text)
     }
 
-    /// Sends the bytes that are queued for the client. When all are sent, reading continues.
-    func flush() {
-        guard stream.flush() == 0 else { return abandon() }
-        if !stream.isFlushed {
-            // The client took some bytes: the write timeout begins again.
-            return beginWriteTimeout()
+    /// The client has taken all bytes that were queued for it.
+    func handleClientFlush() {
+        guard case .forwarding(let active) = state else { return }
+        // The client has taken interim responses slowly. Until now the upstream was not read.
+        switch machine.response {
+        // The response is not due before the request has been sent.
+        case .awaited where !upstream.isParked && upstream.sentAt != .never: awaitUpstreamAnew(for: active)
+        case .awaited, .held: endOutboundWait()
+        case .relaying, .ended: break
         }
-        switch state {
-        case .flushing: beginLinger()
-        case .exchange(let active):
-            // The client has taken interim responses slowly. Until now the upstream was not read.
-            switch exchange.response {
-            // The response is not due before the request has been sent.
-            case .awaited where !upstream.isParked && upstream.sentAt != .never: awaitUpstreamAnew(for: active)
-            case .awaited, .held: endOutboundWait()
-            case .relaying, .ended: break
-            }
-            updateRelayTimeout(of: active)
-            pumpResponse()
-        case .waiting:
-            beginIdleTimeout()
-            parse()
-        case .handshake, .head, .admission, .refusing, .tunnel, .lingering, .closed: break
-        }
+        updateRelayTimeout(of: active)
+        pumpResponse()
     }
 
     /// Sets the deadline anew after bytes were sent to the client or queued for it.
     private func updateRelayTimeout(of active: ActiveExchange) {
-        guard exchange.response == .relaying else { return }
-        if !stream.isFlushed { return beginWriteTimeout() }
+        guard machine.response == .relaying else { return }
+        if !sink.canTake { return beginWriteTimeout() }
         awaitResponseBytes(active.timeouts.responseIdle)
     }
 
-    var writeTimeout: Duration { waits.closing.writeTimeout }
-
     // MARK: Incomplete heads
 
-    /// Buffered bytes of an incomplete request head, response head or trailer section. A part of a TLS record counts as one of a head.
-    var partialBytes: Int {
-        switch state {
-        case .waiting: stream.tlsSession?.partialRecordBytes ?? 0
-        case .head: (input.buffer?.count ?? 0) + (stream.tlsSession?.partialRecordBytes ?? 0)
-        case .exchange: relay.partialBytes
-        case .handshake, .admission, .refusing, .tunnel, .flushing, .lingering, .closed: 0
-        }
-    }
+    /// Buffered bytes of an incomplete response head or trailer section.
+    var partialBytes: Int { state.isForwarding ? relay.partialBytes : 0 }
 
-    /// Gives up the incomplete head or trailer section, because requests are refused for want of memory, and `partialBytes` is not 0.
-    func giveUpPartialHead() {
-        shard.loop.assertIsCurrent()
-        switch state {
-        // Nothing of the request can be read yet.
-        case .waiting: close()
-        case .head: refuse(.buffersFull)
-        case .exchange: perform(exchange.handleMemoryShortage())
-        case .handshake, .admission, .refusing, .tunnel, .flushing, .lingering, .closed: break
-        }
-    }
+    /// Gives them up, because requests are refused for want of memory.
+    func giveUpPartialHead() { if state.isForwarding { perform(machine.handleMemoryShortage()) } }
 }

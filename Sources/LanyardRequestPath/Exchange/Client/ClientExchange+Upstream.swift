@@ -2,7 +2,7 @@ import LanyardFoundations
 import LanyardSettings
 
 /// Sends an admitted request: acquires the token and the connection, then sends head and body.
-extension ClientConnection {
+extension ClientExchange {
     // MARK: Token
 
     /// Acquires the token of the request's user, or parks the request. A second call follows a token that expired before
@@ -64,14 +64,14 @@ extension ClientConnection {
 
     /// The request does not wait for a token any more.
     func stopWaitingForToken() {
-        guard upstream.isParked, case .exchange(let active) = state else { return }
+        guard upstream.isParked, case .forwarding(let active) = state else { return }
         shard.tokens.unpark(self, for: active.user)
         unpark()
     }
 
     package func handleTokenCacheChange() {
         shard.loop.assertIsCurrent()
-        guard upstream.isParked, case .exchange(let active) = state else { return }
+        guard upstream.isParked, case .forwarding(let active) = state else { return }
         if replay.held != nil { return handleHeldTokenChange(for: active) }
         let user = active.user
         switch shard.tokens.decide(user, at: shard.loop.now) {
@@ -102,8 +102,10 @@ extension ClientConnection {
 
     /// A drain has begun: a request that waits by its route's `wait_max` is told now what it waits for, and one whose token is on its way
     /// waits no longer than others.
-    func shortenTokenWait(of active: ActiveExchange) {
-        guard upstream.isParked, replay.held == nil, let waitMax = active.route.settings.waitMax else { return }
+    func shortenTokenWait() {
+        guard case .forwarding(let active) = state, upstream.isParked, replay.held == nil,
+            let waitMax = active.route.settings.waitMax
+        else { return }
         if case .refuse = shard.tokens.decide(active.user, at: shard.loop.now) {
             return handleTokenWaitTimeout(of: active)
         }
@@ -119,12 +121,12 @@ extension ClientConnection {
     // MARK: Connection
 
     func acquireUpstream(for active: ActiveExchange, _ token: AccessToken) {
-        if !bound.isEmpty, !exchange.needsFreshConnection,
-            let connection = bound.take(from: active.pool, for: active.user, token.account)
+        if sink.hasBoundUpstreams, !machine.needsFreshConnection,
+            let connection = sink.takeBound(from: active.pool, for: active.user, token.account)
         {
             return attach(connection, to: active, token)
         }
-        if !exchange.needsFreshConnection, let connection = active.pool.takeIdle(for: active.user, token.account) {
+        if !machine.needsFreshConnection, let connection = active.pool.takeIdle(for: active.user, token.account) {
             return attach(connection, to: active, token)
         }
         connectUpstream(for: active, token)
@@ -168,25 +170,25 @@ extension ClientConnection {
         // A head must never be sent without the body bytes that were already taken from the client.
         guard input.body.total == 0 || replay.holdsBody else { return refuse(.internalError) }
         guard takeBodyBehindHead(in: buffer, of: active) else { return }
-        let peer = route.settings.forwarded == .append ? input.forwardedPeer(of: stream) : nil
+        let peer = route.settings.forwarded == .append ? input.forwardedPeer(sink) : nil
         let writer = RequestHeadWriter(
             bytes: buffer.bytes, head: input.head, lines: buffer.table.all, target: input.target,
-            isClientTLS: view.rules.tlsIndex != nil)
-        shard.out.clear()
+            isClientTLS: rules.tlsIndex != nil)
+        shard.heads.out.clear()
         let hasToken = writer.write(
-            into: &shard.out, on: route, of: shard, token: token, authority: active.shardRoute.authority,
+            into: &shard.heads.out, on: route, in: shard.heads, token: token, authority: active.shardRoute.authority,
             requestID: input.requestID(from: shard), upgrade: input.upgrade, peer: peer)
         upstream.recordHead(hasToken: hasToken)
         // The body has arrived with the head, or was sent before: it goes with the head in one write.
         let hasEnded = input.body.isEnded
         let isRepeated = replay.bodyBytes > 0 || hasEnded && input.body.framing == .chunked
-        exchange.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
+        machine.handleSentHead(reused: connection.isReused, hasBody: !hasEnded || isRepeated)
         let sent =
             isRepeated
             ? pushKept(from: 0, ends: hasEnded, of: active, withHead: true)
             : push(UnsafeRawBufferPointer(start: nil, count: 0), "", to: connection, of: active, withHead: true)
         switch sent {
-        case .untouched: return perform(exchange.retryUnsent())
+        case .untouched: return perform(machine.retryUnsent())
         case .failed: return pumpResponse()
         case .sent: break
         }
@@ -197,23 +199,23 @@ extension ClientConnection {
         guard !upstream.isHeadQueued else { return }
         if upstream.isContinueDue { begin(.continue100, of: active) }
         forwardBuffered(of: active)
-        pump()
+        sink.read()
     }
 
     /// Part of the head is queued and must not be sent: its token has expired, or the connection is broken.
     private func giveUpHead() {
         let isUntouched = upstream.isHeadUntouched
         upstream.giveUpHead()
-        if isUntouched, exchange.canRetryUnsent { return perform(exchange.retryUnsent()) }
-        perform(exchange.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
+        if isUntouched, machine.canRetryUnsent { return perform(machine.retryUnsent()) }
+        perform(machine.handleTimeout(.upstreamWriteTimeout, isUntouched: isUntouched))
     }
 
     /// Sends body bytes in the request's framing.
     func sendBody(_ data: UnsafeRawBufferPointer, of active: ActiveExchange) {
-        shard.out.clear()
+        shard.heads.out.clear()
         var tail: StaticString = ""
         if input.body.framing == .chunked {
-            tail = shard.out.writeChunkStart(of: data.count, ends: input.body.isEnded)
+            tail = shard.heads.out.writeChunkStart(of: data.count, ends: input.body.isEnded)
         }
         guard let connection = upstream.connection else { return }
         // A failed write does not end the exchange: the bytes that the upstream has already sent are read first
@@ -234,11 +236,11 @@ extension ClientConnection {
         let (first, second) = replay.bytes(from: offset, in: buffer)
         let count = first.count + second.count
         var tail: StaticString = ""
-        if input.body.framing == .chunked { tail = shard.out.writeChunkStart(of: count, ends: ends) }
+        if input.body.framing == .chunked { tail = shard.heads.out.writeChunkStart(of: count, ends: ends) }
         if second.isEmpty, first.count > Self.copiedBytesMax {
             return push(UnsafeRawBufferPointer(first), tail, to: connection, of: active, withHead: withHead)
         }
-        shard.out.write(first)
+        shard.heads.out.write(first)
         return push(UnsafeRawBufferPointer(second), tail, to: connection, of: active, withHead: withHead)
     }
 
@@ -248,8 +250,8 @@ extension ClientConnection {
         of active: ActiveExchange, withHead: Bool = false
     ) -> UpstreamSend {
         let start = connection.stream.taken
-        guard connection.stream.send(shard.out.bytes, data, tail) == 0 else {
-            return withHead && connection.stream.taken == start && exchange.canRetryUnsent ? .untouched : .failed
+        guard connection.stream.send(shard.heads.out.bytes, data, tail) == 0 else {
+            return withHead && connection.stream.taken == start && machine.canRetryUnsent ? .untouched : .failed
         }
         if withHead { upstream.recordSentHead(from: start, isQueued: !connection.stream.isFlushed) }
         updateSendTimeout(of: active, on: connection)
@@ -257,22 +259,22 @@ extension ClientConnection {
     }
 
     func flushUpstream() {
-        guard let connection = upstream.connection, case .exchange(let active) = state else { return }
+        guard let connection = upstream.connection, case .forwarding(let active) = state else { return }
         // The token may have expired while the head was queued. An expired token is never sent.
         if upstream.isHeadQueued, let token = upstream.token, shard.loop.now >= token.usableUntil {
             // A final response decides what follows, whether it is held or relayed. The rest of the head stays queued.
-            guard exchange.response == .awaited else { return }
+            guard machine.response == .awaited else { return }
             return giveUpHead()
         }
         if connection.stream.flush() != 0 {
-            if upstream.isHeadUntouched, exchange.canRetryUnsent { return giveUpHead() }
+            if upstream.isHeadUntouched, machine.canRetryUnsent { return giveUpHead() }
             return pumpResponse()
         }
         let headIsGone = upstream.recordFlush()
         updateSendTimeout(of: active, on: connection)
         if headIsGone, upstream.isContinueDue { begin(.continue100, of: active) }
         if headIsGone, wantsBody { forwardBuffered(of: active) }
-        pump()
+        sink.read()
     }
 
     /// Sets the deadlines anew after bytes were sent upstream or queued.
@@ -286,8 +288,8 @@ extension ClientConnection {
         }
         if !input.body.isEnded { return begin(.body, of: active) }
         endInboundWait()
-        if exchange.request == .sending { exchange.handleRequestEnd() }
-        guard exchange.response == .awaited else { return }
+        if machine.request == .sending { machine.handleRequestEnd() }
+        guard machine.response == .awaited else { return }
         upstream.recordEnd(at: shard.loop.now)
         begin(.responseHead, for: active.timeouts.responseHeader)
     }

@@ -1,0 +1,140 @@
+import LanyardFoundations
+import LanyardSettings
+import Logging
+
+/// One serial queue's share of the request path: its clients, pools, tokens and shared buffers.
+///
+/// All state belongs to `loop`'s queue.
+package final class Shard: @unchecked Sendable {
+    package let index: Int
+    let core: ShardCore
+    let clients: Clients
+    /// Of all pools together.
+    package let idleConnections: IdleConnections
+    private let retired: RetiredRoutes
+
+    /// - Parameters:
+    ///   - configuration: served from the first request on.
+    ///   - capabilities: one for each listener.
+    ///   - listenerTLS: one for each listener.
+    ///   - accessLines: where one line for each request goes; nil: none is written.
+    package init(
+        index: Int, loop: EventLoop, context: ExchangeContext, configuration: ServedConfiguration,
+        source: any TokenSource, capabilities: [Secret?] = [],
+        listenerTLS: [TLSServerContext?] = [], accessLines: AccessLines? = nil, evictionLog: EvictionLog, log: Logger
+    ) {
+        self.index = index
+        core = ShardCore(
+            loop: loop, context: context, configuration: configuration, source: source,
+            counters: ShardCounters(countsHandshakes: listenerTLS.contains { $0 != nil }),
+            accessLines: accessLines, log: log)
+        clients = Clients(core, configuration, capabilities: capabilities, listenerTLS: listenerTLS)
+        idleConnections = IdleConnections(on: loop, log: evictionLog)
+        retired = RetiredRoutes(loop: loop)
+        core.served = makeRoutes(configuration, keeping: nil)
+        idleConnections.setMax(idleConnectionsMax)
+    }
+
+    package var loop: EventLoop { core.loop }
+    package var tokens: TokenCache { core.tokens }
+    package var counters: ShardCounters { core.counters }
+    /// What new requests are served by.
+    package var served: ShardRoutes { core.served }
+    /// Clients of this shard.
+    package var load: Counter { clients.load }
+
+    // MARK: Ends
+
+    /// From now on each response closes its connection, as `Clients.drain`.
+    package func drain(then whenEmpty: @escaping @Sendable () -> Void) {
+        loop.assertIsCurrent()
+        clients.drain(then: whenEmpty)
+    }
+
+    /// Closes all connections. The loop is then stopped.
+    package func abortAll() {
+        loop.assertIsCurrent()
+        clients.abortAll()
+        for pool in served.pools {
+            pool.closeIdle()
+            pool.finish()
+        }
+        retired.end()
+        core.log.suppressed.stop()
+    }
+
+    // MARK: Reload (architecture-control.md 7.9)
+
+    /// A configuration with this shard's pools and counters. Those of routes that stay are kept. From any thread.
+    ///
+    /// A route keeps its pool if it keeps its upstream, and its counters if it keeps its name.
+    ///
+    /// - Parameter active: the active user from the first request of this configuration on.
+    func makeRoutes(
+        _ configuration: ServedConfiguration, keeping former: ShardRoutes?, active: UserIndex? = nil
+    ) -> ShardRoutes {
+        let context = core.context
+        let counters = configuration.routeList.map { route in
+            former?.counters.first { $0.name == route.settings.name } ?? RouteCounters(route.settings.name)
+        }
+        let pools = zip(configuration.targets, counters).map { target, counters in
+            former?.pools.first { $0.target === target }
+                ?? UpstreamPool(
+                    target: target, loop: loop, parked: context.parked, buffers: context.buffers, tls: core.memory.tls,
+                    idle: idleConnections, counters: counters.connections, keepAlive: context.keepAlive)
+        }
+        return ShardRoutes(configuration, pools: pools, counters: counters, active: active)
+    }
+
+    private var idleConnectionsMax: Int {
+        max(core.limits.upstreamConnectionsMax / core.context.shardCount, 1)
+    }
+
+    /// Serves new requests by another configuration: its routes with its users and its active one, in this turn.
+    /// Requests in progress end with theirs. Those that wait for a token of a user that is replaced are refused.
+    func serve(_ routes: ShardRoutes) {
+        loop.assertIsCurrent()
+        for pool in served.pools where !routes.pools.contains(where: { $0 === pool }) { pool.retire() }
+        retired.add(served)
+        core.served = routes
+        clients.adopt(routes.configuration)
+        idleConnections.setMax(idleConnectionsMax)
+        core.memory.adopt(routes.configuration)
+        for case let user? in routes.configuration.routeList.map(\.user) + [routes.active] { tokens.add(user) }
+        clients.endSessions()
+    }
+
+    // MARK: Publications of the session path
+
+    /// A publication for one user. It is applied to the tokens of new requests, to open tunnels (`close_upgraded_on`) and to responses in
+    /// progress (`close_streams_on`).
+    package func receive(_ availability: AccessToken.Availability, for user: UserIndex) {
+        loop.assertIsCurrent()
+        tokens.receive(availability, for: user)
+        clients.endSessions()
+    }
+
+    /// The account of one user.
+    package func receive(_ account: AccountNumber, for user: UserIndex) {
+        loop.assertIsCurrent()
+        tokens.receive(account, for: user)
+        clients.endSessions()
+    }
+
+    /// Sets the active user.
+    package func activate(_ user: UserIndex?) {
+        loop.assertIsCurrent()
+        served.activate(user)
+        if let user { tokens.add(user) }
+        clients.endSessions()
+    }
+
+    // MARK: Memory
+
+    /// Optional memory is freed: releases spare buffers and replay copies (http-connections.md 8: replay copies go first).
+    func releaseSpareMemory() {
+        loop.assertIsCurrent()
+        core.memory.releaseSpare()
+        clients.releaseReplayCopies()
+    }
+}

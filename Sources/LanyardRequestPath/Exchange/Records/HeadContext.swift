@@ -1,0 +1,30 @@
+import LanyardFoundations
+
+/// What one shard's writers of heads share: the buffer that they write into, the `Date`, Lanyard's name and the counters. Belongs to the
+/// shard's queue, which the exchange checks.
+final class HeadContext {
+    /// `lanyard-` and eight hex digits: Lanyard's member of `Via`.
+    let viaName: [UInt8]
+    let counters: ShardCounters
+    /// The head, or the short response, that is being written.
+    var out = HeadWriter()
+    private var dateBytes = [UInt8](repeating: 0x20, count: HTTPDate.count)
+    private var dateSecond: Int64 = -1
+
+    init(viaName: [UInt8], counters: ShardCounters) {
+        self.viaName = viaName
+        self.counters = counters
+    }
+
+    /// Writes the `Date` of the current second.
+    func writeDate(_ out: inout HeadWriter) {
+        let second = WallTime.now.seconds
+        if second != dateSecond {
+            dateSecond = second
+            dateBytes.withUnsafeMutableBufferPointer {
+                HTTPDate.write(WallTime(seconds: second), into: $0.baseAddress!)
+            }
+        }
+        out.write(dateBytes)
+    }
+}
